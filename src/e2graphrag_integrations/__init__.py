@@ -1,0 +1,101 @@
+"""E2GraphRAG (arXiv 2505.24226): a summary tree plus an entity graph, retrieved adaptively.
+
+Everything public is imported from here. Names load when they are first used, so that importing the
+package is quick and pulls in neither spaCy nor FAISS nor any framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from e2graphrag_integrations import errors
+from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.embedders import HashingEmbedder, SentenceTransformerEmbedder
+    from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.extraction import SpacyEntityExtractor
+    from e2graphrag_integrations.extractive import ExtractiveSummarizer
+    from e2graphrag_integrations.graph import EntityGraph
+    from e2graphrag_integrations.openai_chat import OpenAISummarizer
+    from e2graphrag_integrations.protocols import (
+        Embedder,
+        EntityExtractor,
+        Summarizer,
+        TokenCounter,
+    )
+    from e2graphrag_integrations.reports import (
+        CostEstimate,
+        IndexReport,
+        Progress,
+        Stats,
+        VerifyReport,
+    )
+    from e2graphrag_integrations.retrieval.paper import PaperStrategy
+    from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+    from e2graphrag_integrations.retrieval.trace import Trace
+    from e2graphrag_integrations.summarizers import CallableSummarizer, Prompts, RetryPolicy
+    from e2graphrag_integrations.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
+
+__all__ = [
+    "ApproximateTokenCounter",
+    "CallableSummarizer",
+    "CostEstimate",
+    "E2GraphRAG",
+    "E2GraphRAGError",
+    "Embedder",
+    "EntityExtractor",
+    "EntityGraph",
+    "ExtractiveSummarizer",
+    "HashingEmbedder",
+    "HuggingFaceTokenCounter",
+    "IndexReport",
+    "Mention",
+    "OpenAISummarizer",
+    "PaperStrategy",
+    "Progress",
+    "Prompts",
+    "RetrievalResult",
+    "RetrievedNode",
+    "RetryPolicy",
+    "Segment",
+    "SentenceTransformerEmbedder",
+    "SourceDocument",
+    "SpacyEntityExtractor",
+    "Span",
+    "Stats",
+    "Summarizer",
+    "TokenCounter",
+    "Trace",
+    "VerifyReport",
+    "errors",
+]
+
+_HOMES = {
+    "embedders": ("HashingEmbedder", "SentenceTransformerEmbedder"),
+    "engine": ("E2GraphRAG",),
+    "extraction": ("SpacyEntityExtractor",),
+    "extractive": ("ExtractiveSummarizer",),
+    "graph": ("EntityGraph",),
+    "openai_chat": ("OpenAISummarizer",),
+    "protocols": ("Embedder", "EntityExtractor", "Summarizer", "TokenCounter"),
+    "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "retrieval.paper": ("PaperStrategy",),
+    "retrieval.result": ("RetrievalResult", "RetrievedNode"),
+    "retrieval.trace": ("Trace",),
+    "summarizers": ("CallableSummarizer", "Prompts", "RetryPolicy"),
+    "tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

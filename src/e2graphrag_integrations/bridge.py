@@ -1,0 +1,67 @@
+"""Running a user's coroutines from worker threads, in one event loop that stays the same.
+
+Async clients tie their connections to the loop they first ran in, so a fresh loop a call would
+break them. `add` uses a loop in a thread of its own; `aadd` uses the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Bridge(Protocol):
+    """Runs awaitables to their end from a thread without a loop."""
+
+    def run(self, awaitable: Awaitable[T]) -> T:
+        """Wait for the awaitable and return its result."""
+        ...
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+class CallerLoop:
+    """Runs in a loop that is already running in another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def run(self, awaitable: Awaitable[T]) -> T:
+        """Wait for the awaitable and return its result."""
+        return asyncio.run_coroutine_threadsafe(_await(awaitable), self._loop).result()
+
+
+class OwnLoop:
+    """Runs in a loop of its own, in a thread started at first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, awaitable: Awaitable[T]) -> T:
+        """Wait for the awaitable and return its result."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="e2graphrag-loop", daemon=True
+                )
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(_await(awaitable), self._loop).result()
+
+    def close(self) -> None:
+        """Stop the loop; a later `run` starts another."""
+        with self._lock:
+            if self._loop is None or self._thread is None:
+                return
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None

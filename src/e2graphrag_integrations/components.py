@@ -1,0 +1,246 @@
+"""The parts an index works with: resolved by name, loaded late, held to its manifest.
+
+The manifest names every part, so that a file opens with the models it was made with. Opening loads
+none of them; each is checked against the manifest when it is first used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from e2graphrag_integrations.embedders import (
+    HashingEmbedder,
+    SentenceTransformerEmbedder,
+)
+from e2graphrag_integrations.embedding import WindowedEmbedder
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.extraction import SpacyEntityExtractor
+from e2graphrag_integrations.extractive import ExtractiveSummarizer
+from e2graphrag_integrations.fingerprints import (
+    embedder_fingerprint,
+    object_fingerprint,
+    same_embedder,
+)
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
+from e2graphrag_integrations.summarizers import CallableSummarizer, Prompts
+from e2graphrag_integrations.tokens import ApproximateTokenCounter
+
+HASHING = "hashing"
+_SESSION = "session:"
+
+
+def embedder_named(name: str) -> Embedder:
+    """Return the embedder of a name: `"hashing"`, or any sentence-transformers name or path."""
+    return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
+
+
+class Components:
+    """Embedder, extractor, summariser and token counter of one open index.
+
+    Args:
+        path: Of the index, for messages.
+        manifest: What it was made with; empty for a new one.
+        embedder, extractor: Objects, names, or None for those of the manifest or the defaults.
+        summarizer: Object, callable, or None for the extractive default.
+        token_counter: Object, or None for the approximate default.
+        summarizer_id: Names a callable summariser in the cache.
+        prompts: For a callable summariser.
+
+    Raises:
+        InvalidInputError: For a part that lacks a method of its port.
+        SettingsMismatchError: For a part that is plainly not the one the index was made with.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        manifest: Mapping[str, str],
+        *,
+        embedder: Embedder | str | None = None,
+        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        summarizer: Summarizer | Any | None = None,
+        token_counter: TokenCounter | None = None,
+        summarizer_id: str | None = None,
+        prompts: Prompts | None = None,
+    ) -> None:
+        self._path = path
+        self._manifest = dict(manifest)
+        self._lock = threading.RLock()
+        self._windowed: WindowedEmbedder | None = None
+        self._embedder_print: str | None = None
+        self._extractor_print: str | None = None
+        self._embedder = self._resolve_embedder(embedder)
+        self._extractor = self._resolve_extractor(extractor)
+        self.counter = token_counter or ApproximateTokenCounter()
+        _need(self.counter, TokenCounter, "token_counter")
+        self.summarizer = _resolve_summarizer(summarizer, summarizer_id, prompts, self.counter)
+        own = object_fingerprint(self.summarizer)
+        anonymous = isinstance(self.summarizer, CallableSummarizer) and not summarizer_id
+        self.summarizer_print = f"{_SESSION}{uuid.uuid4().hex}" if anonymous else own
+        if embedder is not None:
+            self._check_dimension()
+
+    def _resolve_embedder(self, given: Embedder | str | None) -> Embedder | None:
+        if given is None:
+            made = self._manifest.get("embedder_model")
+            if made is None and "embedder" not in self._manifest:
+                return SentenceTransformerEmbedder()
+            return embedder_named(made) if made else None
+        if isinstance(given, str):
+            return embedder_named(given)
+        _need(given, Embedder, "embedder")
+        return given
+
+    def _resolve_extractor(
+        self, given: EntityExtractor | str | os.PathLike[str] | None
+    ) -> EntityExtractor | None:
+        if given is None:
+            made = self._manifest.get("extractor_model")
+            if made is None and "extractor" not in self._manifest:
+                return SpacyEntityExtractor()
+            return SpacyEntityExtractor(made) if made else None
+        if isinstance(given, str | os.PathLike):
+            return SpacyEntityExtractor(given)
+        _need(given, EntityExtractor, "extractor")
+        return given
+
+    def _check_dimension(self) -> None:
+        """Refuse at once what costs nothing to recognise."""
+        made = self._manifest.get("embedder")
+        if made is None or self._embedder is None:
+            return
+        own = getattr(self._embedder, "fingerprint", None)
+        if own is not None and not same_embedder(str(own), made):
+            raise self._mismatch("embedder", made, str(own))
+        if own is None and str(self._embedder.dimension) != self._manifest["dimension"]:
+            raise SettingsMismatchError(
+                f"{self._path} holds vectors of dimension {self._manifest['dimension']}, the given "
+                f"embedder makes {self._embedder.dimension}: open it with the embedder it was made "
+                "with, or index into a new file"
+            )
+
+    @property
+    def embedder(self) -> WindowedEmbedder:
+        """The embedder, checked against the manifest at first use."""
+        with self._lock:
+            if self._windowed is None:
+                if self._embedder is None:
+                    raise self._absent("embedder")
+                windowed = WindowedEmbedder(self._embedder)
+                own = embedder_fingerprint(self._embedder)
+                made = self._manifest.get("embedder", own)
+                dimension = self._manifest.get("dimension", str(windowed.dimension))
+                if dimension != str(windowed.dimension) or not same_embedder(own, made):
+                    raise self._mismatch("embedder", f"{made} ({dimension}-d)", own)
+                # Of two prints of the same vectors, the first stays: it is in the cache keys.
+                self._embedder_print = made
+                self._windowed = windowed
+            return self._windowed
+
+    @property
+    def extractor(self) -> EntityExtractor:
+        """The extractor, checked against the manifest at first use."""
+        with self._lock:
+            if self._extractor is None:
+                raise self._absent("extractor")
+            if self._extractor_print is None:
+                own = object_fingerprint(self._extractor)
+                made = self._manifest.get("extractor", own)
+                if own != made:
+                    raise self._mismatch("extractor", made, own)
+                self._extractor_print = own
+            return self._extractor
+
+    @property
+    def embedder_print(self) -> str:
+        """The embedder's part of cache keys."""
+        _ = self.embedder
+        return self._embedder_print or ""
+
+    @property
+    def extractor_print(self) -> str:
+        """The extractor's part of cache keys."""
+        _ = self.extractor
+        return self._extractor_print or ""
+
+    def check_for_writing(self) -> dict[str, str]:
+        """Hold every part to the manifest and return the entries to keep in it.
+
+        Raises:
+            SettingsMismatchError: If nodes made now would not be like those in the file.
+        """
+        stable = not self.summarizer_print.startswith(_SESSION)
+        entries = {
+            "embedder": self.embedder_print,
+            "embedder_model": _model_name(self._embedder),
+            "dimension": str(self.embedder.dimension),
+            "extractor": self.extractor_print,
+            "extractor_model": _model_name(self._extractor),
+            "summarizer": self.summarizer_print if stable else "callable",
+            "token_counter": object_fingerprint(self.counter),
+        }
+        for part in ("summarizer", "token_counter"):
+            made = self._manifest.get(part, entries[part])
+            if made != entries[part]:
+                raise self._mismatch(part, made, entries[part])
+        self._manifest |= entries
+        return entries
+
+    def _absent(self, part: str) -> SettingsMismatchError:
+        return SettingsMismatchError(
+            f"{self._path} was made with the {part} {self._manifest[part]}, which cannot be made "
+            f"from its name: pass {part}= when opening"
+        )
+
+    def _mismatch(self, part: str, made: str, own: str) -> SettingsMismatchError:
+        return SettingsMismatchError(
+            f"{self._path} was made with the {part} {_short(made)}, not {_short(own)}: open it "
+            f"with the {part} it was made with, or index into a new file"
+        )
+
+
+def _short(fingerprint: str) -> str:
+    limit = 120
+    return fingerprint if len(fingerprint) <= limit else fingerprint[:limit] + "..."
+
+
+def _model_name(component: object) -> str:
+    """Return the name from which the component can be made again, empty if there is none."""
+    if isinstance(component, HashingEmbedder):
+        return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
+    if isinstance(component, SentenceTransformerEmbedder):
+        return component.model
+    if isinstance(component, SpacyEntityExtractor) and component.remade_by_name:
+        return str(component.model)
+    return ""
+
+
+def _resolve_summarizer(
+    given: Summarizer | Any | None,
+    summarizer_id: str | None,
+    prompts: Prompts | None,
+    counter: TokenCounter,
+) -> Summarizer:
+    if given is None:
+        return ExtractiveSummarizer(counter=counter)
+    if isinstance(given, Summarizer):
+        return given
+    if not callable(given) or inspect.isclass(given):
+        raise InvalidInputError(
+            f"summarizer {given!r} is neither callable nor has a method summarize(texts, *, level, "
+            "max_tokens)"
+        )
+    return CallableSummarizer(given, summarizer_id, prompts or Prompts())
+
+
+def _need(component: object, port: type, name: str) -> None:
+    if inspect.isclass(component) or not isinstance(component, port):
+        wanted = ", ".join(sorted(n for n in dir(port) if not n.startswith("_")))
+        raise InvalidInputError(
+            f"{name} {component!r} does not fit: it needs {wanted} (see protocols.{port.__name__})"
+        )

@@ -1,0 +1,112 @@
+"""Between the core and any embedder: windows for long texts, checked and normalised vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from e2graphrag_integrations.chunking import chunk_spans
+from e2graphrag_integrations.errors import EmbeddingError
+from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
+from e2graphrag_integrations.tokens import ApproximateTokenCounter, token_spans
+from e2graphrag_integrations.types import Span
+
+_TITLE_SHARE = 4
+"""A title may take one part in this many of a window."""
+
+_GUESS_SHARE = 2
+"""Without the model's tokenizer, fill one part in this many of its limit: a guessed count may be
+half the true one, and a window too long would be cut silently."""
+
+_BALANCE = 1.1
+"""Room above the mean window size for sentence borders, so that no short rest is left over."""
+
+
+class WindowedEmbedder:
+    """An embedder that never cuts a text silently and never lets a bad vector through.
+
+    Args:
+        embedder: The user's; vectors may have any length, they are normalised here.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.dimension = int(embedder.dimension)
+        own = getattr(embedder, "tokens", None)
+        self._counter: TokenCounter = own or ApproximateTokenCounter()
+        limit = embedder.max_tokens
+        if limit is not None and limit < 1:
+            raise EmbeddingError(f"embedder's max_tokens is {limit}: need at least 1, or None")
+        self._limit = limit if own or limit is None else max(1, limit // _GUESS_SHARE)
+
+    def prefix(self, title: str | None) -> str:
+        """Return what is put before each window: the title and a stop, cut where it is long."""
+        if not title or not title.strip():
+            return ""
+        title = " ".join(title.split())
+        if self._limit is not None:
+            spans = token_spans(self._counter, title)[: max(0, self._limit // _TITLE_SHARE - 1)]
+            title = title[: spans[-1, 1]] if len(spans) else ""
+        return f"{title}. " if title else ""
+
+    def windows(self, text: str, prefix: str = "") -> list[Span]:
+        """Return the spans of `text` that one vector each covers, all of it together."""
+        whole = [Span(0, len(text))]
+        if self._limit is None:
+            return whole
+        room = max(1, self._limit - (self._counter.count(prefix) if prefix else 0))
+        total = self._counter.count(text)
+        if total <= room:
+            return whole
+        count = -(-total // room)
+        size = min(room, int(total / count * _BALANCE) + 1)
+        return chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or whole
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """Return unit vectors, shape (n, dimension).
+
+        Raises:
+            EmbeddingError: For the wrong shape, NaN, infinity or a zero vector; names the text.
+        """
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        return self._checked(self.embedder.embed(texts), texts)
+
+    def embed_question(self, question: str) -> FloatArray:
+        """Return the unit vector of a question; of a long one, the mean over its windows."""
+        pieces = [question[start:end] for start, end in self.windows(question)]
+        vectors = np.stack(
+            [
+                self._checked(np.asarray(self.embedder.embed_query(piece))[None, :], [piece])[0]
+                for piece in pieces
+            ]
+        )
+        mean = vectors.mean(axis=0)
+        norm = float(np.linalg.norm(mean))
+        unit: FloatArray = (mean / norm if norm > 0 else vectors[0]).astype(np.float32)
+        return unit
+
+    def key(self, text: str, fingerprint: str) -> bytes:
+        """Return the cache key of a text's vector."""
+        return hashlib.sha256(f"vector\0{fingerprint}\0{text}".encode()).digest()
+
+    def _checked(self, raw: object, texts: Sequence[str]) -> FloatArray:
+        name = type(self.embedder).__name__
+        try:
+            vectors = np.asarray(raw, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise EmbeddingError(f"{name}.embed() returned no array of numbers: {error}") from error
+        if vectors.shape != (len(texts), self.dimension):
+            raise EmbeddingError(
+                f"{name}.embed() returned shape {vectors.shape} for {len(texts)} texts; "
+                f"expected ({len(texts)}, {self.dimension}) by its `dimension`"
+            )
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
+        if len(bad):
+            kind = "a zero vector" if norms[bad[0], 0] == 0 else "NaN or infinity"
+            raise EmbeddingError(f"{name} returned {kind} for the text {texts[bad[0]][:80]!r}")
+        unit: FloatArray = vectors / norms
+        return unit

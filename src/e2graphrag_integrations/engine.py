@@ -1,0 +1,434 @@
+"""`E2GraphRAG`: one index file, from documents to answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import Self
+
+from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.estimate import estimate_cost
+from e2graphrag_integrations.filters import Where, compile_where
+from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.indexing import Writer, write_documents
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
+from e2graphrag_integrations.reports import (
+    CostEstimate,
+    IndexReport,
+    ProgressListener,
+    Stats,
+    VerifyReport,
+)
+from e2graphrag_integrations.retrieval.base import Mode, Strategy
+from e2graphrag_integrations.retrieval.packing import Expand
+from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.retriever import Request, answer
+from e2graphrag_integrations.settings import Settings, resolve_settings
+from e2graphrag_integrations.store.export import export_lines
+from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.store.snapshot_files import current_snapshot
+from e2graphrag_integrations.store.sqlite import MEMORY, Store
+from e2graphrag_integrations.store.verify import verify_store
+from e2graphrag_integrations.summarising import SummaryMaker
+from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
+from e2graphrag_integrations.types import SourceDocument
+
+Documents = SourceDocument | Iterable[SourceDocument]
+
+_READ_ATTEMPTS = 5
+"""How often a retrieval starts over because a writer changed the file under it."""
+
+
+class E2GraphRAG:
+    """An index of documents as summary trees and an entity graph, and retrieval over it.
+
+    Open one with `E2GraphRAG.open`. Queries are safe from many threads; one thread writes at a
+    time. Use it as a context manager, or `close()` it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        components: Components,
+        strategy: Strategy,
+        *,
+        concurrency: int,
+        retry: RetryPolicy,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._components = components
+        self._strategy = strategy
+        self._concurrency = concurrency
+        self._retry = retry
+        self._loop = OwnLoop()
+        self._writing = threading.Lock()
+        self._refreshing = threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        embedder: Embedder | str | None = None,
+        summarizer: Summarizer | Any | None = None,
+        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        token_counter: TokenCounter | None = None,
+        strategy: Strategy | None = None,
+        summarizer_id: str | None = None,
+        prompts: Prompts | None = None,
+        concurrency: int = 4,
+        retry: RetryPolicy | None = None,
+        lock_timeout: float = 30.0,
+        **settings: int | None,
+    ) -> Self:
+        """Open an index file, or make one where there is none.
+
+        Args:
+            path: The file; `":memory:"` keeps the index in memory.
+            embedder: An `Embedder`, or a sentence-transformers name. None takes the one the file
+                was made with, at first all-MiniLM-L6-v2.
+            summarizer: A `Summarizer`, or any function from prompt to text, sync or async. None
+                summarises extractively, without a language model.
+            extractor: An `EntityExtractor`, or a spaCy pipeline's name or path. None takes the
+                one the file was made with, at first the bundled English pipeline.
+            token_counter: Counts tokens for sizes and budgets; None counts by rule.
+            strategy: Ranks; None is `PaperStrategy()`.
+            summarizer_id: Names a plain function's model in the cache, so that later runs reuse
+                its summaries.
+            prompts: For a plain function.
+            concurrency: Summaries in the making at once.
+            retry: Patience with transient errors of the summariser.
+            lock_timeout: Seconds to wait for another process that is writing.
+            **settings: `chunk_size=1200`, `chunk_overlap=100`, `group_size=5`,
+                `summary_tokens=300`; fixed when the first document is added.
+
+        Raises:
+            InvalidInputError: For an argument that makes no sense.
+            NotAnIndexError: If the file is something else.
+            SchemaVersionError: If a newer version made it.
+            SettingsMismatchError: If it was made with other settings or models.
+        """
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise InvalidInputError(f"concurrency={concurrency!r} must be at least 1")
+        store = Store(MEMORY if str(path) == MEMORY else Path(path), timeout=lock_timeout)
+        opened = False
+        try:
+            manifest = store.manifest()
+            resolved = resolve_settings(settings, manifest, store.path)
+            components = Components(
+                store.path,
+                manifest,
+                embedder=embedder,
+                extractor=extractor,
+                summarizer=summarizer,
+                token_counter=token_counter,
+                summarizer_id=summarizer_id,
+                prompts=prompts,
+            )
+            opened = True
+        finally:
+            if not opened:
+                store.close()
+        return cls(
+            store,
+            resolved,
+            components,
+            strategy or PaperStrategy(),
+            concurrency=concurrency,
+            retry=retry or RetryPolicy(),
+        )
+
+    # Writing
+
+    def estimate(self, documents: Documents) -> CostEstimate:
+        """Return what `add` would cost: exact summaries to make, bounds of their tokens.
+
+        Nothing is called and nothing is written.
+        """
+        new, _ = self._new(_as_list(documents))
+        return estimate_cost(new, self._settings, self._components.counter, self._maker(self._loop))
+
+    def add(self, documents: Documents, *, progress: ProgressListener | None = None) -> IndexReport:
+        """Index documents; one that is there already, unchanged, is skipped.
+
+        Each document is written whole or not at all. What was finished before a failure stays in
+        the cache: adding again goes on from there.
+
+        Args:
+            documents: One or many, with ids of their own.
+            progress: Called from worker threads with each step.
+
+        Raises:
+            InvalidInputError: For something that is no document; nothing was written.
+            DuplicateDocumentError: For an id given twice or there with another content; nothing
+                was written.
+            SettingsMismatchError: If the parts are not those the file was made with.
+            IndexingError: If summariser, embedder or extractor failed.
+        """
+        return self._add(_as_list(documents), self._loop, progress)
+
+    async def aadd(
+        self, documents: Documents, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
+        bridge = CallerLoop(asyncio.get_running_loop())
+        return await asyncio.to_thread(self._add, _as_list(documents), bridge, progress)
+
+    def _add(
+        self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
+    ) -> IndexReport:
+        with self._writing:
+            new, skipped = self._new(documents)
+            if not new:
+                return IndexReport(skipped=tuple(skipped))
+            return self._write(new, skipped, bridge, progress)
+
+    def _write(
+        self,
+        new: list[SourceDocument],
+        skipped: list[str],
+        bridge: Bridge,
+        progress: ProgressListener | None,
+    ) -> IndexReport:
+        components = self._components
+        self._store.set_manifest(components.check_for_writing() | self._settings.to_manifest())
+        writer = Writer(
+            store=self._store,
+            settings=self._settings,
+            counter=components.counter,
+            embedder=components.embedder,
+            embedder_print=components.embedder_print,
+            extractor=components.extractor,
+            extractor_print=components.extractor_print,
+            summaries=self._maker(bridge),
+            concurrency=self._concurrency,
+        )
+        report = write_documents(writer, new, progress)
+        return replace(report, skipped=tuple(skipped))
+
+    def _new(self, documents: list[SourceDocument]) -> tuple[list[SourceDocument], list[str]]:
+        """Return the documents to index and the ids of those that are there unchanged."""
+        there = self._store.content_hashes()
+        seen: set[str] = set()
+        new: list[SourceDocument] = []
+        skipped: list[str] = []
+        for document in documents:
+            if document.id in seen:
+                raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
+            seen.add(document.id)
+            if document.id not in there:
+                new.append(document)
+            elif there[document.id] == content_hash(document):
+                skipped.append(document.id)
+            else:
+                raise DuplicateDocumentError(
+                    f"document {document.id!r} is in {self._store.path} with another content: use "
+                    "update() to replace it, or give it another id"
+                )
+        return new, skipped
+
+    def _maker(self, bridge: Bridge) -> SummaryMaker:
+        return SummaryMaker(
+            summarizer=self._components.summarizer,
+            fingerprint=self._components.summarizer_print,
+            counter=self._components.counter,
+            max_tokens=self._settings.summary_tokens,
+            retry=self._retry,
+            store=self._store,
+            bridge=bridge,
+        )
+
+    def update(
+        self, documents: Documents, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Replace documents by new versions: delete, then add. Unchanged ones are skipped.
+
+        Raises:
+            UnknownDocumentError: If an id is not there; nothing was changed.
+            IndexingError: As `add`; then the old version is gone and the new one not there yet.
+        """
+        given = _as_list(documents)
+        there = self._store.content_hashes()
+        for document in given:
+            if document.id not in there:
+                raise UnknownDocumentError(
+                    f"no document {document.id!r} in {self._store.path}: use add()"
+                )
+        changed = [d.id for d in given if there[d.id] != content_hash(d)]
+        if changed:
+            self.delete(changed)
+        return self.add(given, progress=progress)
+
+    def delete(self, ids: str | Iterable[str]) -> None:
+        """Remove documents with everything that came from them; all of them or none.
+
+        Raises:
+            UnknownDocumentError: If an id is not there.
+        """
+        wanted = [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+        with self._writing:
+            if wanted:
+                self._store.delete_documents(wanted)
+
+    # Reading
+
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+    ) -> RetrievalResult:
+        """Return the nodes that answer a question; no language model is called.
+
+        Args:
+            question: In words; very long ones are embedded in windows.
+            k: Nodes returned, after expansion. With a budget, candidates are max(k, 50).
+            mode: `auto` routes by the question; `local` uses the entity lists only and may return
+                fewer than k; `global` uses no entity list.
+            strategy: Instead of the index's.
+            where: Metadata that every node must have, applied before ranking: equality and
+                `{"$in": [...]}`, `document_id` included.
+            token_budget: Most tokens of `result.context()`.
+            expand: `children` or `leaves` puts those in a summary's place.
+
+        Raises:
+            InvalidInputError: For an argument out of range, an empty question among them.
+            FilterError: If `where` is not understood.
+            CorruptStoreError: If a row read for the answer does not match its checksum.
+        """
+        request = Request(
+            question, strategy or self._strategy, k, mode, where, token_budget, expand
+        )
+        if where is not None:
+            compile_where(where)
+        for _ in range(_READ_ATTEMPTS):
+            snapshot = self._current()
+            try:
+                return answer(request, snapshot, self._store, self._components)
+            except KeyError:
+                # A writer deleted a node between ranking and reading; anything else is a defect.
+                if snapshot.generation == self._store.generation:
+                    raise
+        return answer(request, self._current(), self._store, self._components)
+
+    async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
+        """Retrieve in a thread, with the options of `retrieve`."""
+        return await asyncio.to_thread(self.retrieve, question, **options)
+
+    def _current(self) -> Snapshot:
+        snapshot = self._snapshot
+        generation = self._store.generation
+        if snapshot is not None and snapshot.generation == generation:
+            return snapshot
+        with self._refreshing:
+            if self._snapshot is None or self._snapshot.generation != self._store.generation:
+                self._snapshot = current_snapshot(self._store)
+            return self._snapshot
+
+    @property
+    def graph(self) -> EntityGraph:
+        """The entity graph of the present state."""
+        return self._current().graph
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the index is made with."""
+        return self._settings
+
+    @property
+    def document_ids(self) -> list[str]:
+        """The ids of all documents, sorted."""
+        return [head.id for head in self._store.heads()]
+
+    def document(self, document_id: str) -> SourceDocument:
+        """Return a document as it was given.
+
+        Raises:
+            UnknownDocumentError: If it is not there.
+        """
+        return self._store.document(document_id)
+
+    def stats(self) -> Stats:
+        """Return what the index holds."""
+        snapshot = self._current()
+        manifest = self._store.manifest()
+        return Stats(
+            documents=len(snapshot.documents),
+            chunks=len(snapshot.chunk_nodes),
+            summaries=len(snapshot.nodes.ids) - len(snapshot.chunk_nodes),
+            levels=int(snapshot.nodes.level.max()) + 1 if len(snapshot.nodes.ids) else 0,
+            entities=len(snapshot.graph.names),
+            edges=snapshot.graph.edges.nnz // 2,
+            mentions=int(snapshot.graph.postings.sum()),
+            windows=len(snapshot.dense.nodes),
+            dimension=snapshot.dense.dimension,
+            bytes=_size(self._store.path),
+            settings={k: v for k, v in sorted(manifest.items()) if k != "generation"},
+        )
+
+    def verify(self) -> VerifyReport:
+        """Check the file against its own invariants; see `VerifyReport.problems`."""
+        return verify_store(self._store)
+
+    def export(self) -> Iterator[str]:
+        """Yield the index as canonical JSON lines: equal indexes give equal lines."""
+        return export_lines(self._store, self._current())
+
+    def close(self) -> None:
+        """Let go of the file, which then is the whole index; safe to call twice."""
+        self._loop.close()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"E2GraphRAG({self._store.path!r})"
+
+
+def _size(path: str) -> int:
+    """Return the bytes on disk, write-ahead log included."""
+    files = [Path(path), Path(f"{path}-wal")] if path != MEMORY else []
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _as_list(documents: Documents) -> list[SourceDocument]:
+    given: Sequence[Any] = [documents] if isinstance(documents, SourceDocument) else list(documents)
+    for number, document in enumerate(given):
+        if not isinstance(document, SourceDocument):
+            raise InvalidInputError(
+                f"document {number} is a {type(document).__name__}, not a SourceDocument: wrap "
+                "text as SourceDocument(id, text)"
+            )
+    return list(given)

@@ -1,0 +1,187 @@
+"""Entities by spaCy: named entities kept whole, common nouns as lower-case lemmas."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.names import NameSpan, find_names
+from e2graphrag_integrations.sentences import sentence_spans
+from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUNDLED_PIPELINE = "en_e2g_sm"
+
+_NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+_SPACE_RUN = re.compile(r"\s+")
+_NEEDED = frozenset(
+    {"tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer"}
+    | {"attribute_ruler", "lemmatizer", "trainable_lemmatizer", "senter", "sentencizer"}
+    | {"parser", "ner", "entity_ruler", "span_ruler"}
+)
+
+
+class SpacyEntityExtractor:
+    """Finds entities with a spaCy pipeline.
+
+    Named entities of every type but numbers and dates are kept whole; rules add capitalised names
+    that the model misses (`names.py`); common nouns outside names count by their lemma. Sentences
+    are spaCy's, or by rule where the pipeline marks none.
+
+    Args:
+        model: None for the bundled English pipeline, the name of an installed one
+            (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path, or a loaded `Language`.
+        batch_size: Texts per batch of `nlp.pipe`.
+        n_process: Processes for `nlp.pipe`; 1 runs in this one.
+        name_rules: Whether the rules for capitalised names run.
+
+    Raises:
+        MissingDependencyError: At first use, if the named pipeline is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Any | None = None,
+        *,
+        batch_size: int = 16,
+        n_process: int = 1,
+        name_rules: bool = True,
+    ) -> None:
+        self.model = BUNDLED_PIPELINE if model is None else model
+        self._batch_size = batch_size
+        self._n_process = n_process
+        self._name_rules = name_rules
+        self._nlp: Any = None
+        self._lock = threading.Lock()  # spaCy's string store is written to while reading text
+
+    @property
+    def remade_by_name(self) -> bool:
+        """Whether the model's name and the defaults are enough to make this extractor again."""
+        return isinstance(self.model, str | os.PathLike) and self._name_rules
+
+    @property
+    def nlp(self) -> Any:
+        """The spaCy pipeline, loaded at first use."""
+        if self._nlp is None:
+            self._nlp = _load(self.model)
+        return self._nlp
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, version and rules: changes when the entities of a text may."""
+        meta = self.nlp.meta
+        version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
+        return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:rules={int(self._name_rules)}"
+
+    def extract(self, texts: Sequence[str]) -> list[Sentences]:
+        """Return for each text, for each of its sentences, the mentions in order."""
+        plain = [_unwrap(text) for text in texts]
+        with self._lock:
+            docs = self.nlp.pipe(
+                (text for text, _ in plain),
+                batch_size=self._batch_size,
+                n_process=self._n_process,
+            )
+            return [
+                self._sentences(doc, origin) for doc, (_, origin) in zip(docs, plain, strict=True)
+            ]
+
+    def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> Sentences:
+        lower_words = frozenset(token.text for token in doc if token.text.islower())
+        return [
+            [
+                Mention(m.entity, int(origin[m.start]), int(origin[m.end - 1]) + 1, m.label)
+                for m in self._mentions(sentence, lower_words)
+            ]
+            for sentence in _spacy_sentences(doc)
+        ]
+
+    def _mentions(self, sentence: Any, lower_words: frozenset[str]) -> Iterator[Mention]:
+        names = [
+            NameSpan(entity.start, entity.end, entity.label_)
+            for entity in sentence.ents
+            if entity.label_ not in _NOT_ENTITIES
+        ]
+        if self._name_rules:
+            names = find_names(sentence, names, lower_words)
+        doc = sentence.doc
+        inside: set[int] = set()
+        mentions = []
+        for start, end, label in names:
+            span = doc[start:end]
+            inside.update(range(start, end))
+            mentions.append(Mention(span.text, span.start_char, span.end_char, label))
+        for token in sentence:
+            if token.pos_ == "NOUN" and token.i not in inside and _is_word(token.text):
+                lemma = (token.lemma_ or token.text).lower()
+                mentions.append(Mention(lemma, token.idx, token.idx + len(token.text), NOUN))
+        return iter(sorted(mentions, key=lambda m: (m.start, m.end)))
+
+
+def _is_word(text: str) -> bool:
+    return any(character.isalpha() for character in text) and (len(text) > 1 or not text.isascii())
+
+
+def _spacy_sentences(doc: Any) -> Iterator[Any]:
+    if doc.has_annotation("SENT_START"):
+        return iter(doc.sents)
+    spans: list[Span] = sentence_spans(doc.text)
+    found = (doc.char_span(start, end, alignment_mode="expand") for start, end in spans)
+    return (span for span in found if span is not None)
+
+
+def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
+    """Replace each run of white space by one space, or by a blank line where it held one.
+
+    Hard-wrapped lines and indents would break names and sentences apart. Returns the new text and,
+    for each of its characters, the offset in the old one.
+    """
+    pieces: list[str] = []
+    origins: list[NDArray[np.int64]] = []
+    at = 0
+    for run in _SPACE_RUN.finditer(text):
+        filler = "\n\n" if run.group().count("\n") > 1 else " "
+        pieces += [text[at : run.start()], filler]
+        origins += [np.arange(at, run.start()), run.start() + np.arange(len(filler))]
+        at = run.end()
+    pieces.append(text[at:])
+    origins.append(np.arange(at, len(text)))
+    return "".join(pieces), np.concatenate(origins)
+
+
+def _load(model: Any) -> Any:
+    if not isinstance(model, str | os.PathLike):
+        return model
+    import spacy
+
+    bundled = Path(__file__).parent / "pipelines" / BUNDLED_PIPELINE
+    target = (
+        bundled
+        if model == BUNDLED_PIPELINE
+        else Path(model)
+        if Path(model).is_dir()
+        else str(model)
+    )
+    try:
+        nlp = spacy.load(target)
+    except OSError as error:
+        raise MissingDependencyError(
+            f"spaCy pipeline {str(model)!r} is not installed and is no folder: run "
+            f"`python -m spacy download {model}`, or leave the model out for the bundled one"
+        ) from error
+    if "senter" in nlp.disabled and "parser" in nlp.pipe_names:
+        # The parser is the slowest part, and all that is wanted of it are sentences.
+        nlp.enable_pipe("senter")
+        nlp.disable_pipe("parser")
+    for name in [n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory not in _NEEDED]:
+        nlp.disable_pipe(name)
+    return nlp

@@ -1,0 +1,74 @@
+"""`where`: which nodes a question may see, by metadata, decided before any ranking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.store.snapshot import Records
+
+Where = Mapping[str, Any]
+Predicate = Callable[[Mapping[str, Any]], bool]
+
+_MISSING = object()
+
+
+def compile_where(where: Where) -> Predicate:
+    """Turn a filter into a test of one metadata record.
+
+    `{"author": "Wells", "year": {"$in": [1894, 1895]}}` holds where every key does. The key
+    `document_id` stands for the document's id. Values compare as JSON does: `1` is not `true`. A
+    missing key matches nothing.
+
+    Raises:
+        FilterError: For anything else, naming the key.
+    """
+    if not isinstance(where, Mapping):
+        raise FilterError(f"where must be a mapping of metadata keys, not {type(where).__name__}")
+    tests = [(key, _options(key, condition)) for key, condition in where.items()]
+
+    def holds(record: Mapping[str, Any]) -> bool:
+        return all(_canonical(record.get(key, _MISSING)) in options for key, options in tests)
+
+    return holds
+
+
+def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
+    """Return the mask of nodes all of whose records pass: a summary only if all its leaves do."""
+    passes = np.fromiter((predicate(r) for r in records.values), np.bool_, len(records.values))
+    failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])
+    mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
+    return mask
+
+
+def _options(key: object, condition: Any) -> frozenset[str]:
+    if not isinstance(key, str):
+        raise FilterError(f"where: key {key!r} is not a string")
+    if key.startswith("$"):
+        raise FilterError(f"where: {key!r} is not supported; use metadata keys with a value or $in")
+    values: Sequence[Any] = [condition]
+    if isinstance(condition, Mapping) and any(str(k).startswith("$") for k in condition):
+        if set(condition) != {"$in"}:
+            raise FilterError(
+                f"where[{key!r}]: only {{'$in': [...]}} is supported, not {condition}"
+            )
+        values = condition["$in"]
+        if not isinstance(values, list | tuple | set | frozenset):
+            raise FilterError(f"where[{key!r}]: $in needs a list, not {values!r}")
+    try:
+        return frozenset(_canonical(value) for value in values)
+    except (TypeError, ValueError) as error:
+        raise FilterError(f"where[{key!r}]: {condition!r} is no JSON value") from error
+
+
+def _canonical(value: Any) -> str:
+    if value is _MISSING:
+        return ""  # no JSON text is empty
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,0 +1,186 @@
+"""The entity graph and the entity-chunk indexes, as compact arrays for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+IntArray = NDArray[np.integer[Any]]
+"""Indices and counts: 64 bits where we make them, 32 where scipy does."""
+
+_PENDING_LIMIT = 1 << 21
+"""Edge contributions gathered before they are summed: bounds memory while building."""
+
+
+@dataclass(frozen=True, eq=False)
+class EntityGraph:
+    """Entities, who co-occurs with whom, and which chunks mention them.
+
+    Attributes:
+        names: Normal form of each entity, sorted.
+        named: Whether any mention of it was a name.
+        edges: Symmetric weights, shape (entities, entities), no self-pairs. The weight of a pair
+            sums `1 / distinct entities of the sentence` over the sentences that hold both
+            (E2GraphRAG, section 3.2).
+        postings: Mention counts, shape (entities, chunks).
+    """
+
+    names: Sequence[str]
+    named: NDArray[np.bool_]
+    edges: csr_array
+    postings: csr_array
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Return the row of each entity's normal form."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def entities_per_chunk(self) -> IntArray:
+        """Return the number of distinct entities of each chunk."""
+        return np.bincount(self.postings.indices, minlength=self.postings.shape[1])
+
+    def chunks(self, entity: int) -> tuple[IntArray, IntArray]:
+        """Return the chunks that mention an entity, ascending, and how often each does."""
+        row = slice(self.postings.indptr[entity], self.postings.indptr[entity + 1])
+        return self.postings.indices[row], self.postings.data[row]
+
+    def distances(self, source: int, depth: int) -> NDArray[np.int8]:
+        """Return each entity's distance in edges from `source`, -1 beyond `depth`."""
+        distance = np.full(len(self.names), -1, dtype=np.int8)
+        distance[source] = 0
+        frontier = np.array([source])
+        for step in range(1, depth + 1):
+            reached = np.unique(self._neighbours(frontier))
+            frontier = reached[distance[reached] < 0]
+            if not len(frontier):
+                break
+            distance[frontier] = step
+        return distance
+
+    def _neighbours(self, rows: IntArray) -> IntArray:
+        starts, ends = self.edges.indptr[rows], self.edges.indptr[rows + 1]
+        sizes = ends - starts
+        offsets = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        neighbours: IntArray = self.edges.indices[offsets + np.arange(sizes.sum())]
+        return neighbours
+
+    def hops(self, entities: Sequence[int], max_hops: int) -> dict[tuple[int, int], int]:
+        """Return the distance in edges of every pair of `entities` at most `max_hops` apart.
+
+        Bidirectional breadth-first search: each entity is expanded half the way once, and a pair's
+        distance is the least sum over the entities that both sides reached.
+        """
+        forward, backward = (max_hops + 1) // 2, max_hops // 2
+        reach = {e: self.distances(e, forward) for e in dict.fromkeys(entities)}
+        found: dict[tuple[int, int], int] = {}
+        for a, b in combinations(reach, 2):
+            one, other = reach[a], reach[b]
+            met = (one >= 0) & (other >= 0) & (other <= backward)
+            if met.any():
+                found[a, b] = int((one[met].astype(np.int16) + other[met]).min())
+        return found
+
+    def to_networkx(self) -> Any:
+        """Return the graph for people: names with `named` and `chunks`, edges with `weight`."""
+        import networkx as nx
+
+        graph = nx.Graph()
+        counts = np.diff(self.postings.indptr)
+        for row, name in enumerate(self.names):
+            graph.add_node(name, named=bool(self.named[row]), chunks=int(counts[row]))
+        upper = self.edges.tocoo()
+        for a, b, weight in zip(upper.row, upper.col, upper.data, strict=True):
+            if a < b:
+                graph.add_edge(self.names[a], self.names[b], weight=float(weight))
+        return graph
+
+
+def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
+    """Sum what each chunk contributes.
+
+    Args:
+        chunks: For each chunk in order, for each of its sentences, `(normal form, named)` of each
+            mention.
+    """
+    builder = GraphBuilder()
+    for sentences in chunks:
+        builder.add(sentences)
+    return builder.finish()
+
+
+class GraphBuilder:
+    """Sums contributions chunk by chunk; memory grows with distinct edges only."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._named: list[bool] = []
+        self._chunks = 0
+        self._posts: tuple[list[int], list[int]] = ([], [])
+        self._pairs: tuple[list[IntArray], list[NDArray[np.float64]]] = ([], [])
+        self._pending = 0
+
+    def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
+        """Add the next chunk: per sentence, `(normal form, named)` of each mention."""
+        for sentence in sentences:
+            ids = [self._id(name, named) for name, named in sentence]
+            self._posts[0].extend(ids)
+            self._posts[1].extend([self._chunks] * len(ids))
+            self._add_pairs(np.unique(np.asarray(ids, dtype=np.int64)))
+        self._chunks += 1
+
+    def _id(self, name: str, named: bool) -> int:
+        row = self._ids.setdefault(name, len(self._ids))
+        if row == len(self._named):
+            self._named.append(named)
+        elif named:
+            self._named[row] = True
+        return row
+
+    def _add_pairs(self, entities: IntArray) -> None:
+        if len(entities) < 2:  # noqa: PLR2004 - a pair needs two
+            return
+        a, b = np.triu_indices(len(entities), 1)
+        keys = (entities[a] << 32) | entities[b]
+        self._pairs[0].append(keys)
+        self._pairs[1].append(np.full(len(keys), 1.0 / len(entities)))
+        self._pending += len(keys)
+        if self._pending > _PENDING_LIMIT:
+            self._sum_pairs()
+
+    def _sum_pairs(self) -> None:
+        keys, values = (np.concatenate(part) if part else np.empty(0) for part in self._pairs)
+        distinct, inverse = np.unique(keys.astype(np.int64), return_inverse=True)
+        sums = np.bincount(inverse, weights=values, minlength=len(distinct))
+        self._pairs = ([distinct], [sums.astype(np.float64)])
+        self._pending = 0
+
+    def finish(self) -> EntityGraph:
+        """Return the graph of all chunks added."""
+        self._sum_pairs()
+        names = sorted(self._ids)
+        rank = np.empty(len(names), dtype=np.int64)  # arrival order -> sorted order
+        rank[[self._ids[name] for name in names]] = np.arange(len(names))
+        keys, weights = self._pairs[0][0], self._pairs[1][0]
+        a, b = rank[keys >> 32], rank[keys & 0xFFFFFFFF]
+        size = len(names)
+        edges = coo_array(
+            (np.concatenate([weights, weights]), (np.concatenate([a, b]), np.concatenate([b, a]))),
+            shape=(size, size),
+        ).tocsr()
+        rows = rank[np.asarray(self._posts[0], dtype=np.int64)]
+        columns = np.asarray(self._posts[1], dtype=np.int64)
+        postings = coo_array(
+            (np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=(size, self._chunks)
+        ).tocsr()
+        postings.sum_duplicates()
+        named = np.zeros(size, dtype=np.bool_)
+        named[rank] = self._named
+        return EntityGraph(names, named, edges, postings)

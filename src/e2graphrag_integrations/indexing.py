@@ -1,0 +1,361 @@
+"""The write path: documents in, nodes in the store; a document is there whole or not at all.
+
+Three stages run side by side, each in threads of its own: extraction, embedding, summarising. Work
+goes in batches of whole documents, two at a time, so that the stages overlap across batches and
+memory stays bounded. What a stage makes goes to the store's cache as it arrives; the document's
+transaction only links to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from e2graphrag_integrations.chunking import chunk_spans
+from e2graphrag_integrations.embedding import WindowedEmbedder
+from e2graphrag_integrations.errors import ExtractionError
+from e2graphrag_integrations.graph import GraphBuilder
+from e2graphrag_integrations.normalize import count_words
+from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
+from e2graphrag_integrations.reports import IndexReport, Progress, ProgressListener, Stage
+from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.store.records import StoredNode, decode_sentences, encode_sentences
+from e2graphrag_integrations.store.snapshot import contribution
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
+from e2graphrag_integrations.tree import Tree, plan_tree, without_overlap
+from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
+
+_BATCH_CHUNKS = 256
+"""Chunks after which a batch of documents is full."""
+
+_SLICE = 64
+"""Texts given to extractor or embedder at once: what a crash can cost of their work."""
+
+Windows = tuple[tuple[Span, bytes], ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Everything that indexing needs, resolved and checked.
+
+    Attributes:
+        embedder_print, extractor_print: Their parts of the cache keys.
+        concurrency: Summaries in the making at once.
+    """
+
+    store: Store
+    settings: Settings
+    counter: TokenCounter
+    embedder: WindowedEmbedder
+    embedder_print: str
+    extractor: EntityExtractor
+    extractor_print: str
+    summaries: SummaryMaker
+    concurrency: int
+
+
+def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
+    """Return a document's tree, its summaries still without text."""
+    spans = chunk_spans(
+        document.text,
+        counter,
+        chunk_size=settings.chunk_size,
+        chunk_overlap=settings.chunk_overlap,
+    )
+    return plan_tree(document.id, document.text, spans, settings.group_size)
+
+
+def write_documents(
+    writer: Writer, documents: Iterable[SourceDocument], listener: ProgressListener | None = None
+) -> IndexReport:
+    """Index documents that are not in the store yet.
+
+    Raises:
+        IndexingError: When a stage failed; documents before the failing batch are there.
+    """
+    return _Run(writer, listener).run(documents)
+
+
+class _Run:
+    def __init__(self, writer: Writer, listener: ProgressListener | None) -> None:
+        self.writer = writer
+        self.watch = _Watch(listener)
+        self.graph = GraphBuilder()
+        self.counts: Counter[str] = Counter()
+        self.empty: list[str] = []
+
+    def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
+        began = time.perf_counter()
+        with (
+            ThreadPoolExecutor(1, "e2graphrag-extract") as extracting,
+            ThreadPoolExecutor(1, "e2graphrag-embed") as embedding,
+            ThreadPoolExecutor(1, "e2graphrag-summaries") as coordinating,
+            ThreadPoolExecutor(self.writer.concurrency, "e2graphrag-llm") as calling,
+        ):
+            running: deque[_Batch] = deque()
+            try:
+                for batch in self._batches(documents):
+                    batch.extracted = extracting.submit(self._extract, batch.chunks)
+                    batch.embedded = embedding.submit(self._embed, batch, batch.chunks)
+                    batch.summarised = coordinating.submit(self._summarise, batch, calling)
+                    running.append(batch)
+                    if len(running) > 1:
+                        self._finish(running.popleft(), embedding)
+                while running:
+                    self._finish(running.popleft(), embedding)
+            finally:  # nothing is left running but after a failure
+                for batch in running:
+                    batch.cancel()
+        return self._report(time.perf_counter() - began)
+
+    def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
+        batch = _Batch()
+        for document in documents:
+            with self.watch.timed("chunk"):
+                tree = plan(document, self.writer.settings, self.writer.counter)
+            batch.add(document, tree, self.writer.embedder.prefix(document.title))
+            self._announce(tree)
+            if len(batch.chunks) >= _BATCH_CHUNKS:
+                yield batch
+                batch = _Batch()
+        if batch.documents:
+            yield batch
+
+    def _announce(self, tree: Tree) -> None:
+        chunks = len(tree.levels[0]) if tree.levels else 0
+        self.watch.expect("chunk", chunks)
+        self.watch.advance("chunk", chunks)
+        self.watch.expect("extract", chunks)
+        self.watch.expect("embed", len(tree.nodes))
+        self.watch.expect("summarise", len(tree.nodes) - chunks)
+        self.watch.expect("write", 1)
+
+    def _extract(self, chunks: Sequence[Node]) -> dict[str, bytes]:
+        """Return for each chunk the key of its extraction, which is in the cache."""
+        writer = self.writer
+        keys = {chunk.id: self._extraction_key(chunk.text) for chunk in chunks}
+        known = writer.store.cached(keys.values())
+        missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
+        self.watch.advance("extract", len(chunks) - len(missing))
+        for part in _slices(list(missing.items())):
+            with self.watch.timed("extract"):
+                found = _checked_extraction(writer.extractor, [chunk for _, chunk in part])
+            writer.store.put_cached(
+                "extraction",
+                {key: encode_sentences(s) for (key, _), s in zip(part, found, strict=True)},
+            )
+            self.watch.advance("extract", len(part))
+        return keys
+
+    def _extraction_key(self, text: str) -> bytes:
+        data = f"extraction\0{self.writer.extractor_print}\0{text}"
+        return hashlib.sha256(data.encode()).digest()
+
+    def _embed(self, batch: _Batch, nodes: Sequence[Node]) -> dict[str, Windows]:
+        """Return for each node its windows and the keys of their vectors, in the cache."""
+        embedder = self.writer.embedder
+        windows: dict[str, Windows] = {}
+        texts: dict[bytes, str] = {}
+        with self.watch.timed("embed"):
+            for node in nodes:
+                prefix = batch.prefixes[node.document_id]
+                pieces = []
+                for span in embedder.windows(node.text, prefix):
+                    text = prefix + node.text[span.start : span.end]
+                    key = embedder.key(text, self.writer.embedder_print)
+                    texts[key] = text
+                    pieces.append((span, key))
+                windows[node.id] = tuple(pieces)
+        known = self.writer.store.cached(texts)
+        missing = [(key, text) for key, text in texts.items() if key not in known]
+        for part in _slices(missing):
+            with self.watch.timed("embed"):
+                vectors = embedder.embed([text for _, text in part])
+            self.writer.store.put_cached(
+                "vector",
+                {key: v.astype("<f4").tobytes() for (key, _), v in zip(part, vectors, strict=True)},
+            )
+            self.watch.advance("embed", len(nodes) * len(part) / len(missing))
+        if not missing:
+            self.watch.advance("embed", len(nodes))
+        return windows
+
+    def _summarise(self, batch: _Batch, pool: ThreadPoolExecutor) -> list[Mapping[str, str]]:
+        return fill_tree(
+            batch.trees, self.writer.summaries, pool, lambda: self.watch.advance("summarise", 1)
+        )
+
+    def _finish(self, batch: _Batch, embedding: ThreadPoolExecutor) -> None:
+        """Wait for a batch and write its documents, one transaction each."""
+        texts = batch.summarised.result()
+        filled = [
+            [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
+            for tree, made in zip(batch.trees, texts, strict=True)
+        ]
+        summaries = [node for nodes in filled for node in nodes if node.level]
+        above = embedding.submit(self._embed, batch, summaries)
+        windows = batch.embedded.result() | above.result()
+        keys = batch.extracted.result()
+        for document, nodes in zip(batch.documents, filled, strict=True):
+            children = _texts_below(nodes)
+            keys |= {
+                node.id: self.writer.summaries.key(children[node.id], node.level)
+                for node in nodes
+                if node.level
+            }
+            with self.watch.timed("write"):
+                self.writer.store.write_document(
+                    document,
+                    [
+                        StoredNode(node, count_words(node.text), keys[node.id], windows[node.id])
+                        for node in nodes
+                    ],
+                )
+            self.watch.advance("write", 1)
+            self._count(document, nodes, keys)
+
+    def _count(
+        self, document: SourceDocument, nodes: Sequence[Node], keys: Mapping[str, bytes]
+    ) -> None:
+        chunks = [node for node in nodes if not node.level]
+        self.counts.update(documents=1, chunks=len(chunks), summaries=len(nodes) - len(chunks))
+        if not chunks:
+            self.empty.append(document.id)
+        found = self.writer.store.cached(keys[chunk.id] for chunk in chunks)
+        for chunk in chunks:
+            self.graph.add(contribution(decode_sentences(found[keys[chunk.id]])))
+
+    def _report(self, seconds: float) -> IndexReport:
+        graph, usage = self.graph.finish(), self.writer.summaries.usage
+        timings = dict(self.watch.seconds) | {"summarise": usage.seconds, "total": seconds}
+        return IndexReport(
+            documents=self.counts["documents"],
+            empty=tuple(self.empty),
+            chunks=self.counts["chunks"],
+            summaries=self.counts["summaries"],
+            entities=len(graph.names),
+            edges=graph.edges.nnz // 2,
+            llm_calls=usage.calls,
+            retries=usage.retries,
+            cut_summaries=usage.cut,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            seconds={stage: round(s, 4) for stage, s in timings.items()},
+        )
+
+
+class _Batch:
+    """Whole documents that go through the stages together."""
+
+    extracted: Future[dict[str, bytes]]
+    embedded: Future[dict[str, Windows]]
+    summarised: Future[list[Mapping[str, str]]]
+
+    def __init__(self) -> None:
+        self.documents: list[SourceDocument] = []
+        self.trees: list[Tree] = []
+        self.chunks: list[Node] = []
+        self.prefixes: dict[str, str] = {}
+
+    def add(self, document: SourceDocument, tree: Tree, prefix: str) -> None:
+        self.documents.append(document)
+        self.trees.append(tree)
+        self.chunks.extend(tree.levels[0] if tree.levels else ())
+        self.prefixes[document.id] = prefix
+
+    def cancel(self) -> None:
+        for name in ("extracted", "embedded", "summarised"):
+            future = getattr(self, name, None)
+            if future is not None:
+                future.cancel()
+
+
+class _Watch:
+    """Times the stages and tells the listener how far they are; used from several threads."""
+
+    def __init__(self, listener: ProgressListener | None) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._listener = listener
+        self._done: Counter[str] = Counter()
+        self._total: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def timed(self, stage: Stage) -> _Timer:
+        return _Timer(self, stage)
+
+    def spent(self, stage: Stage, seconds: float) -> None:
+        with self._lock:
+            self.seconds[stage] += seconds  # type: ignore[assignment] # a Counter of floats
+
+    def expect(self, stage: Stage, count: int) -> None:
+        with self._lock:
+            self._total[stage] += count
+
+    def advance(self, stage: Stage, count: float) -> None:
+        with self._lock:
+            self._done[stage] += count  # type: ignore[assignment] # shares of nodes may be fractions
+            if self._listener is not None and count:
+                self._listener(Progress(stage, round(self._done[stage]), self._total[stage]))
+
+
+class _Timer:
+    def __init__(self, watch: _Watch, stage: Stage) -> None:
+        self._watch, self._stage = watch, stage
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.spent(self._stage, time.perf_counter() - self._began)
+
+
+def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
+    """Return for each summary the texts it was made of."""
+    by_id = {node.id: node for node in nodes}
+    return {
+        node.id: without_overlap([by_id[child] for child in node.child_ids])
+        for node in nodes
+        if node.level
+    }
+
+
+def _checked_extraction(
+    extractor: EntityExtractor, chunks: Sequence[Node]
+) -> list[list[list[Mention]]]:
+    name = type(extractor).__name__
+    found = list(extractor.extract([chunk.text for chunk in chunks]))
+    if len(found) != len(chunks):
+        raise ExtractionError(
+            f"{name}.extract() returned {len(found)} results for {len(chunks)} texts"
+        )
+    checked = []
+    for chunk, sentences in zip(chunks, found, strict=True):
+        where = f"{name} on chunk {chunk.position} of document {chunk.document_id!r}"
+        checked.append([[_checked_mention(m, chunk, where) for m in s] for s in sentences])
+    return checked
+
+
+def _checked_mention(mention: Mention, chunk: Node, where: str) -> Mention:
+    try:
+        entity, start, end, label = mention
+    except (TypeError, ValueError) as error:
+        raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
+    if not isinstance(entity, str) or not 0 <= start <= end <= len(chunk.text):
+        raise ExtractionError(
+            f"{where} returned {mention!r}: the span must lie in the chunk's "
+            f"{len(chunk.text)} characters"
+        )
+    return Mention(entity, int(start), int(end), str(label))
+
+
+def _slices(items: list[tuple[bytes, T]]) -> Iterator[list[tuple[bytes, T]]]:
+    for at in range(0, len(items), _SLICE):
+        yield items[at : at + _SLICE]

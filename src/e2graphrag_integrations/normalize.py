@@ -1,0 +1,121 @@
+"""Normal forms of entity names, Unicode-safe: no script is filtered away."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+ARTICLES = frozenset({"the", "a", "an"})
+HONORIFICS = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "miss",
+        "mme",
+        "mlle",
+        "madame",
+        "monsieur",
+        "messrs",
+        "dr",
+        "doctor",
+        "prof",
+        "professor",
+        "sir",
+        "dame",
+        "lady",
+        "lord",
+        "rev",
+        "reverend",
+        "hon",
+        "captain",
+        "capt",
+        "colonel",
+        "col",
+        "general",
+        "gen",
+        "major",
+        "lieutenant",
+        "lt",
+        "sergeant",
+        "sgt",
+        "president",
+        "king",
+        "queen",
+        "prince",
+        "princess",
+        "duke",
+        "duchess",
+        "count",
+        "countess",
+        "baron",
+        "baroness",
+        "saint",
+        "st",
+        "father",
+        "mother",
+        "uncle",
+        "aunt",
+        "pope",
+        "emperor",
+        "empress",
+    ]
+)
+
+_SPACE = re.compile(r"\s+")
+_EDGE = re.compile(r"^[^\w]+|[^\w.]+$")
+_POSSESSIVE = re.compile(r"['’]s?$")
+_WORD = re.compile(r"\w+")
+
+
+def normal_form(name: str) -> str:
+    r"""Return the form under which a name is stored: NFKC, casefolded, trimmed, one space a gap.
+
+    Leading articles, quotes and a trailing possessive are dropped, unless nothing would be left.
+
+    >>> normal_form("The  Palace of\\nGreen Porcelain's")
+    'palace of green porcelain'
+    """
+    previous = ""
+    form = name
+    while form != previous:  # casefolding can undo NFKC: repeat until nothing changes
+        previous = form
+        form = unicodedata.normalize("NFKC", form).casefold()
+        form = _SPACE.sub(" ", form).strip()
+        form = _EDGE.sub("", form)
+        form = _POSSESSIVE.sub("", form).strip()
+        head, space, rest = form.partition(" ")
+        if space and head in ARTICLES and _WORD.search(rest):
+            form = rest
+    return form if _WORD.search(form) else ""
+
+
+def without_honorifics(form: str) -> str:
+    """Drop leading honorifics and articles from a normal form, keeping at least one word."""
+    words = form.split(" ")
+    while len(words) > 1 and words[0].rstrip(".") in HONORIFICS | ARTICLES:
+        words = words[1:]
+    return " ".join(words)
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of `text`: runs of letters, digits and underscores."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def sub_spans(form: str) -> list[str]:
+    """Return the proper contiguous parts of a normal form, longest first, then left to right.
+
+    Parts are made of words; a form without spaces in a script that has none is cut in characters,
+    of which a part needs two.
+    """
+    units, glue, least = (form.split(" "), " ", 1)
+    if len(units) == 1:
+        if form.isascii():
+            return []
+        units, glue, least = list(form), "", 2
+    return [
+        glue.join(units[start : start + size])
+        for size in range(len(units) - 1, least - 1, -1)
+        for start in range(len(units) - size + 1)
+    ]

@@ -1,0 +1,135 @@
+"""What the write path says about itself: cost before, report after, progress between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Stage = Literal["chunk", "extract", "embed", "summarise", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step of long work: `done` of `total` items of a stage; `total` may still grow."""
+
+    stage: Stage
+    done: int
+    total: int
+
+
+ProgressListener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelEstimate:
+    """The summaries of one level: how many, how many of them must be made, and their tokens."""
+
+    level: int
+    summaries: int
+    llm_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What `add` would cost, before it is paid.
+
+    Attributes:
+        documents: Documents to index; unchanged ones are not counted.
+        chunks: Their chunks.
+        summaries: Their summaries.
+        llm_calls: Summaries an LLM must make: exact, cached and equal ones are not counted. The
+            extractive default makes the same ones without any call.
+        prompt_tokens: Upper bound, by the index's token counter; exact at level 1.
+        completion_tokens: Upper bound: `summary_tokens` a call.
+        levels: The same by level, from 1.
+    """
+
+    documents: int
+    chunks: int
+    summaries: int
+    llm_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    levels: tuple[LevelEstimate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What `add` did.
+
+    Attributes:
+        documents: Documents indexed.
+        skipped: Ids of documents that were there already, unchanged.
+        empty: Ids of documents without any text; they are kept, with no chunk.
+        chunks, summaries: Nodes written.
+        entities, edges: Distinct ones that the new documents contribute.
+        llm_calls: Calls made, repeated ones included; 0 with the extractive default.
+        retries: How many of them were repeats.
+        cut_summaries: Summaries that came back longer than allowed and were cut.
+        prompt_tokens, completion_tokens: Of those calls, by the index's token counter.
+        seconds: Time by stage, summed over threads, and `total`, the wall time.
+    """
+
+    documents: int = 0
+    skipped: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    chunks: int = 0
+    summaries: int = 0
+    entities: int = 0
+    edges: int = 0
+    llm_calls: int = 0
+    retries: int = 0
+    cut_summaries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return asdict(self) | {"tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What an index holds."""
+
+    documents: int
+    chunks: int
+    summaries: int
+    levels: int
+    entities: int
+    edges: int
+    mentions: int
+    windows: int
+    dimension: int
+    bytes: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What `verify` found; no problems means that the file is sound."""
+
+    checked: Mapping[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

@@ -1,0 +1,70 @@
+"""What every strategy is given and gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.linking import Linking
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.trace import Route, Trace
+from e2graphrag_integrations.store.snapshot import Snapshot
+
+Mode = Literal["auto", "local", "global"]
+MODES: tuple[Mode, ...] = ("auto", "local", "global")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question prepared for ranking.
+
+    Attributes:
+        question: As asked.
+        mode: Side asked for.
+        k: Candidates wanted.
+        mentions: Names and nouns found in the question.
+        linking: The entities they stand for.
+        embed: Makes the question's unit vector; called only if a strategy needs it.
+        allowed: Mask over the snapshot's nodes, None where all may be seen.
+    """
+
+    question: str
+    mode: Mode
+    k: int
+    mentions: tuple[str, ...]
+    linking: Linking
+    embed: Callable[[], FloatArray]
+    allowed: NDArray[np.bool_] | None
+
+    @cached_property
+    def vector(self) -> FloatArray:
+        """Return the question's unit vector, made once."""
+        return self.embed()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A ranked node: its row in the snapshot, score, side and reasons."""
+
+    row: int
+    score: float
+    route: Route
+    reasons: tuple[str, ...]
+
+
+class Strategy(Protocol):
+    """Ranks the nodes of a snapshot for a question; holds settings, never state."""
+
+    @property
+    def name(self) -> str:
+        """How the trace calls it."""
+        ...
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+        """Return at most `query.k` candidates, best first, and what was done."""
+        ...

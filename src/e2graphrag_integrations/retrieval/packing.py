@@ -1,0 +1,158 @@
+"""From ranked candidates to the nodes of a result: expansion, texts, and the token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.retrieval.base import Candidate
+from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.summarising import cut_to
+from e2graphrag_integrations.types import Node, Span
+
+Expand = Literal["none", "children", "leaves"]
+EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
+
+_JOIN_TOKENS = 2
+"""Tokens that the line breaks between passages may cost with a tokenizer that counts them."""
+
+
+def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> list[Candidate]:
+    """Put a summary's children or leaves in its place, dropping what came before already."""
+    seen: set[int] = set()
+    expanded: list[Candidate] = []
+    for candidate in candidates:
+        for row in _below(candidate.row, snapshot, how):
+            if row in seen:
+                continue
+            seen.add(row)
+            if row == candidate.row:
+                expanded.append(candidate)
+            else:
+                why = f"under summary {snapshot.nodes.ids[candidate.row]}"
+                expanded.append(replace(candidate, row=row, reasons=(why, *candidate.reasons)))
+    return expanded
+
+
+def _below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
+    nodes = snapshot.nodes
+    if how == "none" or nodes.level[row] == 0:
+        yield row
+    elif how == "leaves":
+        leaves: IntArray = snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]]
+        yield from (int(leaf) for leaf in leaves)
+    else:
+        inside = (
+            (nodes.document == nodes.document[row])
+            & (nodes.level == nodes.level[row] - 1)
+            & (nodes.first_leaf >= nodes.first_leaf[row])
+            & (nodes.end_leaf <= nodes.end_leaf[row])
+        )
+        yield from (int(child) for child in np.flatnonzero(inside))
+
+
+def to_nodes(
+    candidates: Sequence[Candidate],
+    snapshot: Snapshot,
+    stored: Mapping[str, Node],
+    entities: Sequence[int],
+) -> list[RetrievedNode]:
+    """Return the candidates as result nodes, with text, source and the entities they hold.
+
+    Raises:
+        KeyError: If a node is no longer in the store.
+    """
+    return [_to_node(c, snapshot, stored[snapshot.nodes.ids[c.row]], entities) for c in candidates]
+
+
+def _to_node(
+    candidate: Candidate, snapshot: Snapshot, node: Node, entities: Sequence[int]
+) -> RetrievedNode:
+    row = candidate.row
+    held = tuple(snapshot.graph.names[e] for e in entities if _holds(snapshot, row, e))
+    return RetrievedNode(
+        node_id=node.id,
+        text=node.text,
+        level=node.level,
+        document_id=node.document_id,
+        start=node.start,
+        end=node.end,
+        spans=(Span(node.start, node.end),),
+        score=float(candidate.score),
+        route=candidate.route,
+        reasons=candidate.reasons,
+        entities=held,
+        title=snapshot.titles[int(snapshot.nodes.document[row])],
+        metadata=_metadata(snapshot, row),
+        position=node.position,
+    )
+
+
+def _holds(snapshot: Snapshot, row: int, entity: int) -> bool:
+    chunks, _ = snapshot.graph.chunks(entity)
+    first, end = snapshot.nodes.first_leaf[row], snapshot.nodes.end_leaf[row]
+    return bool(np.searchsorted(chunks, first) < np.searchsorted(chunks, end))
+
+
+def _metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
+    """Return the metadata that all segments under the node agree on."""
+    records = snapshot.records
+    own = [
+        records.values[i] for i in records.of_node[records.first[row] : records.last[row]].tolist()
+    ]
+    return {
+        key: value
+        for key, value in own[0].items()
+        if key != "document_id" and all(key in r and r[key] == value for r in own[1:])
+    }
+
+
+def pack(
+    nodes: Sequence[RetrievedNode], budget: int, counter: TokenCounter
+) -> tuple[list[RetrievedNode], int]:
+    """Return the nodes, best first, whose context fits `budget` tokens, and how many fell out.
+
+    Headers count. The first node that does not fit is cut after the last sentence that does, or
+    between tokens if nothing would be left otherwise; what comes after it is dropped.
+    """
+    packed: list[RetrievedNode] = []
+    headed: set[tuple[str, ...]] = set()
+    left = budget
+    for node in nodes:
+        frame = _JOIN_TOKENS
+        if node.entities not in headed:
+            frame += counter.count(header(node.entities))
+        cost = frame + counter.count(node.text)
+        if cost > left:
+            shortened = _shorten(node, left - frame, counter, last_resort=not packed)
+            packed.extend([shortened] if shortened else [])
+            break
+        headed.add(node.entities)
+        packed.append(node)
+        left -= cost
+    # Tokenizers may count a whole above the sum of its parts: make sure.
+    while packed and counter.count("\n\n".join(format_groups(packed))) > budget:
+        size = counter.count(packed[-1].text)
+        shortened = _shorten(packed[-1], size - 1, counter, last_resort=len(packed) == 1)
+        packed[-1:] = [shortened] if shortened else []
+    return packed, len(nodes) - len(packed)
+
+
+def _shorten(
+    node: RetrievedNode, tokens: int, counter: TokenCounter, *, last_resort: bool
+) -> RetrievedNode | None:
+    if tokens < 1:
+        return None
+    text, _ = cut_to(node.text, tokens, counter)
+    whole_sentence = text.rstrip().endswith((".", "!", "?", "…", "。", "！", "？", '"', "”", "’"))
+    if not text or not (whole_sentence or last_resort):
+        return None
+    start = node.spans[0].start
+    spans = (Span(start, start + len(text)),) if node.level == 0 else node.spans
+    return replace(node, text=text, spans=spans)

@@ -1,0 +1,168 @@
+"""The read path: from a question to a result, over one snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
+from e2graphrag_integrations.linking import Linking, link
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.base import MODES, Mode, Query, Strategy
+from e2graphrag_integrations.retrieval.packing import EXPANSIONS, Expand, expand, pack, to_nodes
+from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.store.sqlite import Store
+
+_BUDGET_CANDIDATES = 50
+"""With a token budget at least this many nodes compete, and the budget alone cuts."""
+
+_MOST_ENTITIES = 32
+"""Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `retrieve`, checked.
+
+    Raises:
+        InvalidInputError: If an argument is out of range.
+        FilterError: If `where` is not understood.
+    """
+
+    question: str
+    strategy: Strategy
+    k: int = 10
+    mode: Mode = "auto"
+    where: Where | None = None
+    token_budget: int | None = None
+    expand: Expand = "none"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str) or not self.question.strip():
+            raise InvalidInputError("the question is empty: ask something")
+        for name, value in (("k", self.k), ("token_budget", self.token_budget)):
+            if value is None and name == "token_budget":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+        if self.mode not in MODES:
+            raise InvalidInputError(f"mode={self.mode!r}: choose one of {', '.join(MODES)}")
+        if self.expand not in EXPANSIONS:
+            raise InvalidInputError(
+                f"expand={self.expand!r}: choose one of {', '.join(EXPANSIONS)}"
+            )
+        if not hasattr(self.strategy, "rank"):
+            raise InvalidInputError(f"strategy {self.strategy!r} has no method rank()")
+
+
+def answer(
+    request: Request, snapshot: Snapshot, store: Store, components: Components
+) -> RetrievalResult:
+    """Rank the snapshot's nodes for the request and read their texts from the store.
+
+    Raises:
+        KeyError: If the store has moved on and a node of the snapshot is gone.
+    """
+    return _Answer(request, snapshot, store, components).run()
+
+
+class _Answer:
+    def __init__(
+        self, request: Request, snapshot: Snapshot, store: Store, components: Components
+    ) -> None:
+        self.request = request
+        self.snapshot = snapshot
+        self.store = store
+        self.components = components
+        self.seconds: dict[str, float] = {}
+
+    def run(self) -> RetrievalResult:
+        request = self.request
+        # A tool may hand on lone surrogates, which no tokenizer takes.
+        question = request.question.encode("utf-8", "replace").decode()
+        with self.timed("filter"):
+            allowed = self._allowed()
+        with self.timed("entities"):
+            mentions, linking, entities = self._entities(question)
+        candidates_wanted = request.k
+        if request.token_budget is not None:
+            candidates_wanted = max(request.k, _BUDGET_CANDIDATES)
+        query = Query(
+            question=question,
+            mode=request.mode,
+            k=candidates_wanted,
+            mentions=mentions,
+            linking=linking,
+            embed=self._embedding(question),
+            allowed=allowed,
+        )
+        with self.timed("rank"):
+            candidates, trace = request.strategy.rank(query, self.snapshot)
+        # The embedding happens within ranking, where a strategy needs it.
+        self.seconds["rank"] -= self.seconds.get("embed", 0.0)
+        with self.timed("read"):
+            expanded = expand(candidates, self.snapshot, request.expand)
+            kept = expanded[:candidates_wanted]
+            ids = [self.snapshot.nodes.ids[c.row] for c in kept]
+            nodes = to_nodes(kept, self.snapshot, self.store.nodes(ids), entities)
+        nodes, cuts = self._cut(nodes, len(expanded) - len(kept), trace)
+        trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
+        return RetrievalResult(request.question, tuple(nodes), trace)
+
+    def _cut(
+        self, nodes: list[RetrievedNode], expanded_away: int, trace: Trace
+    ) -> tuple[list[RetrievedNode], Mapping[str, int]]:
+        cuts = dict(trace.cuts)
+        cuts["k"] = cuts.get("k", 0) + expanded_away
+        if self.request.token_budget is not None:
+            with self.timed("pack"):
+                nodes, cuts["token_budget"] = pack(
+                    nodes, self.request.token_budget, self.components.counter
+                )
+        return nodes, cuts
+
+    def _allowed(self) -> NDArray[np.bool_] | None:
+        if self.request.where is None:
+            return None
+        return allowed_nodes(self.snapshot.records, compile_where(self.request.where))
+
+    def _entities(self, question: str) -> tuple[tuple[str, ...], Linking, list[int]]:
+        """Return the mentions in the question, their links, and the entities' rows."""
+        graph = self.snapshot.graph
+        if self.request.mode == "global" or not graph.names:
+            return (), Linking((), ()), []
+        [sentences] = self.components.extractor.extract([question])
+        mentions = [mention for sentence in sentences for mention in sentence]
+        linking = link(mentions, graph.index)
+        if len(linking.links) > _MOST_ENTITIES:
+            rarity = sorted(
+                linking.links, key=lambda x: len(graph.chunks(graph.index[x.entity])[0])
+            )
+            kept = set(rarity[:_MOST_ENTITIES])
+            linking = Linking(tuple(x for x in linking.links if x in kept), linking.unlinked)
+        names = tuple(dict.fromkeys(mention.entity for mention in mentions))
+        return names, linking, [graph.index[x.entity] for x in linking.links]
+
+    def _embedding(self, question: str) -> Callable[[], FloatArray]:
+        def embed() -> FloatArray:
+            with self.timed("embed"):
+                return self.components.embedder.embed_question(question)
+
+        return embed
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - began

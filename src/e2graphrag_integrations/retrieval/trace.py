@@ -1,0 +1,106 @@
+"""Why a result is what it is: every step of a retrieval, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from e2graphrag_integrations.linking import Link
+
+Route = Literal["local", "global"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two linked entities: how many edges apart (None: beyond `max_hops`), and shared chunks."""
+
+    a: str
+    b: str
+    hops: int | None
+    shared_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class HopStep:
+    """One value of h: how many pairs lie within it and how many chunks those share."""
+
+    h: int
+    pairs: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A node's place in one list, best first from 1, and the figures it was ranked by."""
+
+    node_id: str
+    rank: int
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one retrieval did.
+
+    Attributes:
+        question: As it was asked.
+        strategy: Name of the strategy.
+        mode: As it was asked for.
+        route: Where the result came from.
+        reason: Why that route, in words.
+        mentions: Names and nouns found in the question.
+        links: The entities they stand for.
+        unlinked: Mentions that stand for none.
+        pairs: Pairs of linked entities (local).
+        hop_steps: What each tried h gave, in the order tried (local).
+        chosen_h: The h whose chunks were taken (local).
+        lists: Each list that was ranked, by name, before it was cut.
+        cuts: Nodes dropped, by what dropped them.
+        timings: Seconds by step.
+    """
+
+    question: str
+    strategy: str
+    mode: str
+    route: Route = "global"
+    reason: str = ""
+    mentions: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    unlinked: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    hop_steps: tuple[HopStep, ...] = ()
+    chosen_h: int | None = None
+    lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
+    cuts: Mapping[str, int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trace as plain JSON values."""
+        return asdict(self)
+
+    def explain(self) -> str:
+        """Return the trace as text for people."""
+        lines = [f"route: {self.route} ({self.reason})", f"entities: {self._entities()}"]
+        if self.unlinked:
+            lines.append(f"not in the index: {', '.join(self.unlinked)}")
+        for pair in self.pairs:
+            hops = "beyond reach" if pair.hops is None else f"{pair.hops} hop(s)"
+            lines.append(f"pair: {pair.a} - {pair.b}: {hops}, {pair.shared_chunks} shared chunk(s)")
+        for step in self.hop_steps:
+            taken = "  <- taken" if step.h == self.chosen_h else ""
+            lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){taken}")
+        lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
+        lines += [f"cut by {what}: {count} node(s)" for what, count in self.cuts.items() if count]
+        steps = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
+        return "\n".join([*lines, f"time: {steps}"])
+
+    def _entities(self) -> str:
+        if not self.links:
+            return "none linked"
+        return ", ".join(
+            link.entity
+            if link.how == "exact"
+            else f"{link.entity} ({link.how} of {link.mention!r})"
+            for link in self.links
+        )

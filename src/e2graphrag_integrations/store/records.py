@@ -1,0 +1,79 @@
+"""What the store takes and gives: rows as frozen dataclasses, and encodings of cached content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from e2graphrag_integrations.types import Mention as _Mention
+from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node with what it links to.
+
+    Attributes:
+        node: The node; its `child_ids` are empty, parents say it all.
+        words: Words in its text.
+        content_key: Of a chunk its extraction, of a summary its summary.
+        windows: For each vector the span of the node's text that it covers, and its key.
+    """
+
+    node: Node
+    words: int
+    content_key: bytes
+    windows: tuple[tuple[Span, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHead:
+    """A stored document without its text."""
+
+    id: str
+    title: str | None
+    metadata: Mapping[str, Any]
+    segments: tuple[Segment, ...]
+    content_hash: str
+    status: str
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON that is equal for equal values."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def content_hash(document: SourceDocument) -> str:
+    """Return the hash of everything in a document that its index entry depends on."""
+    parts = [
+        document.id,
+        document.text,
+        document.title,
+        dict(document.metadata),
+        [[s[0], s[1], dict(s[2])] for s in document.segments],
+    ]
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+def encode_sentences(sentences: Sentences) -> bytes:
+    """Encode what an extractor found in a text."""
+    return zlib.compress(canonical_json([[list(m) for m in s] for s in sentences]).encode(), 6)
+
+
+def decode_sentences(value: bytes) -> list[list[_Mention]]:
+    """Undo `encode_sentences`."""
+    return [[_Mention(*m) for m in s] for s in json.loads(zlib.decompress(value))]
+
+
+def decode_segments(value: str) -> tuple[Segment, ...]:
+    """Read segments as the store writes them."""
+    return tuple(Segment(*segment) for segment in json.loads(value))
+
+
+def encode_segments(segments: Sequence[Any]) -> str:
+    """Write segments for the store."""
+    return canonical_json([[s[0], s[1], dict(s[2])] for s in segments])

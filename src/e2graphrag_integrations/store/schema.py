@@ -1,0 +1,59 @@
+"""The file's tables, schema version 1.
+
+`content` holds what was paid for, under a hash of what it was made from: summaries, extractions,
+vectors. Rows go in as they arrive; a document's transaction then only links to them. So a build
+that died resumes without paying twice, and equal texts are paid once.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x65326772  # "e2gr"
+
+TABLES = """
+CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE content (
+    key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE documents (
+    id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
+    segments TEXT NOT NULL, content_hash TEXT NOT NULL, status TEXT NOT NULL, reason TEXT,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE nodes (
+    id TEXT PRIMARY KEY,
+    document_id TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
+    level INTEGER NOT NULL, position INTEGER NOT NULL,
+    start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    parent_id TEXT, text TEXT NOT NULL, words INTEGER NOT NULL,
+    content_key BLOB NOT NULL REFERENCES content (key), checksum INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX nodes_by_place ON nodes (document_id, level, position);
+CREATE INDEX nodes_by_content ON nodes (content_key);
+CREATE TABLE windows (
+    node_id TEXT NOT NULL REFERENCES nodes (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    content_key BLOB NOT NULL REFERENCES content (key), checksum INTEGER NOT NULL,
+    PRIMARY KEY (node_id, number)
+) WITHOUT ROWID;
+CREATE INDEX windows_by_content ON windows (content_key);
+"""
+
+
+def checksum(*fields: str | int | bytes | None) -> int:
+    """Return a CRC-32 over the fields, each with its type and length."""
+    crc = 0
+    for field in fields:
+        if field is None:
+            data, tag = b"", b"n"
+        elif isinstance(field, bytes):
+            data, tag = field, b"b"
+        elif isinstance(field, str):
+            data, tag = field.encode("utf-8"), b"s"
+        else:
+            data, tag = str(int(field)).encode(), b"i"
+        crc = zlib.crc32(tag + str(len(data)).encode() + b":", crc)
+        crc = zlib.crc32(data, crc)
+    return crc

@@ -1,0 +1,224 @@
+"""The snapshot: arrays derived from the store, all that retrieval reads but the texts.
+
+Nodes are ordered by document, level and position; chunks have an order of their own among
+themselves, in which every node covers a contiguous range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations.graph import EntityGraph, IntArray, build_graph
+from e2graphrag_integrations.normalize import normal_form
+from e2graphrag_integrations.store.records import (
+    DocumentHead,
+    StoredNode,
+    canonical_json,
+    decode_sentences,
+)
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.types import Segment, Sentences
+from e2graphrag_integrations.vectors import DenseIndex
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """One row a node; `first_leaf` and `end_leaf` are its half-open range of chunks."""
+
+    ids: Sequence[str]
+    document: IntArray
+    level: IntArray
+    position: IntArray
+    start: IntArray
+    end: IntArray
+    first_leaf: IntArray
+    end_leaf: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The distinct metadata that nodes stand under, for filters.
+
+    A node stands under one record for each segment it touches, and under its document's own where
+    some of it lies in no segment.
+
+    Attributes:
+        values: Each record with its document's id under `document_id`.
+        first, last: Half-open range of each node's records in `of_node`.
+        of_node: Indices into `values`.
+    """
+
+    values: Sequence[Mapping[str, Any]]
+    first: IntArray
+    last: IntArray
+    of_node: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything derived, of one generation of the store."""
+
+    generation: str
+    documents: Sequence[str]
+    titles: Sequence[str | None]
+    nodes: NodeTable
+    chunk_nodes: IntArray
+    words: IntArray
+    graph: EntityGraph
+    dense: DenseIndex
+    window_spans: IntArray
+    records: Records
+
+    @cached_property
+    def words_before(self) -> IntArray:
+        """Return the words in all chunks before each; one entry more than chunks."""
+        return np.concatenate([[0], np.cumsum(self.words)]).astype(np.int64)
+
+
+def build_snapshot(store: Store) -> Snapshot:
+    """Derive the snapshot from one state of the store."""
+    with store.consistent():
+        generation = store.generation
+        heads = store.heads()
+        stored = list(store.all_nodes())
+        extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
+        vectors = store.cached(key for s in stored for _, key in s.windows)
+        segments = {
+            head.id: _without_gaps(head.segments, store.document(head.id).text)
+            for head in heads
+            if head.segments
+        }
+    table, chunk_nodes = _node_table(stored, {head.id: i for i, head in enumerate(heads)})
+    graph = build_graph(
+        contribution(decode_sentences(extractions[s.content_key]))
+        for s in stored
+        if s.node.level == 0
+    )
+    dense, spans = _dense(stored, vectors)
+    return Snapshot(
+        generation=generation,
+        documents=[head.id for head in heads],
+        titles=[head.title for head in heads],
+        nodes=table,
+        chunk_nodes=chunk_nodes,
+        words=np.asarray([stored[i].words for i in chunk_nodes], dtype=np.int64),
+        graph=graph,
+        dense=dense,
+        window_spans=spans,
+        records=_records(heads, segments, table),
+    )
+
+
+def contribution(sentences: Sentences) -> list[list[tuple[str, bool]]]:
+    """Return what a chunk's mentions add to the graph: normal forms, sentence by sentence."""
+    return [
+        [(form, m.named) for m in sentence if (form := normal_form(m.entity))]
+        for sentence in sentences
+    ]
+
+
+def _node_table(
+    stored: Sequence[StoredNode], documents: Mapping[str, int]
+) -> tuple[NodeTable, IntArray]:
+    nodes = [s.node for s in stored]
+    rows = {node.id: i for i, node in enumerate(nodes)}
+    chunk_nodes = [i for i, node in enumerate(nodes) if node.level == 0]
+    first = np.full(len(nodes), len(nodes), dtype=np.int64)
+    last = np.zeros(len(nodes), dtype=np.int64)
+    first[chunk_nodes] = np.arange(len(chunk_nodes))
+    last[chunk_nodes] = np.arange(len(chunk_nodes)) + 1
+    for i, node in enumerate(nodes):  # levels ascend within a document: children come first
+        if node.parent_id is not None:
+            parent = rows[node.parent_id]
+            first[parent] = min(first[parent], first[i])
+            last[parent] = max(last[parent], last[i])
+    table = NodeTable(
+        ids=[node.id for node in nodes],
+        document=np.asarray([documents[node.document_id] for node in nodes], dtype=np.int64),
+        level=np.asarray([node.level for node in nodes], dtype=np.int64),
+        position=np.asarray([node.position for node in nodes], dtype=np.int64),
+        start=np.asarray([node.start for node in nodes], dtype=np.int64),
+        end=np.asarray([node.end for node in nodes], dtype=np.int64),
+        first_leaf=first,
+        end_leaf=last,
+    )
+    return table, np.asarray(chunk_nodes, dtype=np.int64)
+
+
+def _dense(
+    stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]
+) -> tuple[DenseIndex, IntArray]:
+    keys, owners, spans = [], [], []
+    for i, node in enumerate(stored):
+        for span, key in node.windows:
+            keys.append(key)
+            owners.append(i)
+            spans.append(span)
+    width = len(vectors[keys[0]]) // 4 if keys else 0
+    matrix = np.empty((len(keys), width), dtype=np.float32)
+    for row, key in enumerate(keys):
+        matrix[row] = np.frombuffer(vectors[key], dtype="<f4")
+    index = DenseIndex(matrix, np.asarray(owners, dtype=np.int64))
+    return index, np.asarray(spans, dtype=np.int64).reshape(-1, 2)
+
+
+def _without_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
+    """Stretch segments over the white space between them, which belongs to no leaf."""
+    ends = [segment.start for segment in segments[1:]] + [len(text)]
+    first = segments[0]
+    start = 0 if not text[: first.start].strip() else first.start
+    stretched = [first._replace(start=start), *segments[1:]]
+    return [
+        segment._replace(end=end) if not text[segment.end : end].strip() else segment
+        for segment, end in zip(stretched, ends, strict=True)
+    ]
+
+
+def _records(
+    heads: Sequence[DocumentHead], segments: Mapping[str, Sequence[Segment]], table: NodeTable
+) -> Records:
+    numbers: dict[str, int] = {}
+    values: list[Mapping[str, Any]] = []
+    firsts, of_node = [0], []
+
+    def number(record: Mapping[str, Any]) -> int:
+        key = canonical_json(record)
+        if key not in numbers:
+            numbers[key] = len(values)
+            values.append(record)
+        return numbers[key]
+
+    own: dict[int, list[tuple[int, int, int]]] = {}
+    base: dict[int, int] = {}
+    for i, head in enumerate(heads):
+        record = {**head.metadata, "document_id": head.id}
+        base[i] = number(record)
+        own[i] = [
+            (s.start, s.end, number({**record, **s.metadata})) for s in segments.get(head.id, ())
+        ]
+    for document, start, end in zip(table.document, table.start, table.end, strict=True):
+        of_node.extend(_records_of(own[document], base[document], int(start), int(end)))
+        firsts.append(len(of_node))
+    bounds = np.asarray(firsts, dtype=np.int64)
+    return Records(values, bounds[:-1], bounds[1:], np.asarray(of_node, dtype=np.int64))
+
+
+def _records_of(
+    segments: Iterable[tuple[int, int, int]], base: int, start: int, end: int
+) -> list[int]:
+    found: dict[int, None] = {}
+    covered = start
+    for first, last, record in segments:
+        if first < end and start < last:
+            found[record] = None
+            if first > covered:
+                found[base] = None
+            covered = max(covered, last)
+    if covered < end:
+        found[base] = None
+    return list(found)

@@ -1,0 +1,144 @@
+"""The snapshot on disk: `<index>.snapshot/<generation>/`, written aside, then renamed.
+
+Derived and disposable: a folder that is missing, incomplete or damaged is built again. No pickle:
+numpy arrays are loaded with `allow_pickle=False`, the rest is JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, build_snapshot
+from e2graphrag_integrations.store.sqlite import MEMORY, Store
+from e2graphrag_integrations.vectors import DenseIndex
+
+_FORMAT = 1
+_META, _ARRAYS = "meta.json", "arrays.npz"
+_NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
+_MATRICES = ("edges", "postings")
+
+
+def current_snapshot(store: Store) -> Snapshot:
+    """Return the snapshot of the store's present generation, from disk where it is there."""
+    if store.path == MEMORY:
+        return build_snapshot(store)
+    folder = Path(f"{store.path}.snapshot")
+    loaded = _load(folder / store.generation)
+    if loaded is not None:
+        return loaded
+    snapshot = build_snapshot(store)
+    with contextlib.suppress(OSError):  # a read-only place: held in memory
+        _save(snapshot, folder)
+    return snapshot
+
+
+def _save(snapshot: Snapshot, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    try:
+        np.savez(aside / _ARRAYS, **_arrays(snapshot))
+        meta = _meta(snapshot) | {"checksum": _crc(aside / _ARRAYS)}
+        text = json.dumps(meta, ensure_ascii=False)
+        wrapped = {"format": _FORMAT, "checksum": zlib.crc32(text.encode()), "meta": text}
+        (aside / _META).write_text(json.dumps(wrapped), encoding="utf-8")
+        aside.rename(folder / snapshot.generation)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    for other in folder.iterdir():
+        if other.name != snapshot.generation and not other.name.startswith("new-"):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _load(folder: Path) -> Snapshot | None:
+    try:
+        wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
+        text = wrapped["meta"]
+        if wrapped["format"] != _FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
+            return None
+        meta = json.loads(text)
+        if meta["checksum"] != _crc(folder / _ARRAYS):
+            return None
+        with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
+            return _restore(meta, dict(arrays))
+    except (OSError, ValueError, KeyError, TypeError, zlib.error):
+        return None
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def _meta(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "generation": snapshot.generation,
+        "documents": list(snapshot.documents),
+        "titles": list(snapshot.titles),
+        "nodes": list(snapshot.nodes.ids),
+        "entities": list(snapshot.graph.names),
+        "records": [dict(value) for value in snapshot.records.values],
+    }
+
+
+def _arrays(snapshot: Snapshot) -> dict[str, Any]:
+    arrays: dict[str, Any] = {
+        "chunk_nodes": snapshot.chunk_nodes,
+        "words": snapshot.words,
+        "named": snapshot.graph.named,
+        "vectors": snapshot.dense.vectors,
+        "window_nodes": snapshot.dense.nodes,
+        "window_spans": snapshot.window_spans,
+        "record_first": snapshot.records.first,
+        "record_last": snapshot.records.last,
+        "record_of_node": snapshot.records.of_node,
+    }
+    for name in _NODE_ARRAYS:
+        arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
+    for name in _MATRICES:
+        matrix = getattr(snapshot.graph, name)
+        arrays |= {
+            f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")
+        }
+        arrays[f"{name}_shape"] = np.asarray(matrix.shape)
+    return arrays
+
+
+def _restore(meta: dict[str, Any], arrays: dict[str, Any]) -> Snapshot:
+    matrices = {
+        name: csr_array(
+            tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr")),
+            shape=tuple(arrays[f"{name}_shape"].tolist()),
+        )
+        for name in _MATRICES
+    }
+    return Snapshot(
+        generation=meta["generation"],
+        documents=meta["documents"],
+        titles=meta["titles"],
+        nodes=NodeTable(meta["nodes"], *(arrays[f"node_{name}"] for name in _NODE_ARRAYS)),
+        chunk_nodes=arrays["chunk_nodes"],
+        words=arrays["words"],
+        graph=EntityGraph(meta["entities"], arrays["named"], **matrices),
+        dense=DenseIndex(arrays["vectors"], arrays["window_nodes"]),
+        window_spans=arrays["window_spans"],
+        records=Records(
+            meta["records"],
+            arrays["record_first"],
+            arrays["record_last"],
+            arrays["record_of_node"],
+        ),
+    )

@@ -1,0 +1,356 @@
+"""The truth on disk: one SQLite file in WAL mode, one transaction a document."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    CorruptStoreError,
+    InvalidInputError,
+    NotAnIndexError,
+    SchemaVersionError,
+    StoreError,
+    StoreLockedError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.store.records import (
+    DocumentHead,
+    StoredNode,
+    canonical_json,
+    content_hash,
+    decode_segments,
+    encode_segments,
+)
+from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, checksum
+from e2graphrag_integrations.types import Node, SourceDocument, Span
+
+MEMORY = ":memory:"
+_BATCH = 500
+"""Keys a query: below every SQLite build's limit of bound variables."""
+
+_NODE_COLUMNS = (
+    'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
+)
+
+
+class Store:
+    """Reads and writes one index file; safe to share between threads.
+
+    Args:
+        path: The file; `":memory:"` keeps everything in memory.
+        timeout: Seconds to wait for another process's write lock.
+
+    Raises:
+        NotAnIndexError: If the file is something else.
+        SchemaVersionError: If a newer version made it.
+        InvalidInputError: If its folder does not exist.
+    """
+
+    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        self.path = str(path)
+        self._lock = threading.RLock()
+        if self.path != MEMORY:
+            if Path(path).is_dir():
+                raise InvalidInputError(f"{path} is a folder; name a file for the index")
+            if not Path(path).absolute().parent.is_dir():
+                raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connection = sqlite3.connect(
+                self.path, timeout=timeout, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise _translate(error, self.path) from error
+        except StoreError:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        db = self._db
+        db.execute("PRAGMA foreign_keys = ON")
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not empty and application != APPLICATION_ID:
+            raise NotAnIndexError(f"{self.path} is an SQLite file but no e2graphrag index")
+        if version > SCHEMA_VERSION:
+            raise SchemaVersionError(
+                f"{self.path} has schema version {version}, this package reads up to "
+                f"{SCHEMA_VERSION}: upgrade e2graphrag-integrations"
+            )
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if empty:
+            self._create()
+
+    def _create(self) -> None:
+        with self.transaction() as db:
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return  # another process was quicker
+            for statement in TABLES.split(";"):
+                if statement.strip():
+                    db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise ClosedError(f"index {self.path} is closed; open it again")
+        return self._connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock; commit at the end, or roll back if the block raises."""
+        with self._lock:
+            db = self._db
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.DatabaseError as error:
+                raise _translate(error, self.path) from error
+            try:
+                yield db
+                db.execute("COMMIT")
+            except sqlite3.DatabaseError as error:
+                raise _translate(error, self.path) from error
+            finally:
+                if db.in_transaction:  # not committed
+                    db.execute("ROLLBACK")
+
+    def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a query and return all its rows."""
+        with self._lock:
+            try:
+                return self._db.execute(query, parameters).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise _translate(error, self.path) from error
+
+    @contextlib.contextmanager
+    def consistent(self) -> Iterator[None]:
+        """Hold one state of the file for several reads."""
+        with self._lock:
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and let go of it; safe to call twice."""
+        with self._lock:
+            if self._connection is None:
+                return
+            with contextlib.suppress(sqlite3.DatabaseError):  # another process may be reading
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.close()
+            self._connection = None
+
+    # Manifest
+
+    def manifest(self) -> dict[str, str]:
+        """Return the settings and fingerprints that the index was made with."""
+        return dict(self.read("SELECT key, value FROM manifest"))
+
+    def set_manifest(self, values: dict[str, str]) -> None:
+        """Write entries of the manifest."""
+        with self.transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", values.items())
+
+    @property
+    def generation(self) -> str:
+        """Return the name of the file's present state; changes with every document written."""
+        rows = self.read("SELECT value FROM manifest WHERE key = 'generation'")
+        return str(rows[0][0]) if rows else "0"
+
+    # Cached content
+
+    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the contents that are there.
+
+        Raises:
+            CorruptStoreError: If one does not match its checksum.
+        """
+        found: dict[bytes, bytes] = {}
+        for batch in _batches(list(dict.fromkeys(keys))):
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({marks})"  # noqa: S608 - marks only
+            for key, kind, value, crc in self.read(query, batch):
+                if checksum(key, kind, value) != crc:
+                    raise CorruptStoreError(
+                        f"{self.path}: a stored {kind} ({key.hex()[:16]}) does not match its "
+                        "checksum; run verify(), then restore a backup or index again"
+                    )
+                found[key] = value
+        return found
+
+    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
+        """Keep contents, at once and for good."""
+        rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
+        with self.transaction() as db:
+            db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
+
+    # Documents
+
+    def content_hashes(self) -> dict[str, str]:
+        """Return the content hash of every document by its id."""
+        return dict(self.read("SELECT id, content_hash FROM documents"))
+
+    def write_document(self, document: SourceDocument, nodes: Sequence[StoredNode]) -> None:
+        """Write a document and its nodes, linked to cached content, in one transaction."""
+        fields = (
+            document.id,
+            document.title,
+            document.text,
+            canonical_json(dict(document.metadata)),
+            encode_segments(document.segments),
+            content_hash(document),
+            "done",
+            None,
+        )
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*fields, checksum(*fields)),
+            )
+            for stored in nodes:
+                _insert_node(db, stored)
+            _advance(db)
+
+    def delete_documents(self, ids: Sequence[str]) -> None:
+        """Delete documents, their nodes, and content that nothing else uses; all or none.
+
+        Raises:
+            UnknownDocumentError: If an id is not there.
+        """
+        with self.transaction() as db:
+            for document_id in ids:
+                keys = db.execute(
+                    "SELECT content_key FROM nodes WHERE document_id = :id UNION "
+                    "SELECT w.content_key FROM windows w JOIN nodes n ON n.id = w.node_id "
+                    "WHERE n.document_id = :id",
+                    {"id": document_id},
+                ).fetchall()
+                gone = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
+                if not gone:
+                    raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                db.executemany(
+                    "DELETE FROM content WHERE key = :key "
+                    "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = :key) "
+                    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = :key)",
+                    ({"key": key} for (key,) in keys),
+                )
+            _advance(db)
+
+    def heads(self) -> list[DocumentHead]:
+        """Return all documents without their texts, by id."""
+        rows = self.read(
+            "SELECT id, title, metadata, segments, content_hash, status FROM documents ORDER BY id"
+        )
+        return [
+            DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), hash_, status)
+            for id_, title, metadata, segments, hash_, status in rows
+        ]
+
+    def document(self, document_id: str) -> SourceDocument:
+        """Return a document as it was given.
+
+        Raises:
+            UnknownDocumentError: If it is not there.
+            CorruptStoreError: If the row does not match its checksum.
+        """
+        rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
+        if not rows:
+            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+        *fields, crc = rows[0]
+        if checksum(*fields) != crc:
+            raise CorruptStoreError(f"{self.path}: document {document_id!r} fails its checksum")
+        id_, title, text, metadata, segments, *_ = fields
+        return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
+
+    # Nodes
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Return nodes by id, those that are there.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        found: dict[str, Node] = {}
+        for batch in _batches(ids):
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({marks})"  # noqa: S608 - constants and marks only
+            for row in self.read(query, batch):
+                found[row[0]] = self._checked_node(row).node
+        return found
+
+    def all_nodes(self) -> Iterator[StoredNode]:
+        """Yield all nodes with their windows, by document, level and position."""
+        windows: dict[str, list[tuple[Span, bytes]]] = {}
+        for node_id, start, end, key in self.read(
+            'SELECT node_id, start, "end", content_key FROM windows ORDER BY node_id, number'
+        ):
+            windows.setdefault(node_id, []).append((Span(start, end), key))
+        query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes ORDER BY document_id, level, position"  # noqa: S608 - constants only
+        for row in self.read(query):
+            stored = self._checked_node(row)
+            yield StoredNode(
+                stored.node, stored.words, stored.content_key, tuple(windows.get(row[0], ()))
+            )
+
+    def _checked_node(self, row: Sequence[Any]) -> StoredNode:
+        *fields, crc = row
+        if checksum(*fields) != crc:
+            raise CorruptStoreError(
+                f"{self.path}: node {row[0]} of document {row[1]!r} does not match its checksum; "
+                "run verify(), then restore a backup or index again"
+            )
+        id_, document_id, level, position, start, end, parent, text, words, key = fields
+        node = Node(id_, document_id, level, position, start, end, text, parent)
+        return StoredNode(node, words, key)
+
+
+def _insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
+    node = stored.node
+    fields = (
+        *(node.id, node.document_id, node.level, node.position, node.start, node.end),
+        *(node.parent_id, node.text, stored.words, stored.content_key),
+    )
+    db.execute(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
+    )
+    for number, (span, key) in enumerate(stored.windows):
+        row = (node.id, number, span.start, span.end, key)
+        db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def _advance(db: sqlite3.Connection) -> None:
+    # Random, not counted: a restored backup must never meet a snapshot of its other future.
+    db.execute("INSERT OR REPLACE INTO manifest VALUES ('generation', ?)", (uuid.uuid4().hex,))
+
+
+def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for at in range(0, len(keys), _BATCH):
+        yield keys[at : at + _BATCH]
+
+
+def _translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return StoreLockedError(
+            f"{path} is being written by another process: wait for it, or index in one process"
+        )
+    if "not a database" in text:
+        return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
+    if "malformed" in text:
+        return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
+    return StoreError(f"{path}: {text}")

@@ -1,0 +1,226 @@
+"""Filling a tree with summaries: bounded concurrency, nothing made twice, nothing lost."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field, replace
+
+from e2graphrag_integrations.bridge import Bridge
+from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.protocols import Summarizer, TokenCounter
+from e2graphrag_integrations.sentences import sentence_starts
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.summarizers import RetryPolicy
+from e2graphrag_integrations.tokens import token_spans
+from e2graphrag_integrations.tree import Tree, without_overlap
+from e2graphrag_integrations.types import Node
+
+
+@dataclass
+class SummaryUsage:
+    """Counts of what the summariser was asked."""
+
+    calls: int = 0
+    retries: int = 0
+    cut: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass(frozen=True)
+class SummaryMaker:
+    """Makes one summary, or finds it in the cache.
+
+    Args:
+        summarizer: The user's.
+        fingerprint: Its part of the cache key.
+        counter: Measures prompts and summaries.
+        max_tokens: Longest summary kept.
+        retry: For transient errors.
+        store: Holds the cache.
+        bridge: Runs coroutines.
+    """
+
+    summarizer: Summarizer
+    fingerprint: str
+    counter: TokenCounter
+    max_tokens: int
+    retry: RetryPolicy
+    store: Store
+    bridge: Bridge
+    usage: SummaryUsage = field(default_factory=SummaryUsage)
+    in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def key(self, texts: Sequence[str], level: int) -> bytes:
+        """Return the cache key of the summary of `texts`; one prompt serves all upper levels."""
+        kind = "chunks" if level == 1 else "summaries"
+        head = f"summary\0{self.fingerprint}\0{self.max_tokens}\0{kind}"
+        parts = "".join(f"\0{len(text)}:{text}" for text in texts)
+        return hashlib.sha256((head + parts).encode()).digest()
+
+    def prompt(self, texts: Sequence[str], level: int) -> str:
+        """Return what is sent for a summary, as far as it is known: the texts, or the prompt."""
+        render = getattr(self.summarizer, "prompt", None)
+        if render is None:
+            return "\n\n".join(texts)
+        return str(render(texts, level=level, max_tokens=self.max_tokens))
+
+    def make(self, texts: Sequence[str], level: int) -> str:
+        """Return the summary; equal requests made at the same time share one call."""
+        key = self.key(texts, level)
+        done = threading.Event()
+        while True:
+            with self.lock:
+                running = self.in_flight.setdefault(key, done)
+            if running is done:
+                break
+            running.wait()  # then look again: it is in the cache, unless that call failed
+        try:
+            summary = self._cached(key)
+            if summary is None:
+                summary = self._call(texts, level)
+                self.store.put_cached("summary", {key: summary.encode()})
+        finally:
+            with self.lock:
+                del self.in_flight[key]
+            done.set()
+        return summary
+
+    def _cached(self, key: bytes) -> str | None:
+        found = self.store.cached([key])
+        return found[key].decode() if key in found else None
+
+    def _call(self, texts: Sequence[str], level: int) -> str:
+        began = time.perf_counter()
+        attempts = 0
+
+        def attempt() -> object:
+            nonlocal attempts
+            attempts += 1
+            answer = self.summarizer.summarize(texts, level=level, max_tokens=self.max_tokens)
+            return self.bridge.run(answer) if inspect.isawaitable(answer) else answer
+
+        try:
+            answer = self.retry.retrying()(attempt)
+        finally:
+            with self.usage.lock:
+                self.usage.retries += max(0, attempts - 1)
+                if getattr(self.summarizer, "uses_llm", True):
+                    self.usage.calls += attempts
+        summary, cut = self._checked(answer)
+        with self.usage.lock:
+            if getattr(self.summarizer, "uses_llm", True):
+                self.usage.prompt_tokens += self.counter.count(self.prompt(texts, level))
+                self.usage.completion_tokens += self.counter.count(str(answer))
+            self.usage.cut += cut
+            self.usage.seconds += time.perf_counter() - began
+        return summary
+
+    def _checked(self, answer: object) -> tuple[str, bool]:
+        name = type(self.summarizer).__name__
+        if not isinstance(answer, str):
+            raise SummaryError(
+                f"{name} returned {type(answer).__name__}, not str: return the text of the answer"
+            )
+        # A model may emit lone surrogates, which no store can hold.
+        summary = answer.encode("utf-8", "replace").decode().strip()
+        if not summary:
+            raise SummaryError(f"{name} returned an empty summary: check its model and its prompt")
+        return cut_to(summary, self.max_tokens, self.counter)
+
+
+def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
+    """Cut a text to `max_tokens`, after a sentence where one fits; tell whether it was cut."""
+    spans = token_spans(counter, text)
+    if len(spans) <= max_tokens:
+        return text, False
+    limit = int(spans[max_tokens - 1, 1])
+    # A sentence ends where the next begins: strip takes the white space between.
+    ends = [start for start in sentence_starts(text) if start > 0 and text[:start].rstrip()]
+    fitting = [end for end in ends if len(text[:end].rstrip()) <= limit]
+    return text[: fitting[-1] if fitting else limit].rstrip(), True
+
+
+def fill_tree(
+    trees: Sequence[Tree],
+    maker: SummaryMaker,
+    pool: Executor,
+    made: Callable[[], None],
+) -> list[Mapping[str, str]]:
+    """Make every summary of `trees`, each as soon as its children have their texts.
+
+    Returns:
+        For each tree, the text of each summary by node id.
+
+    Raises:
+        SummaryError: When one failed for good; those that were in flight are finished and kept.
+    """
+    jobs = _Jobs(trees)
+    running: dict[Future[str], tuple[int, Node]] = {}
+    try:
+        while jobs.ready or running:
+            while jobs.ready:
+                tree, node = jobs.ready.pop()
+                texts = jobs.texts_under(tree, node)
+                running[pool.submit(maker.make, texts, node.level)] = (tree, node)
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                tree, node = running.pop(future)
+                jobs.finish(tree, node, _result(future, node))
+                made()
+    finally:  # nothing is left running but after a failure
+        for future in running:
+            future.cancel()
+        wait(running)
+    return jobs.summaries
+
+
+def _result(future: Future[str], node: Node) -> str:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
+    raise SummaryError(f"{place} could not be made: {type(error).__name__}: {error}") from error
+
+
+class _Jobs:
+    """Which summaries can be made now, and what has been made."""
+
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        self.summaries: list[Mapping[str, str]] = [{} for _ in trees]
+        self.ready: list[tuple[int, Node]] = []
+        self._nodes: list[dict[str, Node]] = [{n.id: n for n in tree.nodes} for tree in trees]
+        self._waiting: dict[tuple[int, str], int] = {}
+        for number, tree in enumerate(trees):
+            for node in tree.nodes:
+                if node.level == 1:
+                    self.ready.append((number, node))
+                elif node.level > 1:
+                    self._waiting[number, node.id] = len(node.child_ids)
+        self.ready.reverse()  # popped from the end: documents and positions in order
+
+    def texts_under(self, tree: int, node: Node) -> list[str]:
+        """Return the texts that a summary is made of, without overlap."""
+        children = [self._nodes[tree][child] for child in node.child_ids]
+        texts = self.summaries[tree]
+        if node.level > 1:
+            children = [replace(child, text=texts[child.id]) for child in children]
+        return without_overlap(children)
+
+    def finish(self, tree: int, node: Node, summary: str) -> None:
+        """Note a summary; its parent may now be ready."""
+        self.summaries[tree][node.id] = summary  # type: ignore[index] # ours until it is returned
+        if node.parent_id is None:
+            return
+        key = (tree, node.parent_id)
+        self._waiting[key] -= 1
+        if not self._waiting[key]:
+            self.ready.append((tree, self._nodes[tree][node.parent_id]))

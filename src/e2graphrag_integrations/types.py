@@ -1,0 +1,143 @@
+"""The data that flows through the package: documents, nodes and mentions, all frozen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from e2graphrag_integrations.errors import InvalidInputError
+
+NOUN = "NOUN"
+"""Label of a mention that is a common noun; every other label marks a named entity."""
+
+
+class Span(NamedTuple):
+    """Half-open character range `[start, end)` of a document's text."""
+
+    start: int
+    end: int
+
+
+class Segment(NamedTuple):
+    """A span of a document with metadata of its own: a page, a message, a section."""
+
+    start: int
+    end: int
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A text to index.
+
+    Args:
+        id: Unique, non-empty name of the document in the index.
+        text: The whole text. Every span in every result refers to it.
+        title: Prefixed to each chunk for embedding, never part of a span.
+        metadata: JSON-plain values, used by `where` filters and returned with results.
+        segments: `(start, end, metadata)` triples in order, not overlapping; a segment's metadata
+            is laid over the document's for the text it covers.
+
+    Raises:
+        InvalidInputError: If a field cannot be stored as it is.
+    """
+
+    id: str
+    text: str
+    title: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: Sequence[Segment | tuple[int, int, Mapping[str, Any]]] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id.strip():
+            raise InvalidInputError(f"document id must be a non-empty string, not {self.id!r}")
+        for name, value in (("id", self.id), ("text", self.text), ("title", self.title or "")):
+            _check_text(value, f"{name} of document {self.id!r}")
+        _check_metadata(self.metadata, f"document {self.id!r}")
+        object.__setattr__(self, "segments", tuple(Segment(*s) for s in self.segments))
+        self._check_segments()
+
+    def _check_segments(self) -> None:
+        previous = 0
+        for number, (start, end, metadata) in enumerate(self.segments):
+            where = f"segment {number} of document {self.id!r}"
+            if not (previous <= start <= end <= len(self.text)):
+                raise InvalidInputError(
+                    f"{where} spans {start}-{end}: segments must be in order, must not overlap "
+                    f"and must lie within the text's {len(self.text)} characters"
+                )
+            _check_metadata(metadata, where)
+            previous = end
+
+
+def _check_text(value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be a string, not {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{what} holds a lone surrogate at character {error.start}: "
+            "decode the source with errors='replace'"
+        ) from error
+
+
+def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+        raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
+    try:
+        json.dumps(dict(metadata), allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"metadata of {where} is not plain JSON ({error}); "
+            "use str, int, float, bool, None, lists and dicts"
+        ) from error
+    if "document_id" in metadata:
+        raise InvalidInputError(
+            f"metadata of {where} has the key 'document_id', which filters reserve for the "
+            "document's id; rename it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A chunk (level 0) or a summary (level 1 and up) of one document.
+
+    `start` and `end` are the span in the document that the node covers: `text[start:end]` is a
+    chunk's own text, and the stretch from first to last chunk under it for a summary. `position`
+    counts from 0 within document and level. A summary's text is empty until it is made.
+    """
+
+    id: str
+    document_id: str
+    level: int
+    position: int
+    start: int
+    end: int
+    text: str
+    parent_id: str | None = None
+    child_ids: tuple[str, ...] = ()
+
+
+class Mention(NamedTuple):
+    """An entity in a sentence: its name, its span in the text searched, and its label.
+
+    `entity` is the surface form of a name or the lemma of a common noun; the index stores its
+    normal form. `label` is `NOUN` for a common noun, else the kind of name (`PERSON`, `NAME`, ...).
+    """
+
+    entity: str
+    start: int
+    end: int
+    label: str = NOUN
+
+    @property
+    def named(self) -> bool:
+        """Whether the mention is a name rather than a common noun."""
+        return self.label != NOUN
+
+
+Sentences = Sequence[Sequence[Mention]]
+"""What an extractor finds in one text: per sentence, its mentions."""
