@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations.normalize import HONORIFICS
+from e2graphrag_integrations.normalize import ADDRESSES
 
 _JOINERS = frozenset(
     [
@@ -157,7 +157,7 @@ def _begins(tokens: list[Any], at: int, lower_words: frozenset[str]) -> bool:
         return False
     if token.lower_ in _JOINERS and token.pos_ != "PROPN":
         return False
-    if token.lower_.rstrip(".") in HONORIFICS and at + 1 < len(tokens):
+    if token.lower_.rstrip(".") in ADDRESSES and at + 1 < len(tokens):
         return not _is_capital(tokens[at + 1])  # "Mr. Darcy" is Darcy, as the models have it
     if not _sentence_initial(tokens, at):
         return True

@@ -6,61 +6,17 @@ import re
 import unicodedata
 
 ARTICLES = frozenset({"the", "a", "an"})
-HONORIFICS = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "mme",
-        "mlle",
-        "madame",
-        "monsieur",
-        "messrs",
-        "dr",
-        "doctor",
-        "prof",
-        "professor",
-        "sir",
-        "dame",
-        "lady",
-        "lord",
-        "rev",
-        "reverend",
-        "hon",
-        "captain",
-        "capt",
-        "colonel",
-        "col",
-        "general",
-        "gen",
-        "major",
-        "lieutenant",
-        "lt",
-        "sergeant",
-        "sgt",
-        "president",
-        "king",
-        "queen",
-        "prince",
-        "princess",
-        "duke",
-        "duchess",
-        "count",
-        "countess",
-        "baron",
-        "baroness",
-        "saint",
-        "st",
-        "father",
-        "mother",
-        "uncle",
-        "aunt",
-        "pope",
-        "emperor",
-        "empress",
-    ]
+ADDRESSES = frozenset(
+    "mr mrs ms miss mme mlle messrs dr prof rev hon capt col gen maj lt sgt cpl".split()
 )
+"""Forms of address that are never part of a name."""
+
+HONORIFICS = ADDRESSES | frozenset(
+    "madame monsieur doctor professor sir dame lady lord reverend captain colonel general major "
+    "lieutenant sergeant president king queen prince princess duke duchess count countess baron "
+    "baroness saint st father mother uncle aunt pope emperor empress".split()
+)
+"""Words that may stand before a name or, as in "Prince of Wales", be part of one."""
 
 _SPACE = re.compile(r"\s+")
 _EDGE = re.compile(r"^[^\w]+|[^\w.]+$")
