@@ -42,7 +42,7 @@ def chunk_spans(
         )
     tokens = token_spans(counter, text)
     # Some tokenizers make tokens of white space alone; no chunk may begin or end with one.
-    boundaries = _sentence_tokens(text, tokens[:, 0])
+    boundaries = _sentence_tokens(text, tokens[:, 1])
     spans: list[Span] = []
     start = 0
     while start < len(tokens):
@@ -56,10 +56,11 @@ def chunk_spans(
     return _increasing(spans)
 
 
-def _sentence_tokens(text: str, token_starts: np.ndarray) -> list[int]:
+def _sentence_tokens(text: str, token_ends: np.ndarray) -> list[int]:
     """Return the indices of the tokens with which sentences begin."""
     starts = np.asarray(sentence_starts(text))
-    return sorted({int(i) for i in np.searchsorted(token_starts, starts)})
+    # By ends: to some tokenizers a word begins with the space before it.
+    return sorted({int(i) for i in np.searchsorted(token_ends, starts, side="right")})
 
 
 def _chunk_end(start: int, total: int, boundaries: list[int], size: int, overlap: int) -> int:

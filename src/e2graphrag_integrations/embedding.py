@@ -62,7 +62,13 @@ class WindowedEmbedder:
             return whole
         count = -(-total // room)
         size = min(room, int(total / count * _BALANCE) + 1)
-        return chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or whole
+        while True:
+            spans = chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or whole
+            # A piece of a word, or of an emoji, may count more by itself than it did in the text.
+            longest = max(self._counter.count(text[start:end]) for start, end in spans)
+            if longest <= room or size == 1:
+                return spans
+            size = min(size - 1, max(1, size * room // longest))
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return unit vectors, shape (n, dimension).

@@ -11,11 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from typing_extensions import Self
-
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import (
+    CorruptStoreError,
     DuplicateDocumentError,
     InvalidInputError,
     UnknownDocumentError,
@@ -36,7 +35,7 @@ from e2graphrag_integrations.retrieval.base import Mode, Strategy
 from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import Request, answer
+from e2graphrag_integrations.retrieval.retriever import NodeGoneError, Request, answer
 from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.store.export import export_lines
 from e2graphrag_integrations.store.records import content_hash
@@ -98,7 +97,7 @@ class E2GraphRAG:
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
         **settings: int | None,
-    ) -> Self:
+    ) -> E2GraphRAG:
         """Open an index file, or make one where there is none.
 
         Args:
@@ -209,9 +208,11 @@ class E2GraphRAG:
         progress: ProgressListener | None,
     ) -> IndexReport:
         components = self._components
-        self._store.set_manifest(components.check_for_writing() | self._settings.to_manifest())
+        manifest = components.check_for_writing() | self._settings.to_manifest()
+        self._store.check_manifest(manifest)
         writer = Writer(
             store=self._store,
+            manifest=manifest,
             settings=self._settings,
             counter=components.counter,
             embedder=components.embedder,
@@ -226,14 +227,11 @@ class E2GraphRAG:
 
     def _new(self, documents: list[SourceDocument]) -> tuple[list[SourceDocument], list[str]]:
         """Return the documents to index and the ids of those that are there unchanged."""
+        _refuse_repeats(documents)
         there = self._store.content_hashes()
-        seen: set[str] = set()
         new: list[SourceDocument] = []
         skipped: list[str] = []
         for document in documents:
-            if document.id in seen:
-                raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
-            seen.add(document.id)
             if document.id not in there:
                 new.append(document)
             elif there[document.id] == content_hash(document):
@@ -263,9 +261,12 @@ class E2GraphRAG:
 
         Raises:
             UnknownDocumentError: If an id is not there; nothing was changed.
+            DuplicateDocumentError: If an id is given twice; nothing was changed.
+            SettingsMismatchError: As `add`; nothing was changed.
             IndexingError: As `add`; then the old version is gone and the new one not there yet.
         """
         given = _as_list(documents)
+        _refuse_repeats(given)
         there = self._store.content_hashes()
         for document in given:
             if document.id not in there:
@@ -274,6 +275,7 @@ class E2GraphRAG:
                 )
         changed = [d.id for d in given if there[d.id] != content_hash(d)]
         if changed:
+            self._components.check_for_writing()
             self.delete(changed)
         return self.add(given, progress=progress)
 
@@ -328,11 +330,13 @@ class E2GraphRAG:
             snapshot = self._current()
             try:
                 return answer(request, snapshot, self._store, self._components)
-            except KeyError:
-                # A writer deleted a node between ranking and reading; anything else is a defect.
+            except NodeGoneError as error:
+                # A writer deleted it between ranking and reading; else the file is damaged.
                 if snapshot.generation == self._store.generation:
-                    raise
-        return answer(request, self._current(), self._store, self._components)
+                    raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
+        with self._store.consistent():  # writers wait
+            snapshot = current_snapshot(self._store)
+            return answer(request, snapshot, self._store, self._components)
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
         """Retrieve in a thread, with the options of `retrieve`."""
@@ -361,7 +365,7 @@ class E2GraphRAG:
     @property
     def document_ids(self) -> list[str]:
         """The ids of all documents, sorted."""
-        return [head.id for head in self._store.heads()]
+        return sorted(self._store.content_hashes())
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document as it was given.
@@ -402,7 +406,7 @@ class E2GraphRAG:
         self._loop.close()
         self._store.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> E2GraphRAG:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
     def __exit__(
@@ -421,6 +425,14 @@ def _size(path: str) -> int:
     """Return the bytes on disk, write-ahead log included."""
     files = [Path(path), Path(f"{path}-wal")] if path != MEMORY else []
     return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _refuse_repeats(documents: Sequence[SourceDocument]) -> None:
+    seen: set[str] = set()
+    for document in documents:
+        if document.id in seen:
+            raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
+        seen.add(document.id)
 
 
 def _as_list(documents: Documents) -> list[SourceDocument]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
 from e2graphrag_integrations.names import NameSpan, find_names
+from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.sentences import sentence_spans
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
@@ -185,3 +186,41 @@ def _load(model: Any) -> Any:
     for name in [n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory not in _NEEDED]:
         nlp.disable_pipe(name)
     return nlp
+
+
+def checked_extraction(
+    extractor: EntityExtractor, texts: Sequence[str], places: Sequence[str]
+) -> list[list[list[Mention]]]:
+    """Return what any extractor finds, held to its port; `places` name the texts in messages.
+
+    Raises:
+        ExtractionError: For the wrong number of results, no mentions, or spans outside the text.
+    """
+    name = type(extractor).__name__
+    try:
+        found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
+    except TypeError as error:
+        raise ExtractionError(
+            f"{name}.extract() failed on {places[0]}, or returned no lists of mentions: {error}"
+        ) from error
+    if len(found) != len(texts):
+        raise ExtractionError(
+            f"{name}.extract() returned {len(found)} results for {len(texts)} texts"
+        )
+    return [
+        [[_checked_mention(m, text, f"{name} on {place}") for m in s] for s in sentences]
+        for sentences, text, place in zip(found, texts, places, strict=True)
+    ]
+
+
+def _checked_mention(mention: Any, text: str, where: str) -> Mention:
+    try:
+        entity, start, end, label = mention
+        fits = isinstance(entity, str) and 0 <= int(start) <= int(end) <= len(text)
+    except (TypeError, ValueError) as error:
+        raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
+    if not fits:
+        raise ExtractionError(
+            f"{where} returned {mention!r}: the span must lie in the text's {len(text)} characters"
+        )
+    return Mention(entity, int(start), int(end), str(label))

@@ -19,7 +19,13 @@ from typing import TypeVar
 
 from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.embedding import WindowedEmbedder
-from e2graphrag_integrations.errors import ExtractionError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    EmbeddingError,
+    ExtractionError,
+    IndexingError,
+)
+from e2graphrag_integrations.extraction import checked_extraction
 from e2graphrag_integrations.graph import GraphBuilder
 from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
@@ -30,7 +36,7 @@ from e2graphrag_integrations.store.snapshot import contribution
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
 from e2graphrag_integrations.tree import Tree, plan_tree, without_overlap
-from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
+from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH_CHUNKS = 256
 """Chunks after which a batch of documents is full."""
@@ -47,11 +53,13 @@ class Writer:
     """Everything that indexing needs, resolved and checked.
 
     Attributes:
+        manifest: Settings and fingerprints, written with the documents.
         embedder_print, extractor_print: Their parts of the cache keys.
         concurrency: Summaries in the making at once.
     """
 
     store: Store
+    manifest: Mapping[str, str]
     settings: Settings
     counter: TokenCounter
     embedder: WindowedEmbedder
@@ -147,7 +155,11 @@ class _Run:
         self.watch.advance("extract", len(chunks) - len(missing))
         for part in _slices(list(missing.items())):
             with self.watch.timed("extract"):
-                found = _checked_extraction(writer.extractor, [chunk for _, chunk in part])
+                found = checked_extraction(
+                    writer.extractor,
+                    [chunk.text for _, chunk in part],
+                    [f"chunk {c.position} of document {c.document_id!r}" for _, c in part],
+                )
             writer.store.put_cached(
                 "extraction",
                 {key: encode_sentences(s) for (key, _), s in zip(part, found, strict=True)},
@@ -202,8 +214,10 @@ class _Run:
         ]
         summaries = [node for nodes in filled for node in nodes if node.level]
         above = embedding.submit(self._embed, batch, summaries)
-        windows = batch.embedded.result() | above.result()
-        keys = batch.extracted.result()
+        keys = _outcome(batch.extracted, ExtractionError, "extraction")
+        windows = _outcome(batch.embedded, EmbeddingError, "embedding chunks") | _outcome(
+            above, EmbeddingError, "embedding summaries"
+        )
         for document, nodes in zip(batch.documents, filled, strict=True):
             children = _texts_below(nodes)
             keys |= {
@@ -218,6 +232,7 @@ class _Run:
                         StoredNode(node, count_words(node.text), keys[node.id], windows[node.id])
                         for node in nodes
                     ],
+                    self.writer.manifest,
                 )
             self.watch.advance("write", 1)
             self._count(document, nodes, keys)
@@ -327,33 +342,12 @@ def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
     }
 
 
-def _checked_extraction(
-    extractor: EntityExtractor, chunks: Sequence[Node]
-) -> list[list[list[Mention]]]:
-    name = type(extractor).__name__
-    found = list(extractor.extract([chunk.text for chunk in chunks]))
-    if len(found) != len(chunks):
-        raise ExtractionError(
-            f"{name}.extract() returned {len(found)} results for {len(chunks)} texts"
-        )
-    checked = []
-    for chunk, sentences in zip(chunks, found, strict=True):
-        where = f"{name} on chunk {chunk.position} of document {chunk.document_id!r}"
-        checked.append([[_checked_mention(m, chunk, where) for m in s] for s in sentences])
-    return checked
-
-
-def _checked_mention(mention: Mention, chunk: Node, where: str) -> Mention:
-    try:
-        entity, start, end, label = mention
-    except (TypeError, ValueError) as error:
-        raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
-    if not isinstance(entity, str) or not 0 <= start <= end <= len(chunk.text):
-        raise ExtractionError(
-            f"{where} returned {mention!r}: the span must lie in the chunk's "
-            f"{len(chunk.text)} characters"
-        )
-    return Mention(entity, int(start), int(end), str(label))
+def _outcome(future: Future[T], kind: type[IndexingError], stage: str) -> T:
+    """Return a stage's result; an error of the user's own part comes as one of this package."""
+    error = future.exception()
+    if isinstance(error, E2GraphRAGError) or not isinstance(error, Exception):
+        return future.result()
+    raise kind(f"{stage} failed: {type(error).__name__}: {error}") from error
 
 
 def _slices(items: list[tuple[bytes, T]]) -> Iterator[list[tuple[bytes, T]]]:

@@ -19,7 +19,10 @@ HONORIFICS = ADDRESSES | frozenset(
 """Words that may stand before a name or, as in "Prince of Wales", be part of one."""
 
 _SPACE = re.compile(r"\s+")
-_EDGE = re.compile(r"^[^\w]+|[^\w.]+$")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_LONGEST_PART = 24
+"""Units in the longest part of a name that is looked up: bounds the parts of an endless one."""
+
 _POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"\w+")
 
@@ -38,12 +41,26 @@ def normal_form(name: str) -> str:
         previous = form
         form = unicodedata.normalize("NFKC", form).casefold()
         form = _SPACE.sub(" ", form).strip()
-        form = _EDGE.sub("", form)
+        form = _trim(form)
         form = _POSSESSIVE.sub("", form).strip()
         head, space, rest = form.partition(" ")
         if space and head in ARTICLES and _WORD.search(rest):
             form = rest
     return form if _WORD.search(form) else ""
+
+
+def _trim(form: str) -> str:
+    """Cut what is no letter or digit off both ends, but for a full stop at the end."""
+    start, end = 0, len(form)
+    while start < end and not _WORD.match(form[start]):
+        start += 1
+    last = end
+    while last > start and form[last - 1] != "." and not _WORD.match(form[last - 1]):
+        last -= 1
+    # Vowel signs and tone marks are part of the letter before them, though `\w` leaves them out.
+    while last < end and unicodedata.category(form[last]).startswith("M"):
+        last += 1
+    return form[start:last]
 
 
 def without_honorifics(form: str) -> str:
@@ -67,11 +84,11 @@ def sub_spans(form: str) -> list[str]:
     """
     units, glue, least = (form.split(" "), " ", 1)
     if len(units) == 1:
-        if form.isascii():
+        if not _UNSPACED.search(form):
             return []
         units, glue, least = list(form), "", 2
     return [
         glue.join(units[start : start + size])
-        for size in range(len(units) - 1, least - 1, -1)
+        for size in range(min(len(units) - 1, _LONGEST_PART), least - 1, -1)
         for start in range(len(units) - size + 1)
     ]

@@ -12,7 +12,9 @@ from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）"
 _BOUNDARY = re.compile(
-    rf"(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"  # Western stop, closing quotes, white space
+    # Western stop, closing quotes, white space; from a run's first stop only, else a line of dots
+    # takes quadratic time
+    rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
     rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK stop: no space needed
     r"|\n[^\S\n]*\n\s*"  # blank line
 )

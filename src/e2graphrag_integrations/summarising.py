@@ -185,7 +185,7 @@ def fill_tree(
 
 def _result(future: Future[str], node: Node) -> str:
     error = future.exception()
-    if error is None:
+    if not isinstance(error, Exception):  # none, or one that asks the process to end
         return future.result()
     place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
     raise SummaryError(f"{place} could not be made: {type(error).__name__}: {error}") from error

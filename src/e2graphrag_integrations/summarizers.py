@@ -17,6 +17,8 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TRANSIENT_NAMES = frozenset(
     {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError"}
     | {"TransportError", "ServiceUnavailableError", "ServerError", "ResourceExhausted"}
+    # Of requests, aiohttp, and asyncio before Python 3.11: no subclasses of the built-in ones.
+    | {"ConnectionError", "Timeout", "ClientConnectionError", "TimeoutError"}
 )
 
 
@@ -87,11 +89,14 @@ def is_transient(error: BaseException) -> bool:
     """Tell whether a failed call may succeed when repeated.
 
     Time-outs, broken connections and the HTTP statuses that ask for patience, recognised by type,
-    by the `status_code` that HTTP clients attach, or by the names that the common clients use.
+    by the `status_code` that HTTP clients attach to the error or its `response`, or by the names
+    that the common clients use.
     """
     if isinstance(error, TimeoutError | ConnectionError):
         return True
     status = getattr(error, "status_code", None)
+    if status is None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(status, int):
         return status in _TRANSIENT_STATUS
     return any(cls.__name__ in _TRANSIENT_NAMES for cls in type(error).__mro__)

@@ -56,14 +56,21 @@ class SourceDocument:
         for name, value in (("id", self.id), ("text", self.text), ("title", self.title or "")):
             _check_text(value, f"{name} of document {self.id!r}")
         _check_metadata(self.metadata, f"document {self.id!r}")
-        object.__setattr__(self, "segments", tuple(Segment(*s) for s in self.segments))
+        try:
+            segments = tuple(Segment(*segment) for segment in self.segments)
+        except TypeError as error:
+            raise InvalidInputError(
+                f"segments of document {self.id!r} must be (start, end, metadata) triples: {error}"
+            ) from error
+        object.__setattr__(self, "segments", segments)
         self._check_segments()
 
     def _check_segments(self) -> None:
         previous = 0
         for number, (start, end, metadata) in enumerate(self.segments):
             where = f"segment {number} of document {self.id!r}"
-            if not (previous <= start <= end <= len(self.text)):
+            whole = isinstance(start, int) and isinstance(end, int)
+            if not (whole and previous <= start <= end <= len(self.text)):
                 raise InvalidInputError(
                     f"{where} spans {start}-{end}: segments must be in order, must not overlap "
                     f"and must lie within the text's {len(self.text)} characters"
@@ -88,7 +95,7 @@ def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     try:
-        json.dumps(dict(metadata), allow_nan=False).encode("utf-8")
+        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"metadata of {where} is not plain JSON ({error}); "

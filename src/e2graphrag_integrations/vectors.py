@@ -59,9 +59,10 @@ class DenseIndex:
             for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True):
                 if row >= 0:
                     best.setdefault(int(self.nodes[row]), score)
-            if len(best) >= count or fetch == usable:
-                ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
-                return ranked[:count]
+            ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
+            # What is not fetched may still tie with the last score.
+            if fetch == usable or (len(ranked) == count and scores[0, -1] < ranked[-1][1]):
+                return ranked
             fetch = min(usable, fetch * 4)
 
     def _selector(self, allowed: NDArray[np.bool_]) -> Any:

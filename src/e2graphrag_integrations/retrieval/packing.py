@@ -14,6 +14,7 @@ from e2graphrag_integrations.retrieval.base import Candidate
 from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.summarising import cut_to
+from e2graphrag_integrations.tokens import token_spans
 from e2graphrag_integrations.types import Node, Span
 
 Expand = Literal["none", "children", "leaves"]
@@ -63,11 +64,7 @@ def to_nodes(
     stored: Mapping[str, Node],
     entities: Sequence[int],
 ) -> list[RetrievedNode]:
-    """Return the candidates as result nodes, with text, source and the entities they hold.
-
-    Raises:
-        KeyError: If a node is no longer in the store.
-    """
+    """Return the candidates as result nodes, with text, source and the entities they hold."""
     return [_to_node(c, snapshot, stored[snapshot.nodes.ids[c.row]], entities) for c in candidates]
 
 
@@ -138,7 +135,8 @@ def pack(
         left -= cost
     # Tokenizers may count a whole above the sum of its parts: make sure.
     while packed and counter.count("\n\n".join(format_groups(packed))) > budget:
-        size = counter.count(packed[-1].text)
+        # By spans: of the several tokens of one character only one has a span of its own.
+        size = len(token_spans(counter, packed[-1].text))
         shortened = _shorten(packed[-1], size - 1, counter, last_resort=len(packed) == 1)
         packed[-1:] = [shortened] if shortened else []
     return packed, len(nodes) - len(packed)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
+from e2graphrag_integrations.extraction import checked_extraction
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.base import MODES, Mode, Query, Strategy
@@ -27,6 +28,10 @@ _BUDGET_CANDIDATES = 50
 
 _MOST_ENTITIES = 32
 """Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
+
+
+class NodeGoneError(LookupError):
+    """Raised within the package when a node of the snapshot is no longer in the store."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ def answer(
     """Rank the snapshot's nodes for the request and read their texts from the store.
 
     Raises:
-        KeyError: If the store has moved on and a node of the snapshot is gone.
+        NodeGoneError: If the store has moved on and a node of the snapshot is gone.
     """
     return _Answer(request, snapshot, store, components).run()
 
@@ -113,7 +118,10 @@ class _Answer:
             expanded = expand(candidates, self.snapshot, request.expand)
             kept = expanded[:candidates_wanted]
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
-            nodes = to_nodes(kept, self.snapshot, self.store.nodes(ids), entities)
+            stored = self.store.nodes(ids)
+            if len(stored) < len(ids):
+                raise NodeGoneError("a node of the snapshot is not in the file")
+            nodes = to_nodes(kept, self.snapshot, stored, entities)
         nodes, cuts = self._cut(nodes, len(expanded) - len(kept), trace)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
@@ -140,7 +148,9 @@ class _Answer:
         graph = self.snapshot.graph
         if self.request.mode == "global" or not graph.names:
             return (), Linking((), ()), []
-        [sentences] = self.components.extractor.extract([question])
+        [sentences] = checked_extraction(
+            self.components.extractor, [question], ["the question"]
+        )
         mentions = [mention for sentence in sentences for mention in sentence]
         linking = link(mentions, graph.index)
         if len(linking.links) > _MOST_ENTITIES:

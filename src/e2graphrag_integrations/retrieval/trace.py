@@ -81,7 +81,7 @@ class Trace:
 
     def explain(self) -> str:
         """Return the trace as text for people."""
-        lines = [f"route: {self.route} ({self.reason})", f"entities: {self._entities()}"]
+        lines = [f"route: {self.route}", f"why: {self.reason}", f"entities: {self._entities()}"]
         if self.unlinked:
             lines.append(f"not in the index: {', '.join(self.unlinked)}")
         for pair in self.pairs:

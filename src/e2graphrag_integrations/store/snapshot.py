@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph, IntArray, build_graph
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import (
@@ -81,7 +82,21 @@ class Snapshot:
 
 
 def build_snapshot(store: Store) -> Snapshot:
-    """Derive the snapshot from one state of the store."""
+    """Derive the snapshot from one state of the store.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum, or points to one that is gone.
+    """
+    try:
+        return _build(store)
+    except KeyError as error:
+        raise CorruptStoreError(
+            f"{store.path}: a row points to one that is not there ({error}); run verify(), then "
+            "restore a backup or index again"
+        ) from error
+
+
+def _build(store: Store) -> Snapshot:
     with store.consistent():
         generation = store.generation
         heads = store.heads()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import tempfile
 import zlib
@@ -17,12 +18,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, build_snapshot
 from e2graphrag_integrations.store.sqlite import MEMORY, Store
 from e2graphrag_integrations.vectors import DenseIndex
 
 _FORMAT = 1
+_GENERATION = re.compile(r"[0-9a-f]{1,32}")
 _META, _ARRAYS = "meta.json", "arrays.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MATRICES = ("edges", "postings")
@@ -32,6 +35,9 @@ def current_snapshot(store: Store) -> Snapshot:
     """Return the snapshot of the store's present generation, from disk where it is there."""
     if store.path == MEMORY:
         return build_snapshot(store)
+    if not _GENERATION.fullmatch(store.generation):
+        # It becomes the name of a folder: never one outside the snapshot's.
+        raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
     folder = Path(f"{store.path}.snapshot")
     loaded = _load(folder / store.generation)
     if loaded is not None:
@@ -51,6 +57,7 @@ def _save(snapshot: Snapshot, folder: Path) -> None:
         text = json.dumps(meta, ensure_ascii=False)
         wrapped = {"format": _FORMAT, "checksum": zlib.crc32(text.encode()), "meta": text}
         (aside / _META).write_text(json.dumps(wrapped), encoding="utf-8")
+        shutil.rmtree(folder / snapshot.generation, ignore_errors=True)  # a damaged one
         aside.rename(folder / snapshot.generation)
     except OSError:
         shutil.rmtree(aside, ignore_errors=True)
@@ -71,7 +78,7 @@ def _load(folder: Path) -> Snapshot | None:
             return None
         with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
             return _restore(meta, dict(arrays))
-    except (OSError, ValueError, KeyError, TypeError, zlib.error):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

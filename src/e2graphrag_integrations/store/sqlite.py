@@ -7,7 +7,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
+    SettingsMismatchError,
     StoreError,
-    StoreLockedError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.store.connection import MEMORY, connect, is_read_only, translate
 from e2graphrag_integrations.store.records import (
     DocumentHead,
     StoredNode,
@@ -32,10 +33,10 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
-MEMORY = ":memory:"
 _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
+_MANIFEST = "SELECT key, value FROM manifest WHERE EXISTS (SELECT 1 FROM documents)"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
 )
@@ -64,13 +65,11 @@ class Store:
                 raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
         self._connection: sqlite3.Connection | None = None
         try:
-            self._connection = sqlite3.connect(
-                self.path, timeout=timeout, isolation_level=None, check_same_thread=False
-            )
+            self._connection = connect(self.path, timeout)
             self._prepare()
         except sqlite3.DatabaseError as error:
             self.close()
-            raise _translate(error, self.path) from error
+            raise translate(error, self.path) from error
         except StoreError:
             self.close()
             raise
@@ -88,6 +87,8 @@ class Store:
                 f"{self.path} has schema version {version}, this package reads up to "
                 f"{SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
+        if self.path != MEMORY and is_read_only(self.path):
+            return
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if empty:
@@ -117,12 +118,12 @@ class Store:
             try:
                 db.execute("BEGIN IMMEDIATE")
             except sqlite3.DatabaseError as error:
-                raise _translate(error, self.path) from error
+                raise translate(error, self.path) from error
             try:
                 yield db
                 db.execute("COMMIT")
             except sqlite3.DatabaseError as error:
-                raise _translate(error, self.path) from error
+                raise translate(error, self.path) from error
             finally:
                 if db.in_transaction:  # not committed
                     db.execute("ROLLBACK")
@@ -133,17 +134,22 @@ class Store:
             try:
                 return self._db.execute(query, parameters).fetchall()
             except sqlite3.DatabaseError as error:
-                raise _translate(error, self.path) from error
+                raise translate(error, self.path) from error
 
     @contextlib.contextmanager
     def consistent(self) -> Iterator[None]:
-        """Hold one state of the file for several reads."""
+        """Hold one state of the file for several reads; within another such block, its state."""
         with self._lock:
-            self._db.execute("BEGIN")
+            db = self._db
+            if db.in_transaction:
+                yield
+                return
+            db.execute("BEGIN")
             try:
                 yield
             finally:
-                self._db.execute("ROLLBACK")
+                if db.in_transaction:  # SQLite ends it by itself after a severe error
+                    db.execute("ROLLBACK")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let go of it; safe to call twice."""
@@ -158,13 +164,26 @@ class Store:
     # Manifest
 
     def manifest(self) -> dict[str, str]:
-        """Return the settings and fingerprints that the index was made with."""
-        return dict(self.read("SELECT key, value FROM manifest"))
+        """Return the settings and fingerprints that the documents were made with.
 
-    def set_manifest(self, values: dict[str, str]) -> None:
-        """Write entries of the manifest."""
-        with self.transaction() as db:
-            db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", values.items())
+        Without a document there is nothing to be held to: an index that was emptied is a new one.
+        """
+        return dict(self.read(_MANIFEST))
+
+    def check_manifest(self, values: Mapping[str, str]) -> None:
+        """Hold entries to those there, which another instance may have written since opening.
+
+        Raises:
+            SettingsMismatchError: If one differs.
+        """
+        made = self.manifest()
+        for key, value in values.items():
+            # One model may go by two names; its fingerprint tells.
+            if made.get(key, value) != value and not key.endswith("_model"):
+                raise SettingsMismatchError(
+                    f"{self.path} was made with {key}={made[key]}, not {value}: open it again with "
+                    "the settings and models it was made with, or index into a new file"
+                )
 
     @property
     def generation(self) -> str:
@@ -205,8 +224,14 @@ class Store:
         """Return the content hash of every document by its id."""
         return dict(self.read("SELECT id, content_hash FROM documents"))
 
-    def write_document(self, document: SourceDocument, nodes: Sequence[StoredNode]) -> None:
-        """Write a document and its nodes, linked to cached content, in one transaction."""
+    def write_document(
+        self, document: SourceDocument, nodes: Sequence[StoredNode], manifest: Mapping[str, str]
+    ) -> None:
+        """Write a document and its nodes, linked to cached content, in one transaction.
+
+        Raises:
+            SettingsMismatchError: If the manifest has other entries than those given.
+        """
         fields = (
             document.id,
             document.title,
@@ -218,6 +243,8 @@ class Store:
             None,
         )
         with self.transaction() as db:
+            self.check_manifest(manifest)
+            db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", manifest.items())
             db.execute(
                 "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*fields, checksum(*fields)),
@@ -252,14 +279,20 @@ class Store:
             _advance(db)
 
     def heads(self) -> list[DocumentHead]:
-        """Return all documents without their texts, by id."""
-        rows = self.read(
-            "SELECT id, title, metadata, segments, content_hash, status FROM documents ORDER BY id"
-        )
-        return [
-            DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), hash_, status)
-            for id_, title, metadata, segments, hash_, status in rows
-        ]
+        """Return all documents without their texts, by id.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        heads = []
+        for row in self.read("SELECT * FROM documents ORDER BY id"):
+            id_, title, _, metadata, segments, hash_, status, _ = self._checked_document(row)
+            heads.append(
+                DocumentHead(
+                    id_, title, json.loads(metadata), decode_segments(segments), hash_, status
+                )
+            )
+        return heads
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document as it was given.
@@ -271,11 +304,17 @@ class Store:
         rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
         if not rows:
             raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-        *fields, crc = rows[0]
-        if checksum(*fields) != crc:
-            raise CorruptStoreError(f"{self.path}: document {document_id!r} fails its checksum")
-        id_, title, text, metadata, segments, *_ = fields
+        id_, title, text, metadata, segments, *_ = self._checked_document(rows[0])
         return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
+
+    def _checked_document(self, row: Sequence[Any]) -> list[Any]:
+        *fields, crc = row
+        if checksum(*fields) != crc:
+            raise CorruptStoreError(
+                f"{self.path}: document {row[0]!r} does not match its checksum; run verify(), then "
+                "restore a backup or index again"
+            )
+        return fields
 
     # Nodes
 
@@ -296,9 +335,13 @@ class Store:
     def all_nodes(self) -> Iterator[StoredNode]:
         """Yield all nodes with their windows, by document, level and position."""
         windows: dict[str, list[tuple[Span, bytes]]] = {}
-        for node_id, start, end, key in self.read(
-            'SELECT node_id, start, "end", content_key FROM windows ORDER BY node_id, number'
-        ):
+        for *fields, crc in self.read("SELECT * FROM windows ORDER BY node_id, number"):
+            if checksum(*fields) != crc:
+                raise CorruptStoreError(
+                    f"{self.path}: a window of node {fields[0]} does not match its checksum; run "
+                    "verify(), then restore a backup or index again"
+                )
+            node_id, _, start, end, key = fields
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes ORDER BY document_id, level, position"  # noqa: S608 - constants only
         for row in self.read(query):
@@ -341,16 +384,3 @@ def _advance(db: sqlite3.Connection) -> None:
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for at in range(0, len(keys), _BATCH):
         yield keys[at : at + _BATCH]
-
-
-def _translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return StoreLockedError(
-            f"{path} is being written by another process: wait for it, or index in one process"
-        )
-    if "not a database" in text:
-        return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
-    if "malformed" in text:
-        return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
-    return StoreError(f"{path}: {text}")

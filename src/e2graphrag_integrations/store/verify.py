@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.reports import VerifyReport
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
@@ -69,13 +69,17 @@ def _windows(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
-    by_document: dict[str, list[StoredNode]] = {head.id: [] for head in store.heads()}
+    by_document: dict[str, list[StoredNode]] = {id_: [] for id_ in store.content_hashes()}
     for stored in store.all_nodes():
         checked["nodes"] += 1
         by_document[stored.node.document_id].append(stored)
     for document_id, nodes in by_document.items():
         checked["documents"] += 1
-        text = store.document(document_id).text
+        try:
+            text = store.document(document_id).text
+        except CorruptStoreError as error:
+            yield str(error)
+            continue
         by_id = {stored.node.id: stored for stored in nodes}
         parents = {stored.node.parent_id for stored in nodes}
         for stored in nodes:
@@ -84,6 +88,25 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
                 yield f"summary {stored.node.id} of document {document_id!r} has no children"
         if text.strip() and not nodes:
             yield f"document {document_id!r} has text and no chunk"
+        yield from _gaps(document_id, nodes)
+
+
+def _gaps(document_id: str, nodes: Sequence[StoredNode]) -> Iterator[str]:
+    """Find levels with nodes missing, and parents whose first or last child is."""
+    levels: dict[int, list[int]] = {}
+    under: dict[str, list[StoredNode]] = {}
+    for stored in nodes:
+        levels.setdefault(stored.node.level, []).append(stored.node.position)
+        if stored.node.parent_id is not None:
+            under.setdefault(stored.node.parent_id, []).append(stored)
+    for level, positions in levels.items():
+        if positions != list(range(len(positions))):
+            yield f"level {level} of document {document_id!r} misses nodes"
+    for stored in nodes:
+        children = [child.node for child in under.get(stored.node.id, ())]
+        covered = {(min(c.start for c in children), max(c.end for c in children))} if children else ()
+        if children and (stored.node.start, stored.node.end) not in covered:
+            yield f"summary {stored.node.id} of document {document_id!r} misses children"
 
 
 def _node(stored: StoredNode, by_id: Mapping[str, StoredNode], text: str) -> Iterator[str]:

@@ -1,0 +1,124 @@
+"""What the command line prints: text for people, JSON for programs, a bar on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, Progress, Stats, VerifyReport
+from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+
+_SNIPPET = 240
+"""Characters of a hit's text that people see."""
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_estimate(estimate: CostEstimate) -> None:
+    """Print what indexing would cost."""
+    print(f"{estimate.documents} document(s), {estimate.chunks} chunks")
+    for level in estimate.levels:
+        print(
+            f"level {level.level}: {level.summaries} summaries, {level.llm_calls} LLM calls, "
+            f"at most {level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
+        )
+    print(
+        f"LLM calls: {estimate.llm_calls} (none without --llm-model)\n"
+        f"prompt tokens: at most {estimate.prompt_tokens}\n"
+        f"completion tokens: at most {estimate.completion_tokens}"
+    )
+
+
+def print_report(report: IndexReport, path: str) -> None:
+    """Print what indexing did."""
+    print(
+        f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
+        f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
+        f"{report.edges} edges; {report.llm_calls} LLM calls, {report.tokens} tokens"
+    )
+    if report.seconds:
+        print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
+    for document_id in report.empty:
+        print(f"warning: {document_id} holds no text", file=sys.stderr)
+
+
+def print_stats(stats: Stats) -> None:
+    """Print what an index holds."""
+    for name, value in stats.to_dict().items():
+        if name != "settings":
+            print(f"{name}: {value}")
+    for name, value in stats.settings.items():
+        print(f"  {name} = {value}")
+
+
+def print_verification(report: VerifyReport, path: str) -> None:
+    """Print what a check of the file found."""
+    counts = ", ".join(f"{count} {what}" for what, count in report.checked.items())
+    print(f"{path}: {'sound' if report.ok else 'damaged'} ({counts})")
+    for problem in report.problems:
+        print(f"  {problem}")
+
+
+def print_result(result: RetrievalResult, *, explain: bool) -> None:
+    """Print a question's route, entities and hits."""
+    if explain:
+        print(result.trace.explain())
+    else:
+        print("\n".join(result.trace.explain().splitlines()[:3]))
+    for rank, node in enumerate(result.nodes, 1):
+        print()
+        _print_hit(rank, node)
+    if not result.nodes:
+        print("nothing found")
+
+
+def _print_hit(rank: int, node: RetrievedNode) -> None:
+    kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
+    spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
+    print(f"{rank}. {kind} {node.position} of {node.document_id}  span: {spans}")
+    print(f"   score: {node.score:.4f} ({node.route})")
+    print(f"   reasons: {'; '.join(node.reasons)}")
+    if node.entities:
+        print(f"   holds: {' - '.join(node.entities)}")
+    text = " ".join(node.text.split())
+    print(f"   {text[:_SNIPPET]}{'...' if len(text) > _SNIPPET else ''}")
+
+
+def result_to_dict(result: RetrievalResult, *, explain: bool) -> dict[str, Any]:
+    """Return a result as plain JSON values, with its trace on demand."""
+    value = {
+        "question": result.question,
+        "route": result.route,
+        "reason": result.trace.reason,
+        "nodes": [asdict(node) for node in result.nodes],
+    }
+    return value | ({"trace": result.trace.to_dict()} if explain else {})
+
+
+class ProgressBar:
+    """One bar for all stages, drawn on a terminal only."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        # disable=None draws on a terminal and is silent in a pipe.
+        self._bar = tqdm(total=0, unit="step", disable=None, leave=False)
+        self._latest: dict[str, Progress] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        """Show a step."""
+        self._latest[progress.stage] = progress
+        self._bar.total = sum(p.total for p in self._latest.values())
+        self._bar.n = sum(p.done for p in self._latest.values())
+        open_stages = [p for p in self._latest.values() if p.done < p.total]
+        self._bar.set_description(", ".join(f"{p.stage} {p.done}/{p.total}" for p in open_stages))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.close()

@@ -1,0 +1,57 @@
+"""Opening the file, and SQLite's errors in this package's words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    NotAnIndexError,
+    StoreError,
+    StoreLockedError,
+)
+
+MEMORY = ":memory:"
+
+
+def connect(path: str, timeout: float) -> sqlite3.Connection:
+    """Open the file for reading and writing, or for reading where it cannot be written."""
+    target = path
+    if path != MEMORY and is_read_only(path):
+        # In WAL mode even reading writes a file beside the index; `immutable` does without.
+        target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    return sqlite3.connect(
+        target,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=target != path,
+    )
+
+
+def is_read_only(path: str) -> bool:
+    """Tell whether the index is there, closed, and in a place that cannot be written."""
+    file = Path(path)
+    if not file.exists() or Path(f"{path}-wal").exists():
+        return False
+    return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
+
+
+def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
+    """Return the error of this package that says what SQLite's means."""
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return StoreLockedError(
+            f"{path} is being written by another process: wait for it, or index in one process"
+        )
+    if "not a database" in text:
+        return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
+    if "malformed" in text:
+        return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
+    if "readonly" in text:
+        return StoreError(
+            f"{path} cannot be written: it or its folder is read-only; copy it elsewhere to change it"
+        )
+    return StoreError(f"{path}: {text}")
