@@ -1,3 +1,5 @@
+import hashlib
+import uuid
 from itertools import pairwise
 
 import pytest
@@ -174,14 +176,14 @@ def test_equal_chunks_get_different_ids_by_their_count():
     assert ids[:3] == [node.id for node in tree_of(["same", "other", "same"]).levels[0]]
 
 
-def test_ids_are_uuids_that_depend_on_the_document_and_never_change():
-    assert tree_of(["a", "b"]).nodes[0].id != tree_of(["a", "b"], document_id="x").nodes[0].id
-    # Fixed: files on disk hold these.
-    assert [node.id for node in tree_of(["a", "b"]).nodes] == [
-        "ID0",
-        "ID1",
-        "ID2",
-    ]
+def test_ids_are_uuid5_of_document_and_content_with_lengths():
+    """Fixed for ever: files on disk and users' references hold them."""
+    namespace = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
+    digest = hashlib.sha256(b"a").hexdigest()
+    first, second, root = tree_of(["a", "b"]).nodes
+    assert first.id == str(uuid.uuid5(namespace, f"3:doc5:chunk64:{digest}1:0"))
+    assert root.id == str(uuid.uuid5(namespace, f"3:doc1:136:{first.id}36:{second.id}"))
+    assert tree_of(["a", "b"], document_id="x").nodes[0].id != first.id
 
 
 def test_overlap_is_removed_between_joined_chunks():

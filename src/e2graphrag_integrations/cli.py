@@ -128,13 +128,10 @@ def _index(options: argparse.Namespace) -> int:
 def _write(
     rag: E2GraphRAG, documents: list[SourceDocument], listener: Any, *, replace: bool
 ) -> Any:
-    if not replace:
-        return rag.add(documents, progress=listener)
-    there = set(rag.document_ids)
+    there = set(rag.document_ids) if replace else set()
     known = [document for document in documents if document.id in there]
-    if known:
-        rag.update(known, progress=listener)
-    return rag.add(documents, progress=listener)
+    new = [document for document in documents if document.id not in there]
+    return rag.update(known, progress=listener) + rag.add(new, progress=listener)
 
 
 def _open(options: argparse.Namespace, summarizer: Any) -> E2GraphRAG:

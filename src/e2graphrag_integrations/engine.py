@@ -37,11 +37,12 @@ from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import NodeGoneError, Request, answer
 from e2graphrag_integrations.settings import Settings, resolve_settings
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.export import export_lines
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.snapshot_files import current_snapshot
-from e2graphrag_integrations.store.sqlite import MEMORY, Store
+from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.verify import verify_store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy

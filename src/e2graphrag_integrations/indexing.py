@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -99,6 +99,8 @@ class _Run:
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
         self.empty: list[str] = []
+        self.stopping = threading.Event()
+        """Set after a failure: what is not begun yet is not paid for."""
 
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
         began = time.perf_counter()
@@ -119,9 +121,9 @@ class _Run:
                         self._finish(running.popleft(), embedding)
                 while running:
                     self._finish(running.popleft(), embedding)
-            finally:  # nothing is left running but after a failure
-                for batch in running:
-                    batch.cancel()
+            except BaseException:
+                self.stopping.set()
+                raise
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
@@ -154,6 +156,8 @@ class _Run:
         missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
         self.watch.advance("extract", len(chunks) - len(missing))
         for part in _slices(list(missing.items())):
+            if self.stopping.is_set():
+                raise CancelledError
             with self.watch.timed("extract"):
                 found = checked_extraction(
                     writer.extractor,
@@ -189,6 +193,8 @@ class _Run:
         known = self.writer.store.cached(texts)
         missing = [(key, text) for key, text in texts.items() if key not in known]
         for part in _slices(missing):
+            if self.stopping.is_set():
+                raise CancelledError
             with self.watch.timed("embed"):
                 vectors = embedder.embed([text for _, text in part])
             self.writer.store.put_cached(
@@ -201,9 +207,17 @@ class _Run:
         return windows
 
     def _summarise(self, batch: _Batch, pool: ThreadPoolExecutor) -> list[Mapping[str, str]]:
-        return fill_tree(
-            batch.trees, self.writer.summaries, pool, lambda: self.watch.advance("summarise", 1)
-        )
+        try:
+            return fill_tree(
+                batch.trees,
+                self.writer.summaries,
+                pool,
+                lambda: self.watch.advance("summarise", 1),
+                self.stopping,
+            )
+        except BaseException:
+            self.stopping.set()  # before this thread turns to the next batch
+            raise
 
     def _finish(self, batch: _Batch, embedding: ThreadPoolExecutor) -> None:
         """Wait for a batch and write its documents, one transaction each."""
@@ -285,12 +299,6 @@ class _Batch:
         self.trees.append(tree)
         self.chunks.extend(tree.levels[0] if tree.levels else ())
         self.prefixes[document.id] = prefix
-
-    def cancel(self) -> None:
-        for name in ("extracted", "embedded", "summarised"):
-            future = getattr(self, name, None)
-            if future is not None:
-                future.cancel()
 
 
 class _Watch:

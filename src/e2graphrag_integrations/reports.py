@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Literal
 
 Stage = Literal["chunk", "extract", "embed", "summarise", "write"]
@@ -91,6 +91,13 @@ class IndexReport:
     completion_tokens: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
 
+    def __add__(self, other: IndexReport) -> IndexReport:
+        """Return the report of both pieces of work; `seconds` add up, `total` too."""
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in _summable(self)}
+        stages = dict.fromkeys([*self.seconds, *other.seconds])
+        seconds = {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages}
+        return IndexReport(**sums, seconds=seconds)
+
     @property
     def tokens(self) -> int:
         """Prompt and completion tokens together."""
@@ -99,6 +106,10 @@ class IndexReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
         return asdict(self) | {"tokens": self.tokens}
+
+
+def _summable(report: IndexReport) -> list[Field[Any]]:
+    return [field for field in fields(report) if field.name != "seconds"]
 
 
 @dataclass(frozen=True, slots=True)

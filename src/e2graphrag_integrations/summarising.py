@@ -7,7 +7,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations.bridge import Bridge
@@ -143,10 +143,14 @@ def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool
     if len(spans) <= max_tokens:
         return text, False
     limit = int(spans[max_tokens - 1, 1])
-    # A sentence ends where the next begins: strip takes the white space between.
-    ends = [start for start in sentence_starts(text) if start > 0 and text[:start].rstrip()]
-    fitting = [end for end in ends if len(text[:end].rstrip()) <= limit]
-    return text[: fitting[-1] if fitting else limit].rstrip(), True
+    # A sentence ends where the next begins; strip takes the white space between.
+    last = limit
+    for start in sentence_starts(text):
+        end = len(text[:start].rstrip())
+        if end > limit:
+            break
+        last = end or last
+    return text[:last].rstrip(), True
 
 
 def fill_tree(
@@ -154,8 +158,11 @@ def fill_tree(
     maker: SummaryMaker,
     pool: Executor,
     made: Callable[[], None],
+    stopping: threading.Event | None = None,
 ) -> list[Mapping[str, str]]:
     """Make every summary of `trees`, each as soon as its children have their texts.
+
+    Once `stopping` is set no further one is begun.
 
     Returns:
         For each tree, the text of each summary by node id.
@@ -163,6 +170,12 @@ def fill_tree(
     Raises:
         SummaryError: When one failed for good; those that were in flight are finished and kept.
     """
+
+    def make(texts: Sequence[str], level: int) -> str:
+        if stopping is not None and stopping.is_set():
+            raise CancelledError
+        return maker.make(texts, level)
+
     jobs = _Jobs(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
     try:
@@ -170,7 +183,7 @@ def fill_tree(
             while jobs.ready:
                 tree, node = jobs.ready.pop()
                 texts = jobs.texts_under(tree, node)
-                running[pool.submit(maker.make, texts, node.level)] = (tree, node)
+                running[pool.submit(make, texts, node.level)] = (tree, node)
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 tree, node = running.pop(future)

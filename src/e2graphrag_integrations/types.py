@@ -95,8 +95,9 @@ def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     try:
-        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode("utf-8")
-    except (TypeError, ValueError) as error:
+        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False, sort_keys=True)
+        plain.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"metadata of {where} is not plain JSON ({error}); "
             "use str, int, float, bool, None, lists and dicts"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
 from e2graphrag_integrations.extraction import checked_extraction
+from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.base import MODES, Mode, Query, Strategy
@@ -148,9 +148,7 @@ class _Answer:
         graph = self.snapshot.graph
         if self.request.mode == "global" or not graph.names:
             return (), Linking((), ()), []
-        [sentences] = checked_extraction(
-            self.components.extractor, [question], ["the question"]
-        )
+        [sentences] = checked_extraction(self.components.extractor, [question], ["the question"])
         mentions = [mention for sentence in sentences for mention in sentence]
         linking = link(mentions, graph.index)
         if len(linking.links) > _MOST_ENTITIES:

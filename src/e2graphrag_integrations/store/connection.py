@@ -52,6 +52,6 @@ def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
     if "readonly" in text:
         return StoreError(
-            f"{path} cannot be written: it or its folder is read-only; copy it elsewhere to change it"
+            f"{path} cannot be written: it or its folder is read-only; copy it to change it"
         )
     return StoreError(f"{path}: {text}")

@@ -20,8 +20,9 @@ from scipy.sparse import csr_array
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, build_snapshot
-from e2graphrag_integrations.store.sqlite import MEMORY, Store
+from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
 _FORMAT = 1

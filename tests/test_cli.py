@@ -1,0 +1,245 @@
+"""The command line, in this process where that is enough and in its own where it matters."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations import cli
+
+TEXT = (
+    "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
+    "Alice thanked the Hatter and walked to the river.\n\n"
+    "The Queen of Hearts lived in a castle. The Queen played croquet with the King. "
+    "Nobody in the castle had ever seen the sea.\n\n"
+    "Far away a ship crossed the ocean. Its captain looked for an island of gold."
+)
+SMALL = ["--embedder", "hashing", "--chunk-size", "25", "--chunk-overlap", "5"]
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    path = tmp_path / "book.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    out = tmp_path / "book.e2g"
+    assert cli.main(["index", str(book), "--out", str(out), *SMALL]) == 0
+    capsys.readouterr()
+    return out
+
+
+def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "e2graphrag_integrations.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_index_reports_what_it_made_as_json(tmp_path, book, capsys):
+    out = tmp_path / "b.e2g"
+    assert cli.main(["index", str(book), "--out", str(out), "--json", *SMALL]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["documents"] == 1
+    assert report["chunks"] > 2
+    assert report["llm_calls"] == 0
+    assert report["file"] == str(out)
+
+
+def test_an_index_made_here_answers_in_another_process(index):
+    done = run("query", index, "What did the Hatter give to Alice?", "--json", "--explain")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    answer = json.loads(done.stdout)
+    assert answer["route"] == "local"
+    assert {"alice", "hatter"} <= set(answer["nodes"][0]["entities"])
+    node = answer["nodes"][0]
+    [[start, end]] = node["spans"]
+    assert TEXT[start:end] == node["text"]
+    assert answer["trace"]["pairs"][0]["hops"] == 1
+
+
+def test_a_query_prints_route_spans_and_reasons(index, capsys):
+    assert cli.main(["query", str(index), "What did the Hatter give to Alice?", "--explain"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("route: local\n")
+    assert "1 hop(s)" in printed
+    assert "span: " in printed
+    assert "reasons: holds 2 entities" in printed
+
+
+def test_a_question_without_known_entities_goes_global(index, capsys):
+    assert cli.main(["query", str(index), "xyzzy?"]) == 0
+    assert capsys.readouterr().out.startswith("route: global\n")
+
+
+def test_context_prints_the_text_for_a_prompt_within_the_budget(index, capsys):
+    question = "What did the Hatter give to Alice?"
+    assert cli.main(["query", str(index), question, "--context", "--token-budget", "40"]) == 0
+    context = capsys.readouterr().out
+    assert "hatter" in context.lower()
+    assert len(context.split()) <= 40
+
+
+def test_nothing_found_exits_with_1(index, capsys):
+    code = cli.main(["query", str(index), "Alice", "--where", "document_id=other.txt"])
+    assert code == 1
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_where_takes_words_json_values_and_repeated_keys(index):
+    for condition in (["document_id=book.txt"], ["document_id=book.txt", "document_id=x"]):
+        arguments = [part for value in condition for part in ("--where", value)]
+        assert cli.main(["query", str(index), "Alice", *arguments]) == 0
+    assert cli._where(["year=1895", "name=Wells", "name=Verne"]) == {
+        "year": 1895,
+        "name": {"$in": ["Wells", "Verne"]},
+    }
+
+
+def test_indexing_again_skips_what_is_unchanged_and_adds_what_is_new(tmp_path, book, index, capsys):
+    (tmp_path / "new.txt").write_text("Bob met Carol in Paris.")
+    code = cli.main(["index", str(book), str(tmp_path / "new.txt"), "--out", str(index), "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert (code, report["documents"], report["skipped"]) == (0, 1, ["book.txt"])
+
+
+def test_a_changed_document_is_refused_and_replaced_on_demand(book, index, capsys):
+    book.write_text(TEXT + " The End.", encoding="utf-8")
+    assert cli.main(["index", str(book), "--out", str(index)]) == 2
+    assert "another content" in capsys.readouterr().err
+    assert cli.main(["index", str(book), "--out", str(index), "--replace", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["documents"] == 1
+    assert cli.main(["verify", str(index)]) == 0
+
+
+def test_an_estimate_prints_the_counts_and_leaves_no_file(tmp_path, book, capsys):
+    out = tmp_path / "none.e2g"
+    code = cli.main(["index", str(book), "--out", str(out), "--estimate", "--json", *SMALL])
+    estimate = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert not out.exists()
+    assert estimate["llm_calls"] == sum(level["llm_calls"] for level in estimate["levels"]) > 0
+    assert all(isinstance(estimate[key], int) for key in ("chunks", "llm_calls", "prompt_tokens"))
+
+
+def test_stats_counts_what_is_there(index, capsys):
+    assert cli.main(["stats", str(index), "--json"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    assert stats["documents"] == 1
+    assert stats["chunks"] > stats["summaries"] > 0
+    assert stats["entities"] > 5
+    assert cli.main(["stats", str(index)]) == 0
+    assert f"chunks: {stats['chunks']}" in capsys.readouterr().out
+
+
+def test_verify_calls_a_whole_file_sound_and_a_damaged_one_damaged(index, capsys):
+    assert cli.main(["verify", str(index)]) == 0
+    assert "sound" in capsys.readouterr().out
+    import sqlite3
+
+    with sqlite3.connect(index) as db:
+        db.execute("UPDATE nodes SET text = 'changed' WHERE level = 0 AND position = 1")
+    db.close()
+    assert cli.main(["verify", str(index), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", "missing.e2g", "Q"], "there is no index missing.e2g"),
+        (["index", "missing.txt", "--out", "x.e2g"], "missing.txt does not exist"),
+        (["index", "{book}", "--out", "x.e2g", "--llm-base-url", "u"], "need --llm-model"),
+        (["index", "{book}", "--out", "no/such/x.e2g"], "does not exist"),
+        (["index", "{book}", "--out", "{book}"], "is no e2graphrag index"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_overlap"),
+        (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
+        (["query", "{index}", "  "], "the question is empty"),
+        (["query", "{index}", "Q", "--where", "novalue"], "write KEY=VALUE"),
+        (["query", "{index}", "Q", "-k", "0"], "k=0 must be"),
+    ],
+)
+def test_bad_input_exits_with_2_and_says_why(
+    arguments, message, tmp_path, book, index, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    code = cli.main([a.format(book=book, index=index) for a in arguments])
+    printed = capsys.readouterr()
+    assert code == 2
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
+    assert printed.out == ""
+
+
+def test_a_missing_key_is_named_and_a_given_one_never_shown(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    arguments = ["index", str(book), "--out", str(tmp_path / "x.e2g"), "--llm-model", "m"]
+    assert cli.main(arguments) == 2
+    assert "OPENAI_API_KEY holds no API key" in capsys.readouterr().err
+    monkeypatch.setenv("MY_KEY", "sk-secret")
+    options = cli._parser().parse_args([*arguments, "--llm-api-key-env", "MY_KEY"])
+    assert "sk-secret" not in repr(cli._summarizer(options))
+
+
+def test_a_document_without_text_is_kept_with_a_warning(tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text(" \n")
+    out = str(tmp_path / "e.e2g")
+    assert cli.main(["index", str(tmp_path / "empty.txt"), "--out", out, *SMALL]) == 0
+    assert "warning: empty.txt holds no text" in capsys.readouterr().err
+
+
+def test_standard_input_is_indexed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    out = str(tmp_path / "s.e2g")
+    assert cli.main(["index", "-", "--out", out, "--json", *SMALL]) == 0
+    assert json.loads(capsys.readouterr().out)["documents"] == 1
+
+
+def test_a_pipe_sees_no_progress_bar(tmp_path, book):
+    done = run("index", book, "--out", tmp_path / "p.e2g", *SMALL)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "1 document(s) indexed" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(index):
+    command = f"{sys.executable} -m e2graphrag_integrations.cli stats {index} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - a real pipe
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bar_is_drawn_on_a_terminal(tmp_path, book):
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    out = tmp_path / "t.e2g"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "e2graphrag_integrations.cli", "index", book, "--out", out, *SMALL],
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not part:
+            break
+        seen += part
+    os.close(master)
+    assert process.wait() == 0
+    assert b"step" in seen
