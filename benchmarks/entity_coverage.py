@@ -1,10 +1,11 @@
-"""How many of the titles that a question needs are found as entities, with and without name rules.
+r"""How many of the titles that a question needs are found as entities, with and without name rules.
 
 For each hotpotqa question and each gold passage: where the passage's title stands in the text (the
 question, or the passage itself), is it among the extracted entities, in normal form and in full?
 Even positions are dev (rules were chosen there), odd are report.
 
-    python benchmarks/entity_coverage.py --data ../shared/data --out benchmarks/results/entity_coverage.json
+    python benchmarks/entity_coverage.py --data ../shared/data \
+        --out benchmarks/results/entity_coverage.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Index one novel: seconds a stage, file size, query time; LLM calls against the stub and estimate.
+r"""Index one novel: seconds a stage, file size, query time; LLM calls against the stub and estimate.
 
-    python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py \\
+python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
         --out benchmarks/results/novel.json
 """
 
@@ -16,9 +16,11 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from e2graphrag_integrations import (
     E2GraphRAG,
@@ -38,7 +40,7 @@ QUESTIONS = (
 )
 
 
-def timed(work):
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     began = time.perf_counter()
     value = work()
     return value, time.perf_counter() - began
@@ -89,7 +91,7 @@ def extractive(document: SourceDocument, folder: Path) -> dict:
 
 
 @contextmanager
-def stub_server(script: Path):
+def stub_server(script: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
