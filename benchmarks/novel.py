@@ -1,6 +1,8 @@
-r"""Index one novel: seconds a stage, file size, query time; LLM calls against the stub and estimate.
+r"""Index one novel: seconds a stage, file size, query time; LLM calls against the estimate.
 
-python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
+From the repository's root:
+
+    python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
         --out benchmarks/results/novel.json
 """
 

@@ -61,7 +61,7 @@ class _Word(NamedTuple):
     @property
     def capital(self) -> bool:
         first = self.tokens[0].text
-        return bool(first[0].isupper()) and first.lower() not in _PRONOUNS
+        return bool(first[0].isupper()) and first.lower().replace("’", "'") not in _PRONOUNS
 
     @property
     def number(self) -> bool:
@@ -78,13 +78,24 @@ def find_names(
         entities: The model's entities in it.
         lower_words: Words that occur in lower case anywhere in the text.
     """
-    tokens = [token for token in sentence if not token.is_space]
-    letters = [token for token in tokens if token.is_alpha]
-    if sum(token.is_upper for token in letters) > _ALL_CAPS_SHARE * max(1, len(letters)):
-        return sorted(entities)  # a heading in capitals: case says nothing
-    quotes = _quoted_titles(tokens)
-    words = _words(tokens)
-    return _merge(list(entities), _merge(_runs(words, lower_words), quotes))
+    found: list[NameSpan] = []
+    for tokens in _lines(sentence):
+        letters = [token for token in tokens if token.is_alpha]
+        if sum(token.is_upper for token in letters) > _ALL_CAPS_SHARE * len(letters):
+            continue  # a heading in capitals: case says nothing
+        found += _merge(_runs(_words(tokens), lower_words), _quoted_titles(tokens))
+    return _merge(list(entities), found)
+
+
+def _lines(sentence: Any) -> list[list[Any]]:
+    """Split a sentence's tokens at line breaks, which no name runs across."""
+    lines: list[list[Any]] = [[]]
+    for token in sentence:
+        if not token.is_space:
+            lines[-1].append(token)
+        elif "\n" in token.text:
+            lines.append([])
+    return [line for line in lines if line]
 
 
 def _words(tokens: list[Any]) -> list[_Word]:

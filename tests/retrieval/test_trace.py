@@ -1,0 +1,65 @@
+"""The trace: data for machines, text for people."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", "Anna or Waldo?"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("mode", ["auto", "local", "global"])
+def test_a_trace_survives_json_unchanged(open_index, story, question, mode):
+    rag = open_index()
+    rag.add(story)
+    trace = rag.retrieve(question, k=2, mode=mode, token_budget=40).trace
+    plain = trace.to_dict()
+    again = json.loads(json.dumps(plain, allow_nan=False))
+    assert again["question"] == question
+    assert again["route"] == trace.route
+    assert again == json.loads(json.dumps(again))
+    assert {"filter", "entities", "rank", "read", "pack"} <= set(again["timings"])
+    assert all(seconds >= 0 for seconds in again["timings"].values())
+    assert {"k", "token_budget"} <= set(again["cuts"])
+
+
+def test_the_lists_hold_every_ranked_node_before_the_cut(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    trace = rag.retrieve("Emil", k=1).trace
+    ranks = [ranked.rank for ranked in trace.lists["occurrence"]]
+    assert len(ranks) > 1
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert trace.cuts["k"] == len(ranks) - 1
+
+
+def test_explain_names_route_entities_pairs_hops_and_cuts(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    text = rag.retrieve("Did Anna meet Mrs. Bert or Waldo?", k=1).trace.explain()
+    assert "route: local" in text
+    assert "anna" in text
+    assert "bert" in text
+    assert "not in the index:" in text
+    assert "pair: anna - bert: 1 hop(s)" in text
+    assert "<- taken" in text
+    assert "time: " in text
+
+
+def test_explain_says_where_nothing_was_linked(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    assert "entities: none linked" in rag.retrieve("and then").trace.explain()
+
+
+def test_a_repeated_retrieval_differs_in_timings_only(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    for question in QUESTIONS:
+        one, other = rag.retrieve(question, k=3), rag.retrieve(question, k=3)
+        assert one.nodes == other.nodes
+        first, second = one.trace.to_dict(), other.trace.to_dict()
+        del first["timings"], second["timings"]
+        assert first == second

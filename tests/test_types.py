@@ -1,0 +1,66 @@
+import dataclasses
+
+import pytest
+
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.types import Mention, Segment, SourceDocument
+
+
+def test_segments_become_segments():
+    document = SourceDocument("d", "abcd", segments=[(0, 2, {"page": 1}), (2, 4, {"page": 2})])
+    assert document.segments == (Segment(0, 2, {"page": 1}), Segment(2, 4, {"page": 2}))
+
+
+def test_segments_may_leave_gaps_and_be_empty():
+    assert len(SourceDocument("d", "abcd", segments=[(0, 0, {}), (1, 2, {}), (3, 4, {})]).segments)
+
+
+def test_a_document_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SourceDocument("d", "abcd").text = "x"
+
+
+@pytest.mark.parametrize("text", ["", " \r\n", "a\0b", "👩‍👩‍👧‍👦 e\u0301", "שלום"])
+def test_any_text_is_accepted_as_it_is(text):
+    assert SourceDocument("d", text).text == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": ""}, "id must be a non-empty string"),
+        ({"id": " \n"}, "id must be a non-empty string"),
+        ({"id": 3}, "not 3"),
+        ({"id": "\ud800"}, "id of document"),
+        ({"text": None}, "text of document 'd' must be a string, not NoneType"),
+        ({"text": b"abc"}, "not bytes"),
+        ({"text": "ab\ud800"}, "lone surrogate at character 2"),
+        ({"title": 5}, "title of document 'd' must be a string"),
+        ({"title": "\udfff"}, "title of document 'd' holds a lone surrogate"),
+        ({"metadata": [1]}, "metadata of document 'd' must map strings"),
+        ({"metadata": {1: "a"}}, "metadata of document 'd' must map strings"),
+        ({"metadata": {"a": {1, 2}}}, "is not plain JSON"),
+        ({"metadata": {"a": float("nan")}}, "is not plain JSON"),
+        ({"metadata": {"a": "\ud800"}}, "is not plain JSON"),
+        ({"metadata": {"document_id": "x"}}, "filters reserve"),
+        ({"segments": [(0, 2, {}), (1, 3, {})]}, "segment 1 of document 'd' spans 1-3"),
+        ({"segments": [(2, 3, {}), (0, 1, {})]}, "segment 1"),
+        ({"segments": [(0, 5, {})]}, "the text's 4 characters"),
+        ({"segments": [(2, 1, {})]}, "segment 0"),
+        ({"segments": [(-1, 1, {})]}, "segment 0"),
+        ({"segments": [(0, 1.5, {})]}, "segment 0"),
+        ({"segments": [("0", "1", {})]}, "segment 0"),
+        ({"segments": [(0, 1)]}, "triples"),
+        ({"segments": [7]}, "triples"),
+        ({"segments": [(0, 1, {"a": object()})]}, "segment 0 of document 'd' is not plain JSON"),
+        ({"segments": [(0, 1, {"document_id": 1})]}, "segment 0 of document 'd' has the key"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_with_its_place(fields, message):
+    with pytest.raises(InvalidInputError, match=message):
+        SourceDocument(**{"id": "d", "text": "abcd", **fields})
+
+
+def test_a_mention_is_named_unless_it_is_a_noun():
+    assert Mention("Darcy", 0, 5, "PERSON").named
+    assert not Mention("house", 0, 5).named
