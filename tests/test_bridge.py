@@ -45,16 +45,16 @@ def test_an_exception_reaches_the_caller(own_loop):
 
 def test_coroutines_of_several_threads_run_side_by_side(own_loop):
     """Each waits for the other: one after the other they would never end."""
-    barrier = []
+    here, there = asyncio.Event(), asyncio.Event()
 
-    async def meet():
-        barrier.append(1)
-        while len(barrier) < 2:
-            await asyncio.sleep(0.001)
-        return True
+    async def meet(mine, other):
+        mine.set()
+        return await other.wait()
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda _: own_loop.run(meet()), range(2))) == [True, True]
+        assert list(
+            pool.map(lambda pair: own_loop.run(meet(*pair)), [(here, there), (there, here)])
+        ) == [True, True]
 
 
 def test_a_closed_loop_can_be_closed_again_and_started_anew():

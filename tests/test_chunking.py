@@ -3,6 +3,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from e2graphrag_integrations.chunking import chunk_spans
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.tokens import ApproximateTokenCounter, token_spans
 from strategies import (
     CharacterCounter,
     WordCounter,
@@ -12,10 +16,6 @@ from strategies import (
     quick,
     texts,
 )
-
-from e2graphrag_integrations.chunking import chunk_spans
-from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.tokens import ApproximateTokenCounter, token_spans
 
 WORDS = "one two three. Four five six seven. Eight nine."
 """Tokens 0-8; sentences begin with tokens 0, 3 and 7."""
@@ -106,7 +106,9 @@ def test_spans_increase_and_neither_begin_nor_end_with_white_space(case):
 
 @quick
 @given(cases())
-def test_no_chunk_holds_more_tokens_than_allowed_and_neighbours_share_no_more_than_the_overlap(case):
+def test_no_chunk_holds_more_tokens_than_allowed_and_neighbours_share_no_more_than_the_overlap(
+    case,
+):
     counter, text, size, overlap = case
     tokens = token_spans(counter, text)
     spans = chunk_spans(text, counter, chunk_size=size, chunk_overlap=overlap)

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from e2graphrag_integrations.embedding import WindowedEmbedder
+from e2graphrag_integrations.errors import EmbeddingError
 from strategies import (
     FakeEmbedder,
     WordCounter,
@@ -13,9 +16,6 @@ from strategies import (
     quick,
     texts,
 )
-
-from e2graphrag_integrations.embedding import WindowedEmbedder
-from e2graphrag_integrations.errors import EmbeddingError
 
 
 def windowed(limit, tokens=None):
@@ -68,8 +68,7 @@ def test_windows_hold_the_whole_text_within_the_limit_of_the_models_tokenizer(co
         assert all(a.end <= b.start for a, b in pairwise(spans))
         covered = "".join(text[start:end] for start, end in spans)
         lost = [
-            text[start:end]
-            for (_, start), (end, _) in pairwise([(0, 0), *spans, (len(text), 0)])
+            text[start:end] for (_, start), (end, _) in pairwise([(0, 0), *spans, (len(text), 0)])
         ]
         # Only what is no token to the model may lie between windows.
         assert sum(tokens.count(gap) for gap in lost if gap.strip()) == 0

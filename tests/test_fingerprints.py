@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from strategies import FakeEmbedder
 
 from e2graphrag_integrations.embedders import HashingEmbedder
 from e2graphrag_integrations.fingerprints import (
@@ -9,6 +8,7 @@ from e2graphrag_integrations.fingerprints import (
     same_embedder,
 )
 from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from strategies import FakeEmbedder
 
 
 class RandomEmbedder:

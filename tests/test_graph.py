@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import quick
 
 from e2graphrag_integrations import graph as graph_module
 from e2graphrag_integrations.graph import EntityGraph, GraphBuilder, build_graph
+from strategies import quick
 
 
 def nouns(*sentences):

@@ -3,7 +3,6 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import quick, texts
 
 from e2graphrag_integrations.normalize import (
     count_words,
@@ -11,6 +10,7 @@ from e2graphrag_integrations.normalize import (
     sub_spans,
     without_honorifics,
 )
+from strategies import quick, texts
 
 
 @pytest.mark.parametrize(

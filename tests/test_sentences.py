@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
-from strategies import quick, texts
 
 from e2graphrag_integrations.sentences import sentence_spans, sentence_starts
+from strategies import quick, texts
 
 
 def sentences(text):
@@ -39,7 +41,7 @@ def test_sentences_are_cut_at_stops_but_not_after_abbreviations(text, expected):
 def test_starts_ascend_from_zero_and_stay_inside(text):
     starts = sentence_starts(text)
     assert starts[0] == 0
-    assert all(a < b for a, b in zip(starts, starts[1:], strict=False))
+    assert all(a < b for a, b in pairwise(starts))
     assert all(start < len(text) for start in starts[1:])
 
 

@@ -38,7 +38,9 @@ def test_what_is_asked_for_fills_what_the_manifest_leaves_open():
 
 def test_asking_for_what_the_index_was_made_with_is_fine():
     manifest = Settings(group_size=3).to_manifest()
-    assert resolve_settings({"group_size": 3, "chunk_size": None}, manifest, "x.e2g").group_size == 3
+    assert (
+        resolve_settings({"group_size": 3, "chunk_size": None}, manifest, "x.e2g").group_size == 3
+    )
 
 
 def test_another_value_than_the_index_was_made_with_is_an_error():

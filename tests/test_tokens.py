@@ -1,14 +1,6 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import (
-    byte_level_counter,
-    counters,
-    metaspace_counter,
-    minilm_counter,
-    quick,
-    texts,
-)
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from e2graphrag_integrations.errors import InvalidInputError
@@ -17,6 +9,14 @@ from e2graphrag_integrations.tokens import (
     ApproximateTokenCounter,
     HuggingFaceTokenCounter,
     token_spans,
+)
+from strategies import (
+    byte_level_counter,
+    counters,
+    metaspace_counter,
+    minilm_counter,
+    quick,
+    texts,
 )
 
 

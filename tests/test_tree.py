@@ -5,12 +5,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import WordCounter, quick
 
 from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.tree import level_sizes, plan_tree, without_overlap
 from e2graphrag_integrations.types import Span
+from strategies import WordCounter, quick
 
 
 def words_and_spans(words):

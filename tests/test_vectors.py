@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import quick
 
 from e2graphrag_integrations.vectors import DenseIndex
+from strategies import quick
 
 
 def index(vectors, nodes):
@@ -15,8 +15,8 @@ def query(*values):
     return np.asarray(values, dtype=np.float32)
 
 
-def mask(*values):
-    return np.asarray(values, dtype=np.bool_)
+def mask(bits):
+    return np.asarray([bit == "1" for bit in bits], dtype=np.bool_)
 
 
 def test_a_node_scores_as_its_best_window():
@@ -40,12 +40,12 @@ def test_ties_go_to_the_earlier_node_wherever_its_window_is_stored(count):
 
 def test_nodes_outside_the_mask_are_never_returned():
     made = index([[1, 0], [0.8, 0.6], [0, 1]], [0, 1, 2])
-    assert made.search(query(1, 0), 3, mask(False, True, True)) == [
+    assert made.search(query(1, 0), 3, mask("011")) == [
         (1, pytest.approx(0.8)),
         (2, 0.0),
     ]
-    assert made.search(query(1, 0), 1, mask(False, False, True)) == [(2, 0.0)]
-    assert made.search(query(1, 0), 3, mask(False, False, False)) == []
+    assert made.search(query(1, 0), 1, mask("001")) == [(2, 0.0)]
+    assert made.search(query(1, 0), 3, mask("000")) == []
 
 
 def test_an_empty_index_and_a_count_of_zero_find_nothing():
@@ -79,7 +79,7 @@ def test_search_equals_brute_force(case):
         if allowed is None or allowed[node]:
             best[node] = max(score, best.get(node, -np.inf))
     expected = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
-    given_mask = None if allowed is None else mask(*allowed)
+    given_mask = None if allowed is None else np.asarray(allowed)
     assert made.search(query(*question) / 2, count, given_mask) == expected
 
 

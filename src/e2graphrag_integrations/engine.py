@@ -128,21 +128,23 @@ class E2GraphRAG:
         """
         if not isinstance(concurrency, int) or concurrency < 1:
             raise InvalidInputError(f"concurrency={concurrency!r} must be at least 1")
+        parts: dict[str, Any] = {
+            "embedder": embedder,
+            "extractor": extractor,
+            "summarizer": summarizer,
+            "token_counter": token_counter,
+            "summarizer_id": summarizer_id,
+            "prompts": prompts,
+        }
+        if not Path(path).exists():  # refuse what does not fit before there is a file
+            resolve_settings(settings, {}, str(path))
+            Components(str(path), {}, **parts)
         store = Store(MEMORY if str(path) == MEMORY else Path(path), timeout=lock_timeout)
         opened = False
         try:
             manifest = store.manifest()
             resolved = resolve_settings(settings, manifest, store.path)
-            components = Components(
-                store.path,
-                manifest,
-                embedder=embedder,
-                extractor=extractor,
-                summarizer=summarizer,
-                token_counter=token_counter,
-                summarizer_id=summarizer_id,
-                prompts=prompts,
-            )
+            components = Components(store.path, manifest, **parts)
             opened = True
         finally:
             if not opened:

@@ -99,8 +99,10 @@ class _Run:
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
         self.empty: list[str] = []
+        # What is not begun after a failure is not paid for. One of a summary stops only summaries:
+        # the batches before it are still to be written.
         self.stopping = threading.Event()
-        """Set after a failure: what is not begun yet is not paid for."""
+        self.no_more_calls = threading.Event()
 
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
         began = time.perf_counter()
@@ -123,6 +125,7 @@ class _Run:
                     self._finish(running.popleft(), embedding)
             except BaseException:
                 self.stopping.set()
+                self.no_more_calls.set()
                 raise
         return self._report(time.perf_counter() - began)
 
@@ -207,17 +210,13 @@ class _Run:
         return windows
 
     def _summarise(self, batch: _Batch, pool: ThreadPoolExecutor) -> list[Mapping[str, str]]:
-        try:
-            return fill_tree(
-                batch.trees,
-                self.writer.summaries,
-                pool,
-                lambda: self.watch.advance("summarise", 1),
-                self.stopping,
-            )
-        except BaseException:
-            self.stopping.set()  # before this thread turns to the next batch
-            raise
+        return fill_tree(
+            batch.trees,
+            self.writer.summaries,
+            pool,
+            lambda: self.watch.advance("summarise", 1),
+            self.no_more_calls,
+        )
 
     def _finish(self, batch: _Batch, embedding: ThreadPoolExecutor) -> None:
         """Wait for a batch and write its documents, one transaction each."""

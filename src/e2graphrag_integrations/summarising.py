@@ -115,26 +115,27 @@ class SummaryMaker:
                 self.usage.retries += max(0, attempts - 1)
                 if getattr(self.summarizer, "uses_llm", True):
                     self.usage.calls += attempts
-        summary, cut = self._checked(answer)
+        whole = self._checked(answer)
+        summary, cut = cut_to(whole, self.max_tokens, self.counter)
         with self.usage.lock:
             if getattr(self.summarizer, "uses_llm", True):
                 self.usage.prompt_tokens += self.counter.count(self.prompt(texts, level))
-                self.usage.completion_tokens += self.counter.count(str(answer))
+                self.usage.completion_tokens += self.counter.count(whole)
             self.usage.cut += cut
             self.usage.seconds += time.perf_counter() - began
         return summary
 
-    def _checked(self, answer: object) -> tuple[str, bool]:
+    def _checked(self, answer: object) -> str:
         name = type(self.summarizer).__name__
         if not isinstance(answer, str):
             raise SummaryError(
                 f"{name} returned {type(answer).__name__}, not str: return the text of the answer"
             )
-        # A model may emit lone surrogates, which no store can hold.
+        # A model may emit lone surrogates, which no store and no tokenizer takes.
         summary = answer.encode("utf-8", "replace").decode().strip()
         if not summary:
             raise SummaryError(f"{name} returned an empty summary: check its model and its prompt")
-        return cut_to(summary, self.max_tokens, self.counter)
+        return summary
 
 
 def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
@@ -158,50 +159,64 @@ def fill_tree(
     maker: SummaryMaker,
     pool: Executor,
     made: Callable[[], None],
-    stopping: threading.Event | None = None,
+    stopping: threading.Event,
 ) -> list[Mapping[str, str]]:
     """Make every summary of `trees`, each as soon as its children have their texts.
 
-    Once `stopping` is set no further one is begun.
+    Once `stopping` is set, and the first failure sets it, no further one is begun; those that were
+    in flight are finished and kept.
 
     Returns:
         For each tree, the text of each summary by node id.
 
     Raises:
-        SummaryError: When one failed for good; those that were in flight are finished and kept.
+        SummaryError: When one failed for good.
+        CancelledError: When it was stopped from outside.
     """
 
     def make(texts: Sequence[str], level: int) -> str:
-        if stopping is not None and stopping.is_set():
+        if stopping.is_set():
             raise CancelledError
-        return maker.make(texts, level)
+        try:
+            return maker.make(texts, level)
+        except BaseException:
+            stopping.set()
+            raise
 
     jobs = _Jobs(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
-    try:
-        while jobs.ready or running:
-            while jobs.ready:
-                tree, node = jobs.ready.pop()
-                texts = jobs.texts_under(tree, node)
-                running[pool.submit(make, texts, node.level)] = (tree, node)
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                tree, node = running.pop(future)
-                jobs.finish(tree, node, _result(future, node))
+    failures: list[tuple[BaseException, Node]] = []
+    while running or (jobs.ready and not stopping.is_set()):
+        while jobs.ready and not stopping.is_set():
+            tree, node = jobs.ready.pop()
+            texts = jobs.texts_under(tree, node)
+            running[pool.submit(make, texts, node.level)] = (tree, node)
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            tree, node = running.pop(future)
+            error = future.exception()
+            if error is None:
+                jobs.finish(tree, node, future.result())
                 made()
-    finally:  # nothing is left running but after a failure
-        for future in running:
-            future.cancel()
-        wait(running)
+            else:
+                failures.append((error, node))
+    if stopping.is_set():
+        raise _cause(failures)
     return jobs.summaries
 
 
-def _result(future: Future[str], node: Node) -> str:
-    error = future.exception()
-    if not isinstance(error, Exception):  # none, or one that asks the process to end
-        return future.result()
-    place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
-    raise SummaryError(f"{place} could not be made: {type(error).__name__}: {error}") from error
+def _cause(failures: Sequence[tuple[BaseException, Node]]) -> BaseException:
+    """Return the error to raise for summaries of which some failed and some were not begun."""
+    for error, node in failures:
+        if isinstance(error, CancelledError):
+            continue
+        if not isinstance(error, Exception):  # it asks the process to end
+            return error
+        place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
+        failed = SummaryError(f"{place} could not be made: {type(error).__name__}: {error}")
+        failed.__cause__ = error
+        return failed
+    return CancelledError()
 
 
 class _Jobs:

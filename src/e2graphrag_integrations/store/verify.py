@@ -6,7 +6,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    CorruptStoreError,
+    E2GraphRAGError,
+    StoreLockedError,
+)
 from e2graphrag_integrations.reports import VerifyReport
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
@@ -30,6 +35,8 @@ def verify_store(store: Store) -> VerifyReport:
                 problems.append(problem)
                 if len(problems) >= _MOST_PROBLEMS:
                     return VerifyReport(dict(checked), (*problems, "and more"))
+        except (ClosedError, StoreLockedError):
+            raise  # says nothing about the file
         except (E2GraphRAGError, sqlite3.Error, ValueError, KeyError) as error:
             problems.append(f"{type(error).__name__}: {error}")
     return VerifyReport(dict(checked), tuple(problems))

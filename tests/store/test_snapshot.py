@@ -1,0 +1,77 @@
+"""The snapshot: arrays that say what the store says."""
+
+from __future__ import annotations
+
+import numpy as np
+from fakes import CountingLLM, numbered
+
+from e2graphrag_integrations import SourceDocument
+
+
+def test_every_node_covers_the_chunks_under_it(open_index):
+    rag = open_index(summarizer=CountingLLM(), chunk_size=4, chunk_overlap=0)
+    rag.add([numbered(12, "a"), numbered(3, "b"), numbered(1, "c")])
+    nodes = rag._current().nodes
+    ranges = {
+        (int(d), int(level), int(p)): (int(first), int(end))
+        for d, level, p, first, end in zip(
+            nodes.document,
+            nodes.level,
+            nodes.position,
+            nodes.first_leaf,
+            nodes.end_leaf,
+            strict=True,
+        )
+    }
+    # document a has chunks 0 to 11, summaries over 5, 5 and 2; b has 12 to 14 under one; c one.
+    assert ranges[0, 1, 0] == (0, 5)
+    assert ranges[0, 1, 1] == (5, 10)
+    assert ranges[0, 1, 2] == (10, 12)
+    assert ranges[1, 1, 0] == (12, 15)
+    assert ranges[2, 0, 0] == (15, 16)
+    assert len(ranges) == 12 + 3 + 3 + 1 + 1
+
+
+def test_words_are_counted_chunk_by_chunk(open_index):
+    rag = open_index(chunk_size=4, chunk_overlap=0)
+    rag.add(numbered(3))
+    snapshot = rag._current()
+    assert snapshot.words.tolist() == [3, 3, 3]  # "Item 0 ends."
+    assert snapshot.words_before.tolist() == [0, 3, 6, 9]
+
+
+def test_every_node_has_unit_vectors(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    snapshot = rag._current()
+    assert set(snapshot.dense.nodes.tolist()) == set(range(len(snapshot.nodes.ids)))
+    assert np.allclose(np.linalg.norm(snapshot.dense.vectors, axis=1), 1, atol=1e-5)
+
+
+def test_white_space_between_segments_belongs_to_them(open_index):
+    text = "  Anna sat.\n\nBert sat.  "
+    pages = [(2, 11, {"page": 1}), (13, 22, {"page": 2})]
+    rag = open_index(chunk_size=100)
+    rag.add(SourceDocument("d", text, segments=pages))
+    both = rag.retrieve("x", where={"page": {"$in": [1, 2]}})
+    assert len(both.nodes) == 1  # the one chunk spans the gap, which is white space
+    assert rag.retrieve("x", where={"page": 1}).nodes == ()
+
+
+def test_text_outside_all_segments_stands_under_the_documents_metadata(open_index):
+    text = "Anna sat down. Bert sat down."
+    rag = open_index(chunk_size=4, chunk_overlap=0, summarizer=CountingLLM())
+    rag.add(SourceDocument("d", text, metadata={"page": 0}, segments=[(0, 14, {"page": 1})]))
+
+    def chunks(page):
+        return [n.position for n in rag.retrieve("x", where={"page": page}).nodes if not n.level]
+
+    assert chunks(1) == [0]
+    assert chunks(0) == [1]
+
+
+def test_segments_of_no_length_are_ignored(open_index):
+    rag = open_index(chunk_size=100)
+    rag.add(SourceDocument("d", "Anna sat.", segments=[(4, 4, {"page": 1})]))
+    assert len(rag.retrieve("x", where={"document_id": "d"}).nodes) == 1
+    assert rag.retrieve("x", where={"page": 1}).nodes == ()

@@ -1,0 +1,193 @@
+"""The snapshot on disk: used again, repaired when damaged, never stale, never needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import numbered
+
+from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.store import snapshot_files
+
+
+@pytest.fixture
+def path(tmp_path, open_index, story):
+    """Make a closed index whose snapshot is on disk."""
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(story)
+        rag.retrieve("Anna")
+    return path
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """Count how often a snapshot is derived from the store."""
+    real, made = snapshot_files.build_snapshot, []
+
+    def counting(store):
+        made.append(store.generation)
+        return real(store)
+
+    monkeypatch.setattr(snapshot_files, "build_snapshot", counting)
+    return made
+
+
+def folders(path):
+    return sorted(Path(f"{path}.snapshot").iterdir())
+
+
+def answers(rag):
+    questions = ("Did Anna meet Bert?", "Emil", "the harbour at night")
+    return [rag.retrieve(q, k=4, where={"kind": "tale"}).nodes for q in questions]
+
+
+def test_another_instance_uses_it_and_answers_alike(path, open_index, builds):
+    shutil.copytree(f"{path}.snapshot", path.parent / "kept")
+    loaded = answers(open_index(path))
+    assert builds == []
+    shutil.rmtree(f"{path}.snapshot")
+    assert answers(open_index(path)) == loaded
+    assert len(builds) == 1
+
+
+def test_what_is_loaded_equals_what_was_built(path, open_index):
+    one = open_index(path)._current()
+    shutil.rmtree(f"{path}.snapshot")
+    other = open_index(path)._current()
+    for name, array in snapshot_files._arrays(one).items():
+        assert np.array_equal(array, snapshot_files._arrays(other)[name]), name
+    assert snapshot_files._meta(one) == snapshot_files._meta(other)
+
+
+def test_another_process_uses_it(path, open_index):
+    code = (
+        "import sys\n"
+        "from fakes import NameExtractor\n"
+        "from e2graphrag_integrations import E2GraphRAG\n"
+        "from e2graphrag_integrations.store import snapshot_files\n"
+        "snapshot_files.build_snapshot = None\n"  # not callable: building would fail
+        f"with E2GraphRAG.open({str(path)!r}, extractor=NameExtractor()) as rag:\n"
+        "    print(rag.retrieve('Did Anna meet Bert?', k=1).nodes[0].text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [node] = open_index(path).retrieve("Did Anna meet Bert?", k=1).nodes
+    assert done.stdout.split() == node.text.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("arrays.npz", b""),
+        ("arrays.npz", b"PK\x03\x04 not a zip"),
+        ("meta.json", b""),
+        ("meta.json", b"[]"),
+        ("meta.json", b'{"format": 1, "checksum": 0, "meta": "{}"}'),
+        ("meta.json", b'{"format": 1, "checksum": 0, "meta": 7}'),
+        ("meta.json", b"\xff\xfe"),
+    ],
+)
+def test_a_damaged_one_is_rebuilt_and_repaired_on_disk(path, open_index, builds, name, content):
+    expected = answers(open_index(path))
+    [folder] = folders(path)
+    (folder / name).write_bytes(content)
+    assert answers(open_index(path)) == expected
+    assert len(builds) == 1
+    assert answers(open_index(path)) == expected
+    assert len(builds) == 1  # the third found it sound again
+
+
+def test_one_flipped_byte_anywhere_is_noticed(path, open_index, builds):
+    expected = answers(open_index(path))
+    [folder] = folders(path)
+    for name in ("arrays.npz", "meta.json"):
+        whole = (folder / name).read_bytes()
+        for at in range(0, len(whole), len(whole) // 7):
+            (folder / name).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert answers(open_index(path)) == expected
+    assert len(builds) >= 10
+
+
+def test_a_half_written_one_is_rebuilt(path, open_index, builds):
+    [folder] = folders(path)
+    (folder / "arrays.npz").unlink()
+    assert open_index(path).retrieve("Anna").nodes
+    assert len(builds) == 1
+
+
+def test_after_a_write_elsewhere_it_is_never_stale(path, open_index):
+    one, other = open_index(path), open_index(path)
+    assert one.retrieve("Item", k=50, mode="global").nodes[0].document_id == "story"
+    other.add(numbered(3))
+    assert one.retrieve("Item 2 ends", k=1, mode="global").nodes[0].document_id == "numbered"
+    other.delete("numbered")
+    found = one.retrieve("Item 2 ends", k=50, mode="global").nodes
+    assert {node.document_id for node in found} == {"story"}
+
+
+def test_only_the_present_generation_stays_on_disk(path, open_index):
+    rag = open_index(path)
+    rag.add(numbered(3))
+    rag.retrieve("Anna")
+    assert [folder.name for folder in folders(path)] == [rag._store.generation]
+
+
+def test_a_backup_put_back_does_not_meet_the_snapshot_of_its_other_future(
+    path, open_index, tmp_path
+):
+    backup = path.read_bytes()
+    with open_index(path) as rag:
+        rag.add(numbered(3))
+        rag.retrieve("Item")
+    path.write_bytes(backup)
+    found = open_index(path).retrieve("Item 1 ends", k=50, mode="global").nodes
+    assert {node.document_id for node in found} == {"story"}
+
+
+@pytest.mark.parametrize("method", ["mkdir", "rename"])
+def test_where_it_cannot_be_written_it_is_held_in_memory(path, open_index, monkeypatch, method):
+    expected = answers(open_index(path))
+    shutil.rmtree(f"{path}.snapshot")
+
+    def refuse(*_, **__):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, method, refuse)
+    assert answers(open_index(path)) == expected
+    monkeypatch.undo()
+    leftovers = [p for p in path.parent.rglob("*") if p != path and p.is_file()]
+    assert all(p.name.startswith("i.e2g-") for p in leftovers)  # SQLite's own, while it is open
+
+
+def test_a_generation_that_is_no_name_never_becomes_a_path(path, open_index):
+    victim = path.parent / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("precious")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE manifest SET value = '../victim' WHERE key = 'generation'")
+        db.commit()
+    with pytest.raises(CorruptStoreError, match="generation"):
+        open_index(path).retrieve("Anna")
+    assert (victim / "file").read_text() == "precious"
+
+
+def test_it_holds_no_pickle(path):
+    [folder] = folders(path)
+    with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+        assert all(array.dtype != object for array in dict(arrays).values())
+    assert json.loads((folder / "meta.json").read_text())["format"] == 1

@@ -1,0 +1,378 @@
+"""The file: whole documents or none, subtraction, and what is refused or found damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fakes import CountingLLM, NameExtractor, numbered
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    CorruptStoreError,
+    InvalidInputError,
+    NotAnIndexError,
+    SchemaVersionError,
+    StoreError,
+    StoreLockedError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.store import sqlite as sqlite_module
+from e2graphrag_integrations.store.sqlite import Store
+
+
+def execute(path, statement, *parameters):
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(statement, parameters)
+        db.commit()
+
+
+def query(path, statement):
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(statement).fetchall()
+
+
+@pytest.fixture
+def made(tmp_path, open_index, story):
+    """Make a closed index file of two documents, without its snapshot."""
+    path = tmp_path / "made.e2g"
+    with open_index(path) as rag:
+        rag.add([story, numbered(4)])
+    return path
+
+
+def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
+    tmp_path, open_index, story, monkeypatch
+):
+    path = tmp_path / "i.e2g"
+    rag = open_index(path)
+    rag.add(story)
+    before = list(rag.export())
+    real, inserted = sqlite_module._insert_node, []
+
+    def failing(db, stored):
+        if len(inserted) == 2:
+            raise OSError("disk full")
+        inserted.append(stored)
+        real(db, stored)
+
+    monkeypatch.setattr(sqlite_module, "_insert_node", failing)
+    with pytest.raises(OSError, match="disk full"):
+        rag.add(numbered(9))
+    monkeypatch.undo()
+    assert list(rag.export()) == before
+    assert rag.document_ids == ["story"]
+    assert rag.verify().ok
+    rag.close()
+    assert query(path, "SELECT count(*) FROM nodes WHERE document_id = 'numbered'") == [(0,)]
+
+
+def test_an_sqlite_error_midway_rolls_back_and_is_translated(open_index, story, monkeypatch):
+    rag = open_index()
+    rag.add(story)
+    before = list(rag.export())
+
+    def failing(db, stored):
+        db.execute("INSERT INTO nowhere VALUES (1)")
+
+    monkeypatch.setattr(sqlite_module, "_insert_node", failing)
+    with pytest.raises(StoreError, match="nowhere"):
+        rag.add(numbered(3))
+    monkeypatch.undo()
+    assert list(rag.export()) == before
+
+
+def test_a_delete_of_several_is_all_or_none(open_index, story):
+    rag = open_index()
+    rag.add([story, numbered(3)])
+    before = list(rag.export())
+    with pytest.raises(UnknownDocumentError, match="'ghost'"):
+        rag.delete(["story", "ghost", "numbered"])
+    assert list(rag.export()) == before
+
+
+def test_deleting_one_of_two_documents_of_equal_text_keeps_what_they_share(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    text = numbered(7).text
+    rag = open_index(path)
+    rag.add([SourceDocument("one", text), SourceDocument("two", text)])
+    rag.delete("one")
+    assert rag.verify().ok
+    assert {node.document_id for node in rag.retrieve("Item 3").nodes} == {"two"}
+    alone = open_index()
+    alone.add(SourceDocument("two", text))
+    assert list(rag.export()) == list(alone.export())
+
+
+def test_deleting_drops_cache_entries_that_nothing_else_uses(tmp_path, open_index, story):
+    path = tmp_path / "i.e2g"
+    kinds = "SELECT kind, count(*) FROM content GROUP BY kind ORDER BY kind"
+    with open_index(path) as rag:
+        rag.add(story)
+        before = query(path, kinds)
+        assert [kind for kind, _ in before] == ["extraction", "summary", "vector"]
+        rag.add(numbered(9))
+        rag.delete("numbered")
+        assert query(path, kinds) == before
+        rag.delete("story")
+        assert query(path, kinds) == []
+
+
+def test_a_file_of_a_newer_schema_is_refused_unchanged(made):
+    execute(made, "PRAGMA user_version = 2")
+    before = made.read_bytes()
+    with pytest.raises(SchemaVersionError, match="schema version 2"):
+        Store(made)
+    assert made.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"Call me Ishmael. " * 90, b"\x89PNG\r\n" + bytes(4000)])
+def test_a_foreign_file_is_refused_unchanged(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(NotAnIndexError, match=r"notes\.txt"):
+        Store(path)
+    assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_another_sqlite_file_is_refused_unchanged(tmp_path):
+    path = tmp_path / "other.db"
+    execute(path, "CREATE TABLE songs (title TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(NotAnIndexError, match="no e2graphrag index"):
+        Store(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_and_a_missing_folder_are_named(tmp_path):
+    with pytest.raises(InvalidInputError, match="is a folder"):
+        Store(tmp_path)
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        Store(tmp_path / "nowhere" / "i.e2g")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE nodes SET text = text || '!' WHERE level = 0",
+        "UPDATE nodes SET words = words + 1 WHERE level = 0",
+        "UPDATE nodes SET start = start + 1 WHERE position = 1",
+        "UPDATE documents SET metadata = '{\"kind\":\"lie\"}' WHERE id = 'story'",
+        "UPDATE documents SET metadata = '{' WHERE id = 'story'",
+        "UPDATE documents SET title = 'Another' WHERE id = 'story'",
+        "UPDATE windows SET content_key = (SELECT max(content_key) FROM windows)",
+        'UPDATE windows SET "end" = 3',
+        "UPDATE content SET value = zeroblob(length(value)) WHERE kind = 'vector'",
+        "UPDATE content SET value = x'00' WHERE kind = 'extraction'",
+        "DELETE FROM content WHERE kind = 'vector'",
+        "DELETE FROM content WHERE kind = 'extraction'",
+    ],
+)
+def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_index, damage):
+    execute(made, damage)
+    rag = open_index(made)
+    with pytest.raises(CorruptStoreError):
+        rag.retrieve("Did Anna meet Bert?")
+    report = rag.verify()
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("DELETE FROM windows WHERE node_id = (SELECT min(id) FROM nodes)", "has no vector"),
+        ("DELETE FROM nodes WHERE level = 0 AND position = 1", "misses nodes"),
+        (
+            "DELETE FROM nodes WHERE document_id = 'story' AND level = 0 AND position = "
+            "(SELECT max(position) FROM nodes WHERE document_id = 'story' AND level = 0)",
+            "misses children",
+        ),
+        ("DELETE FROM nodes WHERE document_id = 'story'", "has text and no chunk"),
+        ("UPDATE content SET value = x'00' WHERE kind = 'summary'", "summary"),
+    ],
+)
+def test_verify_finds_rows_that_are_gone_or_never_read(made, open_index, damage, problem):
+    execute(made, damage)
+    problems = open_index(made).verify().problems
+    assert any(problem in line for line in problems), problems
+
+
+def test_a_row_damaged_after_the_snapshot_was_made_is_refused_all_the_same(made, open_index):
+    with open_index(made) as rag:
+        rag.retrieve("Anna")
+    execute(made, "UPDATE nodes SET text = 'Anna owes me money.' WHERE level = 0")
+    with pytest.raises(CorruptStoreError, match="checksum"):
+        open_index(made).retrieve("Anna")
+
+
+def test_a_node_gone_from_under_its_snapshot_is_a_typed_error(made, open_index):
+    with open_index(made) as rag:
+        rag.retrieve("Anna")
+    execute(made, "DELETE FROM nodes")
+    with pytest.raises(CorruptStoreError, match="not in the file"):
+        open_index(made).retrieve("Anna")
+
+
+def test_flipped_bytes_give_the_right_answer_or_a_typed_error(made, open_index):
+    """Whatever byte of the file is damaged: never a raw error, never another answer."""
+    whole = made.read_bytes()
+    with open_index(made) as rag:
+        expected = [node.text for node in rag.retrieve("Did Anna meet Bert?", k=3).nodes]
+    outcomes = set()
+    for at in range(200, len(whole), max(1, len(whole) // 120)):
+        folder = made.parent / str(at)
+        folder.mkdir()
+        copy = folder / "copy.e2g"
+        copy.write_bytes(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+        try:
+            with open_index(copy) as rag:
+                found = [node.text for node in rag.retrieve("Did Anna meet Bert?", k=3).nodes]
+                assert found == expected or not rag.verify().ok
+                outcomes.add("answer")
+        except StoreError:
+            outcomes.add("error")
+    assert outcomes == {"answer", "error"}
+
+
+def test_a_writer_elsewhere_is_waited_for_then_named(made, open_index):
+    rag = open_index(made, lock_timeout=0.05)
+    with closing(sqlite3.connect(made, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreLockedError, match="another process"):
+            rag.add(numbered(2, "more"))
+        assert rag.retrieve("Anna").nodes  # reading goes on
+        other.execute("ROLLBACK")
+    rag.add(numbered(2, "more"))
+    assert "more" in rag.document_ids
+
+
+def test_close_leaves_the_file_alone_and_it_is_the_whole_index(tmp_path, open_index, story):
+    path = tmp_path / "i.e2g"
+    rag = open_index(path)
+    rag.add(story)
+    expected = rag.retrieve("Anna and Bert").nodes
+    rag.close()
+    rag.close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["i.e2g", "i.e2g.snapshot"]
+    moved = tmp_path / "elsewhere.e2g"
+    moved.write_bytes(path.read_bytes())
+    assert open_index(moved).retrieve("Anna and Bert").nodes == expected
+
+
+def test_a_closed_index_says_so(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    rag.retrieve("Anna")
+    rag.close()
+    for use in (
+        lambda: rag.retrieve("Anna"),
+        lambda: rag.add(numbered(2)),
+        lambda: rag.delete("story"),
+        rag.stats,
+        rag.verify,
+        lambda: rag.estimate(story),
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+
+
+def test_memory_indexes_are_apart_and_write_no_file(tmp_path, open_index, story, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one, other = open_index(":memory:"), open_index(":memory:")
+    one.add(story)
+    assert one.retrieve("Anna").nodes
+    assert other.document_ids == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_documents_come_back_as_they_were_given(open_index):
+    given = SourceDocument(
+        "odd / id \n 文",
+        "First\0line.\r\nSecond 😀 line.",
+        title="T\0",
+        metadata={"list": [1, None, True, 2.5], "map": {"é": "ö"}},
+        segments=[(0, 5, {"page": 1}), (5, 9, {})],
+    )
+    rag = open_index()
+    rag.add(given)
+    assert rag.document("odd / id \n 文") == given
+    with pytest.raises(UnknownDocumentError, match="'none'"):
+        rag.document("none")
+
+
+def _as_nobody(work) -> str:
+    """Run `work` in a forked child that may not write, and return what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            said = work()
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to become a user who is not"
+)
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_an_index_in_a_read_only_place_is_read_and_not_written(tmp_path_factory, story):
+    import tempfile
+
+    parts = {"embedder": HashingEmbedder(), "extractor": NameExtractor(), "chunk_size": 16}
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        path = Path(name) / "i.e2g"
+        with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+            rag.add(story)
+            expected = rag.retrieve("Anna and Bert").context()
+        for file in Path(f"{path}.snapshot").glob("*/*"):
+            file.unlink()
+        path.chmod(0o444)
+        Path(name).chmod(0o555)
+
+        def read() -> str:
+            with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+                return rag.retrieve("Anna and Bert").context()
+
+        def write() -> str:
+            with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+                rag.add(numbered(2))
+            return "written"
+
+        assert _as_nobody(read) == expected
+        said = _as_nobody(write)
+        assert said.startswith("StoreError")
+        assert "read-only" in said
+
+
+def test_two_instances_on_one_file_see_each_others_documents(made, open_index):
+    one, other = open_index(made), open_index(made)
+    one.retrieve("Anna")
+    other.add(SourceDocument("new", "Anna met Greta in Bonn."))
+    assert "new" in one.document_ids
+    assert one.retrieve("Greta", k=1).nodes[0].document_id == "new"
+    other.delete("story")
+    assert {node.document_id for node in one.retrieve("Anna", k=20).nodes} <= {"new", "numbered"}
+
+
+def test_summaries_of_a_failed_build_stay_in_the_cache(tmp_path, open_index, monkeypatch):
+    path = tmp_path / "i.e2g"
+    rag = open_index(path, summarizer=CountingLLM(), summarizer_id="fake")
+    monkeypatch.setattr(Store, "write_document", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        rag.add(numbered(9))
+    assert query(path, "SELECT count(*) FROM content WHERE kind = 'summary'")[0][0] > 0
+    assert query(path, "SELECT count(*) FROM documents") == [(0,)]

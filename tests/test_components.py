@@ -1,0 +1,232 @@
+"""The manifest: a file opens with the models it was made with, and with no others."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
+
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    ExtractiveSummarizer,
+    HashingEmbedder,
+    SentenceTransformerEmbedder,
+    SourceDocument,
+    SpacyEntityExtractor,
+)
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+
+FOUR = {"chunk_size": 4, "chunk_overlap": 0}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "i.e2g"
+
+
+def test_reopened_with_nothing_given_it_uses_the_models_it_was_made_with(path):
+    with E2GraphRAG.open(path, embedder="hashing", chunk_size=30, chunk_overlap=5) as rag:
+        rag.add(SourceDocument("d", "Sherlock Holmes met Mary Morstan in London."))
+        expected = rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes
+        assert expected[0].route == "local"
+    with E2GraphRAG.open(path) as rag:
+        assert rag.settings.chunk_size == 30
+        assert rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes == expected
+        rag.add(SourceDocument("e", "Mary Morstan left London."))
+        settings = rag.stats().settings
+    assert settings["embedder_model"] == "hashing"
+    assert settings["extractor_model"] == "en_e2g_sm"
+    assert settings["extractor"].startswith("spacy:en_e2g_sm")
+    assert settings["chunk_size"] == "30"
+
+
+def test_the_defaults_are_minilm_and_the_bundled_pipeline():
+    components = Components("x", {})
+    assert isinstance(components._embedder, SentenceTransformerEmbedder)
+    assert components._embedder.model == "all-MiniLM-L6-v2"
+    assert isinstance(components._extractor, SpacyEntityExtractor)
+    assert components._extractor.model == "en_e2g_sm"
+    assert isinstance(components.summarizer, ExtractiveSummarizer)
+
+
+def test_opening_loads_no_model(path, open_index, monkeypatch):
+    from e2graphrag_integrations import embedders, extraction
+
+    open_index(path).close()
+
+    def refuse(*_):
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr(embedders, "_load_model", refuse)
+    monkeypatch.setattr(extraction, "_load", refuse)
+    with E2GraphRAG.open(path) as rag:
+        assert rag.stats().documents == 0
+        assert rag.verify().ok
+
+
+def test_another_dimension_is_refused_at_once_naming_both(path, open_index):
+    open_index(path, embedder=HashingEmbedder(256)).add(numbered(3))
+    with pytest.raises(SettingsMismatchError) as caught:
+        open_index(path, embedder=HashingEmbedder(64))
+    assert "hashing:1:256" in str(caught.value)
+    assert "hashing:1:64" in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_another_dimension_without_a_fingerprint_names_both(path, open_index):
+    open_index(path, embedder=AnonymousEmbedder(16)).add(numbered(3))
+    with pytest.raises(SettingsMismatchError, match=r"dimension 16.*makes 24"):
+        open_index(path, embedder=AnonymousEmbedder(24))
+
+
+def test_another_model_by_name_is_refused_without_loading_it(path, open_index):
+    open_index(path, embedder="hashing").add(numbered(3))
+    with pytest.raises(SettingsMismatchError, match="BAAI/bge-m3"):
+        open_index(path, embedder="BAAI/bge-m3")
+
+
+def test_an_embedder_without_fingerprint_is_known_by_its_vectors(path, open_index):
+    with open_index(path, embedder=AnonymousEmbedder(16)) as rag:
+        rag.add(numbered(3))
+        expected = rag.retrieve("ends").nodes
+    assert open_index(path, embedder=AnonymousEmbedder(16)).retrieve("ends").nodes == expected
+
+
+def test_vectors_of_another_model_of_the_same_dimension_are_refused(path, open_index):
+    open_index(path, embedder=AnonymousEmbedder(16)).add(numbered(3))
+    rag = open_index(path, embedder=AnonymousEmbedder(16, shift=5))
+    with pytest.raises(SettingsMismatchError, match="embedder"):
+        rag.retrieve("ends")
+    with pytest.raises(SettingsMismatchError, match="embedder"):
+        rag.add(numbered(3, "more"))
+    assert rag.document_ids == ["numbered"]
+
+
+def test_an_embedder_that_no_name_makes_must_be_given_again(path):
+    parts = {"extractor": NameExtractor(), **FOUR}
+    with E2GraphRAG.open(path, embedder=HashingEmbedder(48), **parts) as rag:
+        rag.add(numbered(3))
+    with E2GraphRAG.open(path, **parts) as rag:
+        assert rag.stats().documents == 1
+        with pytest.raises(SettingsMismatchError, match="pass embedder="):
+            rag.retrieve("ends")
+
+
+def test_an_extractor_that_no_name_makes_must_be_given_again(path, open_index):
+    open_index(path, embedder="hashing", **FOUR).add(numbered(3))
+    with E2GraphRAG.open(path) as rag:
+        with pytest.raises(SettingsMismatchError, match="pass extractor="):
+            rag.retrieve("Item")
+        assert rag.retrieve("Item", mode="global").nodes
+
+
+def test_another_extractor_is_refused(path, open_index):
+    class Other(NameExtractor):
+        fingerprint = "fake:other"
+
+    open_index(path).add(numbered(3))
+    rag = open_index(path, extractor=Other())
+    with pytest.raises(SettingsMismatchError, match="fake:names, not fake:other"):
+        rag.retrieve("Item")
+
+
+@pytest.mark.parametrize(
+    "setting", [{"chunk_size": 99}, {"chunk_overlap": 1}, {"group_size": 4}, {"summary_tokens": 9}]
+)
+def test_another_setting_is_refused_naming_both_values(path, open_index, setting):
+    open_index(path).add(numbered(3))
+    [(name, value)] = setting.items()
+    with pytest.raises(SettingsMismatchError, match=rf"{name}=\d+, not {value}"):
+        open_index(path, **setting)
+
+
+def test_another_summariser_may_query_but_not_add(path, open_index):
+    with open_index(path, summarizer=CountingLLM(), summarizer_id="one") as rag:
+        rag.add(numbered(3))
+        expected = rag.retrieve("Item").nodes
+    other = open_index(path)  # extractive
+    assert other.retrieve("Item").nodes == expected
+    for change in (
+        lambda: other.add(numbered(3, "more")),
+        lambda: other.update(SourceDocument("numbered", "Item 1 is new.")),
+    ):
+        with pytest.raises(SettingsMismatchError, match="callable:one.*extractive"):
+            change()
+    assert other.retrieve("Item").nodes == expected
+    other.delete("numbered")
+    assert other.document_ids == []
+
+
+def test_another_token_counter_may_not_add(path, open_index):
+    open_index(path).add(numbered(3))
+    other = open_index(path, token_counter=LineCounter())
+    with pytest.raises(SettingsMismatchError, match="token_counter"):
+        other.add(numbered(3, "more"))
+
+
+def test_two_instances_opened_on_an_empty_file_cannot_mix_models(path, open_index):
+    one = open_index(path, embedder=HashingEmbedder(256))
+    other = open_index(path, embedder=HashingEmbedder(16))
+    third = open_index(path, chunk_size=99)
+    one.add(numbered(3))
+    with pytest.raises(SettingsMismatchError, match="embedder"):
+        other.add(numbered(3, "more"))
+    with pytest.raises(SettingsMismatchError, match="chunk_size"):
+        third.add(numbered(3, "more"))
+    assert one.retrieve("Item").nodes
+    assert one.verify().ok
+
+
+def test_a_first_add_that_failed_binds_nothing(path, open_index):
+    class Broken(HashingEmbedder):
+        def embed(self, texts):
+            raise RuntimeError("no")
+
+    with open_index(path, embedder=Broken(7)) as rag, pytest.raises(Exception, match="no"):
+        rag.add(numbered(3))
+    with open_index(path, chunk_size=30) as rag:
+        rag.add(numbered(3))
+        assert rag.stats().dimension == 256
+
+
+def test_an_emptied_index_may_be_made_anew_with_other_models(path, open_index):
+    with open_index(path, embedder=HashingEmbedder(16)) as rag:
+        rag.add(numbered(3))
+        rag.delete("numbered")
+    with open_index(path, embedder=HashingEmbedder(32), chunk_size=30) as rag:
+        rag.add(numbered(3))
+        assert rag.retrieve("Item").nodes
+        assert rag.stats().settings["chunk_size"] == "30"
+
+
+class NoMethods:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ({"embedder": NoMethods()}, "dimension, embed, embed_query, max_tokens"),
+        ({"embedder": HashingEmbedder}, "embed"),
+        ({"extractor": NoMethods()}, "extract"),
+        ({"extractor": NameExtractor}, "extract"),
+        ({"token_counter": NoMethods()}, "count, spans"),
+        ({"summarizer": NoMethods()}, "neither callable"),
+        ({"summarizer": CountingLLM}, "neither callable"),
+        ({"chunk_sise": 5}, "unknown setting 'chunk_sise'"),
+        ({"chunk_size": 0}, "chunk_overlap"),
+        ({"chunk_overlap": 16}, "chunk_overlap=16"),
+        ({"group_size": 1}, "group_size=1"),
+        ({"summary_tokens": 0}, "summary_tokens=0"),
+        ({"chunk_size": 5.5}, "chunk_size=5.5"),
+        ({"chunk_size": True}, "chunk_size=True"),
+        ({"concurrency": 0}, "concurrency=0"),
+    ],
+)
+def test_a_part_or_setting_that_does_not_fit_is_named_and_no_file_is_made(
+    tmp_path, open_index, options, needed
+):
+    with pytest.raises(InvalidInputError) as caught:
+        open_index(tmp_path / "new.e2g", **options)
+    assert needed in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

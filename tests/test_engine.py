@@ -1,0 +1,145 @@
+"""The facade: small promises that no other file keeps."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import CountingLLM, numbered
+
+from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    SummaryError,
+    UnknownDocumentError,
+)
+
+FOUR = {"chunk_size": 4, "chunk_overlap": 0}
+
+
+def test_update_replaces_the_changed_and_skips_the_rest(open_index, story):
+    rag = open_index()
+    rag.add([story, numbered(3)])
+    report = rag.update([story, SourceDocument("numbered", "Greta met Hans.")])
+    assert report.skipped == ("story",)
+    assert report.documents == 1
+    assert rag.document("numbered").text == "Greta met Hans."
+    assert rag.retrieve("Greta", k=1).nodes[0].document_id == "numbered"
+
+
+def test_update_of_an_unknown_document_changes_nothing(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    changed = SourceDocument("story", "Other.")
+    with pytest.raises(UnknownDocumentError, match="'new'.*use add"):
+        rag.update([changed, SourceDocument("new", "New.")])
+    assert rag.document("story") == story
+
+
+def test_update_with_an_id_given_twice_changes_nothing(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    with pytest.raises(DuplicateDocumentError, match="given twice"):
+        rag.update([SourceDocument("story", "One."), SourceDocument("story", "Two.")])
+    assert rag.document("story") == story
+
+
+def test_the_same_id_with_another_content_is_refused_by_add_and_nothing_is_written(
+    open_index, story
+):
+    rag = open_index()
+    rag.add(story)
+    before = list(rag.export())
+    for other in (
+        SourceDocument("story", "Other."),
+        SourceDocument("story", story.text, title="Another", metadata=story.metadata),
+        SourceDocument("story", story.text, title=story.title, metadata={"kind": "lie"}),
+    ):
+        with pytest.raises(DuplicateDocumentError, match=r"use update\(\)"):
+            rag.add([numbered(3), other])
+    assert list(rag.export()) == before
+
+
+def test_one_document_or_any_iterable_of_them_is_taken(open_index, story):
+    rag = open_index()
+    assert rag.add(story).documents == 1
+    assert rag.add(numbered(n, f"d{n}") for n in (2, 3)).documents == 2
+    assert rag.add([]).documents == 0
+    assert rag.document_ids == ["d2", "d3", "story"]
+
+
+@pytest.mark.parametrize("wrong", [["a text"], [{"id": "a"}], [None]])
+def test_what_is_no_document_is_refused_by_its_place(open_index, story, wrong):
+    rag = open_index()
+    with pytest.raises(InvalidInputError, match="document 1 is a"):
+        rag.add([story, *wrong])
+    assert rag.document_ids == []
+
+
+def test_delete_takes_one_id_several_or_none(open_index):
+    rag = open_index()
+    rag.add([numbered(2, name) for name in "abcd"])
+    rag.delete("a")
+    rag.delete(name for name in ("b", "c", "b"))
+    rag.delete([])
+    assert rag.document_ids == ["d"]
+
+
+def test_stats_count_what_is_there(open_index):
+    rag = open_index(summarizer=CountingLLM(), **FOUR)
+    rag.add(SourceDocument("d", "Anna met Bert. Bert met Cleo. Anna sat down."))
+    stats = rag.stats()
+    assert (stats.documents, stats.chunks, stats.summaries, stats.levels) == (1, 3, 1, 2)
+    assert (stats.entities, stats.edges, stats.mentions) == (3, 2, 5)
+    assert (stats.windows, stats.dimension) == (4, 256)
+    assert stats.to_dict()["settings"]["group_size"] == "5"
+
+
+def test_stats_tell_the_size_of_the_file(tmp_path, open_index, story):
+    rag = open_index(tmp_path / "i.e2g")
+    rag.add(story)
+    rag.close()
+    again = open_index(tmp_path / "i.e2g")
+    assert again.stats().bytes >= (tmp_path / "i.e2g").stat().st_size > 0
+    assert open_index().stats().bytes == 0
+
+
+def test_the_graph_is_that_of_the_present_state(open_index):
+    rag = open_index()
+    assert rag.graph.names == []
+    rag.add(SourceDocument("d", "Anna met Bert."))
+    assert list(rag.graph.names) == ["anna", "bert"]
+    graph = rag.graph.to_networkx()
+    assert graph.edges["anna", "bert"]["weight"] == 0.5  # two entities in the sentence
+    rag.delete("d")
+    assert list(rag.graph.names) == []
+
+
+def test_edge_weights_add_up_over_documents_and_are_subtracted(open_index):
+    rag = open_index()
+    rag.add([SourceDocument(name, "Anna met Bert.") for name in "ab"])
+    assert rag.graph.to_networkx().edges["anna", "bert"]["weight"] == 1.0
+    rag.delete("b")
+    assert rag.graph.to_networkx().edges["anna", "bert"]["weight"] == 0.5
+
+
+def test_it_is_a_context_manager_and_says_its_path(tmp_path):
+    with E2GraphRAG.open(tmp_path / "i.e2g", embedder="hashing") as rag:
+        assert str(tmp_path / "i.e2g") in repr(rag)
+    assert [p.name for p in tmp_path.iterdir()] == ["i.e2g"]
+
+
+def test_a_strategy_given_at_opening_is_the_default(open_index):
+    rag = open_index(strategy=PaperStrategy(max_hops=1))
+    rag.add(SourceDocument("d", "Anna met Bert. Bert met Cleo."))
+    assert rag.retrieve("Anna Cleo").trace.pairs[0].hops is None
+    assert rag.retrieve("Anna Cleo", strategy=PaperStrategy()).trace.pairs[0].hops == 2
+
+
+def test_an_open_index_goes_on_after_a_failed_add(open_index, story):
+    answers = iter(["", *["Fine."] * 99])
+    rag = open_index(summarizer=lambda _: next(answers), concurrency=1)
+    with pytest.raises(SummaryError):
+        rag.add(story)
+    assert rag.retrieve("Anna").nodes == ()
+    rag.add(story)
+    assert rag.retrieve("Anna").nodes
