@@ -74,6 +74,11 @@ def test_a_token_that_begins_with_the_space_before_it_belongs_to_the_new_sentenc
     assert chunks("One two. Three four.", 3, 0, metaspace_counter()) == ["One two.", "Three four."]
 
 
+def test_chunks_that_white_space_alone_tells_apart_are_one():
+    # By twos with an overlap of one: "a ", "  ", "  ", " b", "bc"; stripped, b is part of bc.
+    assert chunks("a   bc", 2, 1, CharacterCounter()) == ["a", "bc"]
+
+
 def test_base64_is_cut_and_nothing_is_lost():
     text = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo" * 50
     assert "".join(chunks(text, 20, 0, ApproximateTokenCounter())) == text

@@ -2,10 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from e2graphrag_integrations.embedders import HashingEmbedder
-from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.extractive import ExtractiveSummarizer, _centrality, _tfidf
+from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
+from e2graphrag_integrations.extractive import (
+    ExtractiveSummarizer,
+    _centrality,
+    _of_one_sign,
+    _tfidf,
+)
 from e2graphrag_integrations.tokens import ApproximateTokenCounter
 from strategies import FakeEmbedder, WordCounter, quick, texts
 
@@ -122,6 +128,42 @@ def test_an_embedders_vectors_decide_where_asked_for():
         embedder=FakeEmbedder(vectors=sentences),
     )
     assert made == "Aa bb cc dd."
+
+
+def test_opposite_vectors_still_give_a_distribution():
+    # Cosines of -1 and 0 become weights of 0 and 1/2: 0 and 1 walk to 2 alone, 2 to either.
+    # As in the example above, x = 0.07125 / 0.2775.
+    vectors = _of_one_sign(csr_array(np.array([[1.0, 0], [-1, 0], [0, 1]])))
+    assert _centrality(vectors).tolist() == pytest.approx([0.25676, 0.25676, 0.48649], abs=1e-3)
+
+
+@quick
+@given(st.integers(0, 10_000))
+def test_an_embedders_ranks_are_a_distribution(seed):
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(random.integers(1, 10), random.integers(1, 6)))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rank = _centrality(_of_one_sign(csr_array(vectors)))
+    assert rank.sum() == pytest.approx(1)
+    assert (rank > 0).all()
+
+
+def test_a_sentence_longer_than_the_embedder_reads_is_embedded_whole():
+    read = []
+
+    class Reader(FakeEmbedder):
+        def embed(self, texts):
+            read.extend(texts)
+            return super().embed(texts)
+
+    summary("Aa bb cc dd ee. Ff gg.", vectors="embedder", embedder=Reader(2, 2, WordCounter()))
+    assert read == ["Aa bb", "cc dd", "ee.", "Ff gg."]
+
+
+def test_a_bad_vector_is_an_error():
+    embedder = FakeEmbedder(vectors={"Aa bb.": [np.nan, 1]})
+    with pytest.raises(EmbeddingError, match="NaN"):
+        summary("Aa bb.", vectors="embedder", embedder=embedder)
 
 
 @pytest.mark.parametrize(

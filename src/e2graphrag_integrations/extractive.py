@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.sentences import sentence_spans
@@ -77,7 +78,8 @@ class ExtractiveSummarizer:
         if not sentences:
             return ""
         vectors = self._vectors(sentences)
-        order = np.argsort(-_centrality(vectors), kind="stable")
+        rank = _centrality(vectors if self._embedder is None else _of_one_sign(vectors))
+        order = np.argsort(-rank, kind="stable")
         long_enough = [i for i in order if len(_terms(sentences[i])) >= _MIN_WORDS]
         chosen = self._choose(sentences, vectors, long_enough or list(order), max_tokens)
         if not chosen:
@@ -91,7 +93,10 @@ class ExtractiveSummarizer:
 
         if self._embedder is None:
             return _tfidf(sentences)
-        dense = np.asarray(self._embedder.embed(sentences), dtype=np.float64)
+        embedder = WindowedEmbedder(self._embedder)
+        windows = [(i, s[a:b]) for i, s in enumerate(sentences) for a, b in embedder.windows(s)]
+        dense = np.zeros((len(sentences), embedder.dimension))
+        np.add.at(dense, [i for i, _ in windows], embedder.embed([text for _, text in windows]))
         return csr_array(dense / np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12))
 
     def _choose(
@@ -141,6 +146,14 @@ def _tfidf(sentences: list[str]) -> csr_array:
         values.extend(w / norm for w in weights.values())
     shape = (len(sentences), max(1, len(vocabulary)))
     return csr_array((np.asarray(values, dtype=np.float64), (rows, columns)), shape=shape)
+
+
+def _of_one_sign(vectors: csr_array) -> csr_array:
+    """Return vectors whose products are (1 + cosine) / 2: a walk needs weights of one sign."""
+    from scipy.sparse import csr_array, hstack
+
+    ones = csr_array(np.ones((vectors.shape[0], 1)))
+    return csr_array(hstack([vectors, ones]) / math.sqrt(2))
 
 
 def _centrality(vectors: csr_array) -> NDArray[np.float64]:

@@ -1,0 +1,146 @@
+"""`SummaryTreeNodeParser`: documents to chunks and summaries, in any LlamaIndex pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.llms import LLM
+from llama_index.core.node_parser import NodeParser
+from llama_index.core.schema import BaseNode, Document, MetadataMode
+from llama_index.core.utils import get_tqdm_iterable
+
+from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations.fingerprints import object_fingerprint
+from e2graphrag_integrations.indexing import plan
+from e2graphrag_integrations.llama_index.llm import summarizer_for
+from e2graphrag_integrations.llama_index.nodes import tree_to_nodes
+from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
+from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
+from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.tree import Tree
+from e2graphrag_integrations.types import SourceDocument
+
+
+class SummaryTreeNodeParser(NodeParser):
+    """Cuts each document into chunks and builds the tree of their summaries.
+
+    Returns the chunks and all summaries, with SOURCE, PARENT, CHILD, PREVIOUS and NEXT set, in
+    metadata `e2_level` (0 for chunks), `e2_kind` and `e2_tree`, which embeddings and prompts do not
+    see. Ids are UUIDs derived from the text: running again gives the same nodes.
+
+    Works alone, in an `IngestionPipeline` (run, arun, several workers), and with `get_leaf_nodes`
+    and `AutoMergingRetriever`. One tree a document, so that a document can be replaced alone.
+
+    Raises:
+        InvalidInputError: For sizes that make no sense.
+        SummaryError: When a summary could not be made; finished ones stay in `summary_cache`.
+    """
+
+    chunk_size: int = Field(default=1200, description="Most tokens in a chunk.")
+    chunk_overlap: int = Field(default=100, description="Most tokens that neighbours share.")
+    group_size: int = Field(default=5, description="Nodes under one summary.")
+    summary_tokens: int = Field(default=300, description="Most tokens in a summary.")
+    llm: SerializeAsAny[LLM] | None = Field(
+        default=None, description="Summarises; None takes Settings.llm where set, else extracts."
+    )
+    chunk_prompt: str = Field(default=Prompts().chunks, description="Has {text} and {words}.")
+    summary_prompt: str = Field(default=Prompts().summaries, description="For upper levels.")
+    num_workers: int = Field(default=4, gt=0, description="Summaries in the making at once.")
+    max_attempts: int = Field(default=5, gt=0, description="Calls for one summary, at most.")
+    summary_cache: str = Field(
+        default=":memory:", description="File that keeps finished summaries; none by default."
+    )
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which pipelines store this parser."""
+        return "SummaryTreeNodeParser"
+
+    def _parse_nodes(
+        self,
+        nodes: Sequence[BaseNode],
+        show_progress: bool = False,
+        **kwargs: Any,  # noqa: ARG002 - pipelines hand everyone's arguments to everyone
+    ) -> list[BaseNode]:
+        loop = OwnLoop()
+        try:
+            return self._build(nodes, loop, is_async=False, show_progress=show_progress)
+        finally:
+            loop.close()
+
+    async def _aparse_nodes(
+        self,
+        nodes: Sequence[BaseNode],
+        show_progress: bool = False,
+        **kwargs: Any,  # noqa: ARG002 - pipelines hand everyone's arguments to everyone
+    ) -> list[BaseNode]:
+        bridge = CallerLoop(asyncio.get_running_loop())
+        return await asyncio.to_thread(
+            self._build, nodes, bridge, is_async=True, show_progress=show_progress
+        )
+
+    def _postprocess_parsed_nodes(
+        self,
+        nodes: list[BaseNode],
+        parent_doc_map: dict[str, Document],  # noqa: ARG002 - the hook's signature
+    ) -> list[BaseNode]:
+        # The default would link the last chunk to the first summary and look for summaries in the
+        # document's text.
+        return nodes
+
+    def _build(
+        self, sources: Sequence[BaseNode], bridge: Bridge, *, is_async: bool, show_progress: bool
+    ) -> list[BaseNode]:
+        settings = Settings(
+            self.chunk_size, self.chunk_overlap, self.group_size, self.summary_tokens
+        )
+        counter = ApproximateTokenCounter()
+        trees = [plan(_document(source), settings, counter) for source in sources]
+        store = Store(self.summary_cache)
+        try:
+            maker = self._maker(store, bridge, counter, is_async=is_async)
+            summaries = self._fill(trees, maker, show_progress=show_progress)
+        finally:
+            store.close()
+        return [
+            node
+            for source, tree, made in zip(sources, trees, summaries, strict=True)
+            for node in tree_to_nodes(source, tree, made)
+        ]
+
+    def _fill(self, trees: list[Tree], maker: SummaryMaker, *, show_progress: bool) -> list[Any]:
+        total = sum(node.level > 0 for tree in trees for node in tree.nodes)
+        steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarising"))
+        with ThreadPoolExecutor(self.num_workers, "e2graphrag-llm") as pool:
+            summaries = fill_tree(
+                trees, maker, pool, lambda: next(steps, None) and None, threading.Event()
+            )
+        next(steps, None)  # closes the bar
+        return summaries
+
+    def _maker(
+        self, store: Store, bridge: Bridge, counter: ApproximateTokenCounter, *, is_async: bool
+    ) -> SummaryMaker:
+        prompts = Prompts(self.chunk_prompt, self.summary_prompt)
+        summarizer = summarizer_for(self.llm, prompts, counter, is_async=is_async)
+        return SummaryMaker(
+            summarizer=summarizer,
+            fingerprint=object_fingerprint(summarizer),
+            counter=counter,
+            max_tokens=self.summary_tokens,
+            retry=RetryPolicy(attempts=self.max_attempts),
+            store=store,
+            bridge=bridge,
+        )
+
+
+def _document(source: BaseNode) -> SourceDocument:
+    # Summaries are made of the text alone: metadata would leak into every one of them.
+    return SourceDocument(source.node_id, source.get_content(metadata_mode=MetadataMode.NONE))

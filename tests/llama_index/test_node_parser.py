@@ -1,0 +1,263 @@
+"""`SummaryTreeNodeParser` in LlamaIndex's own pipelines; each trap of the framework is a test."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+import zlib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from llama_index.core import Document, Settings, VectorStoreIndex
+from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import get_deeper_nodes, get_leaf_nodes, get_root_nodes
+from llama_index.core.retrievers import AutoMergingRetriever
+from llama_index.core.schema import MetadataMode, NodeRelationship
+from llama_index.core.storage import StorageContext
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
+
+from e2graphrag_integrations.errors import InvalidInputError, SummaryError
+from e2graphrag_integrations.llama_index import SummaryTreeNodeParser
+from e2graphrag_integrations.tree import level_sizes
+
+SENTENCES = [f"Person {i} met person {i + 1} in the town of Number {i % 7}." for i in range(120)]
+TEXT = " ".join(SENTENCES)
+
+
+class Words(MockLLM):
+    """A model that answers with the prompt's checksum and first words, and counts its calls."""
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        CALLS.append(prompt)
+        return super().complete(
+            f"{zlib.crc32(prompt.encode()):x} {' '.join(prompt.split()[:12])}", formatted, **kwargs
+        )
+
+
+CALLS: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    CALLS.clear()
+    yield
+    Settings._llm = None
+
+
+@pytest.fixture
+def parser() -> SummaryTreeNodeParser:
+    return SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3, llm=Words())
+
+
+@pytest.fixture
+def document() -> Document:
+    return Document(
+        id_="doc",
+        text=TEXT,
+        metadata={"page": 3, "secret": "x"},
+        excluded_llm_metadata_keys=["page"],
+    )
+
+
+def by_level(nodes):
+    levels: dict[int, list] = {}
+    for node in nodes:
+        levels.setdefault(node.metadata["e2_level"], []).append(node)
+    return [levels[level] for level in sorted(levels)]
+
+
+def test_the_levels_are_those_of_the_paper_and_each_summary_is_one_call(parser, document):
+    nodes = parser.get_nodes_from_documents([document])
+    levels = by_level(nodes)
+    assert [len(level) for level in levels] == level_sizes(len(levels[0]), 3)
+    assert len(levels) > 2
+    assert len(CALLS) == sum(len(level) for level in levels[1:])
+    assert all(node.text for node in nodes)
+
+
+def test_relationships_hold_on_every_node(parser, document):
+    nodes = parser.get_nodes_from_documents([document])
+    by_id = {node.node_id: node for node in nodes}
+    for level in by_level(nodes):
+        for before, after in pairwise(level):
+            assert before.next_node.node_id == after.node_id
+            assert after.prev_node.node_id == before.node_id
+        assert level[0].prev_node is None
+        assert level[-1].next_node is None
+    for node in nodes:
+        assert node.ref_doc_id == "doc"
+        if node.parent_node:
+            parent = by_id[node.parent_node.node_id]
+            assert node.node_id in [child.node_id for child in parent.child_nodes]
+            assert parent.metadata["e2_level"] == node.metadata["e2_level"] + 1
+        assert not node.relationships[NodeRelationship.SOURCE].metadata
+
+
+def test_chunks_slice_back_to_the_document_and_ids_are_uuids(parser, document):
+    nodes = parser.get_nodes_from_documents([document])
+    for node in nodes:
+        uuid.UUID(node.node_id)
+        if node.metadata["e2_kind"] == "chunk":
+            assert TEXT[node.start_char_idx : node.end_char_idx] == node.text
+    assert len({node.node_id for node in nodes}) == len(nodes)
+    again = parser.get_nodes_from_documents([document])
+    assert [node.node_id for node in again] == [node.node_id for node in nodes]
+
+
+def test_metadata_is_flat_kept_and_out_of_embeddings_and_prompts(parser, document):
+    for node in parser.get_nodes_from_documents([document]):
+        assert node.metadata["page"] == 3
+        assert all(isinstance(value, str | int | float | None) for value in node.metadata.values())
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+            assert "e2_" not in node.get_content(mode)
+        assert "page" not in node.get_content(MetadataMode.LLM)
+    assert not any("secret" in prompt for prompt in CALLS)
+
+
+async def test_async_gives_the_same_nodes_as_sync(parser, document):
+    expected = [(n.node_id, n.text) for n in parser.get_nodes_from_documents([document])]
+    nodes = await parser.aget_nodes_from_documents([document])
+    assert [(n.node_id, n.text) for n in nodes] == expected
+
+
+async def test_the_sync_entry_works_inside_a_running_loop(parser, document):
+    assert parser.get_nodes_from_documents([document])
+
+
+async def test_the_async_entry_does_not_block_the_loop(document):
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(tick())
+    await SummaryTreeNodeParser(chunk_size=60, chunk_overlap=5).aget_nodes_from_documents(
+        [document]
+    )
+    task.cancel()
+    assert ticks > 5
+
+
+def test_without_any_llm_summaries_are_extracted_from_the_text(document):
+    parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, summary_tokens=40)
+    summaries = [n for n in parser.get_nodes_from_documents([document]) if n.metadata["e2_level"]]
+    assert summaries
+    for node in summaries:
+        for sentence in node.text.split(". "):
+            assert sentence.rstrip(".") in TEXT
+
+
+def test_the_llm_of_settings_is_used_where_the_user_set_one(document):
+    Settings.llm = Words()
+    SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15).get_nodes_from_documents([document])
+    assert CALLS
+
+
+def test_a_pipeline_runs_it_sync_async_and_cached(parser, document):
+    pipeline = IngestionPipeline(transformations=[parser, MockEmbedding(8)])
+    nodes = pipeline.run(documents=[document])
+    assert {n.metadata["e2_kind"] for n in nodes} == {"chunk", "summary"}
+    assert all(len(node.embedding) == 8 for node in nodes)
+    calls = len(CALLS)
+    assert [n.node_id for n in pipeline.run(documents=[document])] == [n.node_id for n in nodes]
+    assert len(CALLS) == calls
+    fresh = IngestionPipeline(transformations=[parser])
+    assert [n.node_id for n in asyncio.run(fresh.arun(documents=[document]))] == [
+        n.node_id for n in nodes
+    ]
+
+
+def test_an_upsert_replaces_the_changed_document_alone(parser):
+    vectors = SimpleVectorStore()
+    pipeline = IngestionPipeline(
+        transformations=[parser, MockEmbedding(8)],
+        docstore=SimpleDocumentStore(),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+        vector_store=vectors,
+    )
+    one, two = Document(id_="one", text=TEXT), Document(id_="two", text=TEXT[:2000])
+    first = pipeline.run(documents=[one, two])
+    assert {n.ref_doc_id for n in first} == {"one", "two"}
+    changed = Document(id_="two", text=TEXT[:1500])
+    second = pipeline.run(documents=[one, changed])
+    assert {n.ref_doc_id for n in second} == {"two"}
+    left = {n.node_id for n in first if n.ref_doc_id == "one"} | {n.node_id for n in second}
+    assert set(vectors.data.embedding_dict) == left
+
+
+def test_two_workers_give_the_same_nodes_as_one(document):
+    parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3)
+    other = Document(id_="other", text=TEXT[:1500])
+    pipeline = IngestionPipeline(transformations=[parser], disable_cache=True)
+    one = pipeline.run(documents=[document, other])
+    two = pipeline.run(documents=[document, other], num_workers=2)
+    assert sorted(n.node_id for n in two) == sorted(n.node_id for n in one)
+
+
+def test_the_node_parser_helpers_and_auto_merging_work_on_the_tree(parser, document):
+    nodes = parser.get_nodes_from_documents([document])
+    levels = by_level(nodes)
+    assert len(get_leaf_nodes(nodes)) == len(levels[0])
+    assert len(get_root_nodes(nodes)) == len(levels[-1])
+    assert get_deeper_nodes(nodes, depth=1)
+    context = StorageContext.from_defaults()
+    context.docstore.add_documents(nodes)
+    index = VectorStoreIndex(
+        get_leaf_nodes(nodes), storage_context=context, embed_model=MockEmbedding(8)
+    )
+    base = index.as_retriever(similarity_top_k=len(levels[0]))
+    merged = AutoMergingRetriever(base, context).retrieve("who met whom?")
+    assert any(hit.node.metadata["e2_level"] > 0 for hit in merged)
+
+
+def test_finished_summaries_are_kept_in_a_file_and_not_paid_again(tmp_path: Path, document):
+    options = {"chunk_size": 60, "chunk_overlap": 15, "group_size": 3}
+    cache = str(tmp_path / "summaries.e2g")
+
+    class Failing(Words):
+        def complete(self, prompt, formatted=False, **kwargs):
+            if len(CALLS) == 4:
+                raise RuntimeError("the model is gone")
+            return super().complete(prompt, formatted, **kwargs)
+
+    failing = SummaryTreeNodeParser(**options, llm=Failing(), summary_cache=cache, num_workers=1)
+    with pytest.raises(SummaryError, match="the model is gone"):
+        failing.get_nodes_from_documents([document])
+    made = len(CALLS)
+    assert made == 4
+    Failing.complete = Words.complete
+    nodes = failing.get_nodes_from_documents([document])
+    assert len(CALLS) == sum(n.metadata["e2_level"] > 0 for n in nodes)
+
+
+def test_calls_are_seen_by_the_token_counting_handler(document):
+    handler = TokenCountingHandler(tokenizer=str.split)
+    llm = MockLLM(max_tokens=20, callback_manager=CallbackManager([handler]))
+    parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, llm=llm)
+    nodes = parser.get_nodes_from_documents([document])
+    assert len(handler.llm_token_counts) == sum(n.metadata["e2_level"] > 0 for n in nodes)
+
+
+def test_empty_documents_give_no_nodes_and_one_chunk_no_summary(parser):
+    empty = [Document(text=""), Document(text=" \n")]
+    assert parser.get_nodes_from_documents(empty) == []
+    [node] = parser.get_nodes_from_documents([Document(text="One chunk.")])
+    assert (node.text, node.metadata["e2_kind"]) == ("One chunk.", "chunk")
+    assert CALLS == []
+
+
+def test_sizes_that_make_no_sense_are_refused(document):
+    with pytest.raises(InvalidInputError, match="chunk_overlap=60"):
+        SummaryTreeNodeParser(chunk_size=60, chunk_overlap=60).get_nodes_from_documents([document])
+
+
+def test_unknown_arguments_of_other_transformations_are_taken_and_ignored(parser, document):
+    assert parser([document], llm=None, embed_model=None, foo=1)
