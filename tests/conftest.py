@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import NameExtractor
 
 from e2graphrag_integrations import (
     E2GraphRAG,
@@ -17,6 +16,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
+from fakes import NameExtractor
 
 OpenIndex = Callable[..., E2GraphRAG]
 

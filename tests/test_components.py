@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
 
 from e2graphrag_integrations import (
     E2GraphRAG,
@@ -14,7 +13,8 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError, SummaryError
+from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
@@ -150,7 +150,7 @@ def test_another_summariser_may_query_but_not_add(path, open_index):
         lambda: other.add(numbered(3, "more")),
         lambda: other.update(SourceDocument("numbered", "Item 1 is new.")),
     ):
-        with pytest.raises(SettingsMismatchError, match="callable:one.*extractive"):
+        with pytest.raises(SettingsMismatchError, match=r"callable:one.*extractive"):
             change()
     assert other.retrieve("Item").nodes == expected
     other.delete("numbered")
@@ -177,16 +177,35 @@ def test_two_instances_opened_on_an_empty_file_cannot_mix_models(path, open_inde
     assert one.verify().ok
 
 
-def test_a_first_add_that_failed_binds_nothing(path, open_index):
-    class Broken(HashingEmbedder):
-        def embed(self, texts):
-            raise RuntimeError("no")
+def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, open_index):
+    other = open_index(path, embedder=HashingEmbedder(16))
+    llm = CountingLLM()
 
-    with open_index(path, embedder=Broken(7)) as rag, pytest.raises(Exception, match="no"):
+    def summarise(prompt):
+        if not llm.calls:
+            other.add(SourceDocument("quicker", "Anna sat."))
+        return llm(prompt)
+
+    rag = open_index(path, summarizer=summarise, **FOUR)
+    with pytest.raises(SettingsMismatchError, match=str(path)):
         rag.add(numbered(3))
+    assert rag.document_ids == ["quicker"]
+    assert other.retrieve("Anna").nodes
+    assert other.verify().ok
+
+
+def test_a_first_add_that_failed_binds_nothing(path, open_index):
+    def summarise(prompt):
+        raise RuntimeError("no")
+
+    with open_index(path, embedder=HashingEmbedder(7), summarizer=summarise, **FOUR) as rag:
+        with pytest.raises(SummaryError, match="no"):
+            rag.add(numbered(3))
+        assert path.stat().st_size > 0
     with open_index(path, chunk_size=30) as rag:
         rag.add(numbered(3))
         assert rag.stats().dimension == 256
+        assert rag.verify().ok  # whatever the failed one left in the cache
 
 
 def test_an_emptied_index_may_be_made_anew_with_other_models(path, open_index):

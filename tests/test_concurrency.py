@@ -6,9 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from fakes import CountingLLM, numbered
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from fakes import CountingLLM, numbered
 
 THREADS = 8
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import CountingLLM, numbered
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import (
@@ -12,6 +11,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
+from fakes import CountingLLM, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
@@ -30,7 +30,7 @@ def test_update_of_an_unknown_document_changes_nothing(open_index, story):
     rag = open_index()
     rag.add(story)
     changed = SourceDocument("story", "Other.")
-    with pytest.raises(UnknownDocumentError, match="'new'.*use add"):
+    with pytest.raises(UnknownDocumentError, match=r"'new'.*use add"):
         rag.update([changed, SourceDocument("new", "New.")])
     assert rag.document("story") == story
 

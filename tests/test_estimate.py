@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fakes import CountingLLM, NameExtractor, numbered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import DuplicateDocumentError, SummaryError
+from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
@@ -59,7 +59,7 @@ def test_estimating_writes_nothing_and_loads_no_model(tmp_path, open_index):
 
     rag = open_index(tmp_path / "i.e2g", embedder=Unused(), extractor=Unused(), **FOUR)
     assert rag.estimate([numbered(7)]).llm_calls == 2
-    assert list(rag.export())[0] == '{"manifest":{}}'
+    assert next(iter(rag.export())) == '{"manifest":{}}'
 
 
 def test_documents_that_are_there_cost_nothing(open_index):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
+import time
 from collections import Counter
 
 import pytest
-from fakes import CountingLLM, NameExtractor, numbered
 
 from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument, indexing
 from e2graphrag_integrations.errors import IndexingError, SummaryError
+from fakes import CountingLLM, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
@@ -86,9 +88,8 @@ def test_after_a_failure_only_what_was_unfinished_is_paid(tmp_path, open_index):
 def test_extractions_and_vectors_are_kept_over_a_failure_too(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     failing = Failing(ValueError("no"), at=3)
-    with open_index(path, summarizer=failing, **FOUR) as rag:
-        with pytest.raises(SummaryError):
-            rag.add(numbered(40))
+    with open_index(path, summarizer=failing, **FOUR) as rag, pytest.raises(SummaryError):
+        rag.add(numbered(40))
     extractor, embedder = CountingExtractor(), CountingEmbedder()
     with open_index(
         path, summarizer=failing, extractor=extractor, embedder=embedder, **FOUR
@@ -393,6 +394,23 @@ def test_an_interrupt_in_a_summariser_comes_through_and_leaves_the_store_unharme
     assert list(rag.export()) == before
     assert rag.verify().ok
     assert failing.tries == 4  # the failing one was the last
+
+
+def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
+    llm = CountingLLM()
+
+    def summarise(prompt):
+        if not llm.calls:
+            _thread.interrupt_main()  # as Ctrl-C does, while the main thread waits for the stages
+        time.sleep(0.05)
+        return llm(prompt)
+
+    rag = open_index(summarizer=summarise, concurrency=1, **FOUR)
+    with pytest.raises(KeyboardInterrupt):
+        rag.add(numbered(300))
+    assert 0 < llm.calls < 30  # of 60 and 12 and 3
+    assert rag.document_ids == []
+    assert rag.verify().ok
 
 
 @pytest.mark.parametrize("part", ["extractor", "embedder"])

@@ -15,10 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from fakes import numbered
 
 from e2graphrag_integrations import OpenAISummarizer, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import MissingDependencyError, SummaryError
+from fakes import numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 KEY = "sk-very-secret-0123456789"
@@ -242,7 +242,7 @@ def stub() -> Iterator[str]:
 
 
 def stub_stats(stub):
-    with urllib.request.urlopen(f"{stub}/stats", timeout=5) as reply:
+    with urllib.request.urlopen(f"{stub}/stats", timeout=5) as reply:  # noqa: S310 - our own server
         return json.load(reply)
 
 

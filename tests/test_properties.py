@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import networkx as nx
-from fakes import CountingLLM, NameExtractor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.normalize import normal_form
+from fakes import CountingLLM, NameExtractor
 
 NAMES = [a + b for a in ("An", "Be", "Cl", "Do", "Em") for b in ("na", "rt", "eo")]
-sentences = st.lists(st.sampled_from([*NAMES, "met", "ran", "😀", "量子"]), min_size=1, max_size=7).map(
-    lambda words: " ".join(words) + ". "
-)
+sentences = st.lists(
+    st.sampled_from([*NAMES, "met", "ran", "😀", "量子"]), min_size=1, max_size=7
+).map(lambda words: " ".join(words) + ". ")
 stories = st.lists(sentences, max_size=30).map("".join)
 wild = st.text(max_size=400)
 questions = st.lists(st.sampled_from([*NAMES, "who"]), min_size=1, max_size=5).map(" ".join)
@@ -66,8 +66,8 @@ def test_any_text_gives_exact_spans_and_a_sound_tree(text):
 
 
 @settings(max_examples=40, deadline=None)
-@given(texts=st.lists(stories, min_size=1, max_size=3))
-def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts):
+@given(texts=st.lists(stories, min_size=1, max_size=3), reach=st.integers(1, 5))
+def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts, reach):
     with index() as rag:
         rag.add([SourceDocument(str(n), text) for n, text in enumerate(texts)])
         graph = rag.graph
@@ -86,8 +86,8 @@ def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts):
     assert set(map(frozenset, found.edges)) == set(map(frozenset, expected.edges))
     for a, b, data in expected.edges(data=True):
         assert abs(found.edges[a, b]["weight"] - data["weight"]) < 1e-9
-    lengths = dict(nx.all_pairs_shortest_path_length(expected, cutoff=4))
-    hops = graph.hops(range(len(graph.names)), 4)
+    lengths = dict(nx.all_pairs_shortest_path_length(expected, cutoff=reach))
+    hops = graph.hops(range(len(graph.names)), reach)
     within = {
         (a, b): distance
         for a, reached in lengths.items()
@@ -118,8 +118,7 @@ def test_retrieval_is_deterministic_and_true_to_its_trace(texts, question, k):
         assert all(node.level == 0 and len(node.entities) >= 2 for node in result.nodes)
         pair = {(p.a, p.b) for p in trace.pairs if p.hops and p.hops <= trace.chosen_h}
         assert all(
-            any(a in node.entities and b in node.entities for a, b in pair)
-            for node in result.nodes
+            any(a in node.entities and b in node.entities for a, b in pair) for node in result.nodes
         )
     elif not trace.links:
         assert len(result.nodes) == min(k, nodes)

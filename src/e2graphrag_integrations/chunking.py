@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.sentences import sentence_starts
-from e2graphrag_integrations.tokens import token_spans
+from e2graphrag_integrations.tokens import counted_spans
 from e2graphrag_integrations.types import Span
 
 
@@ -40,44 +39,65 @@ def chunk_spans(
             f"chunk_size={chunk_size}, chunk_overlap={chunk_overlap}: need chunk_size >= 1 and "
             "0 <= chunk_overlap < chunk_size"
         )
-    tokens = token_spans(counter, text)
+    tokens, before = counted_spans(counter, text)
     # Some tokenizers make tokens of white space alone; no chunk may begin or end with one.
-    boundaries = _sentence_tokens(text, tokens[:, 1])
+    cutter = _Cutter(before, _sentence_tokens(text, tokens[:, 1]), chunk_size, chunk_overlap)
     spans: list[Span] = []
     start = 0
     while start < len(tokens):
-        end = _chunk_end(start, len(tokens), boundaries, chunk_size, chunk_overlap)
+        end = cutter.end(start)
         span = _strip(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
         if span.start < span.end:
             spans.append(span)
         if end == len(tokens):
             break
-        start = _next_start(end, boundaries, chunk_overlap)
+        start = max(start + 1, cutter.next_start(end))
     return _increasing(spans)
 
 
-def _sentence_tokens(text: str, token_ends: np.ndarray) -> list[int]:
-    """Return the indices of the tokens with which sentences begin."""
+def _sentence_tokens(text: str, token_ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of the tokens with which sentences begin, ascending."""
     starts = np.asarray(sentence_starts(text))
     # By ends: to some tokenizers a word begins with the space before it.
-    return sorted({int(i) for i in np.searchsorted(token_ends, starts, side="right")})
+    return np.unique(np.searchsorted(token_ends, starts, side="right"))
 
 
-def _chunk_end(start: int, total: int, boundaries: list[int], size: int, overlap: int) -> int:
-    limit = start + size
-    if limit >= total:
-        return total
-    boundary = boundaries[bisect_right(boundaries, limit) - 1]
-    # A boundary inside the overlap would make no progress.
-    return boundary if boundary > start + overlap else limit
+class _Cutter:
+    """Finds where chunks end and begin; all positions are indices of token spans.
 
+    Args:
+        before: Tokens before each span, and in all.
+        boundaries: Spans with which sentences begin, ascending.
+        size, overlap: In tokens.
+    """
 
-def _next_start(end: int, boundaries: list[int], overlap: int) -> int:
-    earliest = end - overlap
-    at = bisect_right(boundaries, earliest - 1)
-    if at < len(boundaries) and boundaries[at] <= end:
-        return boundaries[at]
-    return earliest
+    def __init__(
+        self, before: NDArray[np.int64], boundaries: NDArray[np.int64], size: int, overlap: int
+    ) -> None:
+        self._before = before
+        self._boundaries = boundaries
+        self._size = size
+        self._overlap = overlap
+
+    def end(self, start: int) -> int:
+        """Return the end of the chunk that begins at `start`."""
+        reach = self._before[start] + self._size
+        limit = max(start + 1, int(np.searchsorted(self._before, reach, side="right")) - 1)
+        if limit >= len(self._before) - 1:
+            return len(self._before) - 1
+        at = np.searchsorted(self._boundaries, limit, side="right") - 1
+        boundary = int(self._boundaries[at])
+        # A boundary inside the overlap would make no progress.
+        advances = self._before[boundary] - self._before[start] > self._overlap
+        return boundary if boundary > start and advances else limit
+
+    def next_start(self, end: int) -> int:
+        """Return where the chunk after one that ends at `end` begins, overlap included."""
+        earliest = int(np.searchsorted(self._before, self._before[end] - self._overlap))
+        at = int(np.searchsorted(self._boundaries, earliest))
+        if at < len(self._boundaries) and self._boundaries[at] <= end:
+            return int(self._boundaries[at])
+        return earliest
 
 
 def _strip(text: str, start: int, end: int) -> Span:
@@ -98,3 +118,20 @@ def _increasing(spans: list[Span]) -> list[Span]:
             kept.pop()
         kept.append(span)
     return kept
+
+
+def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
+    """Cut a text to `max_tokens`, after a sentence where one fits; tell whether it was cut."""
+    spans, before = counted_spans(counter, text)
+    if before[-1] <= max_tokens:
+        return text, False
+    fitting = int(np.searchsorted(before, max_tokens, side="right")) - 1
+    limit = int(spans[fitting - 1, 1]) if fitting else 0
+    # A sentence ends where the next begins; strip takes the white space between.
+    last = limit
+    for start in sentence_starts(text):
+        end = len(text[:start].rstrip())
+        if end > limit:
+            break
+        last = end or last
+    return text[:last].rstrip(), True

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
 from e2graphrag_integrations.names import NameSpan, find_names
 from e2graphrag_integrations.protocols import EntityExtractor
-from e2graphrag_integrations.sentences import sentence_spans
+from e2graphrag_integrations.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
 if TYPE_CHECKING:
@@ -85,18 +86,23 @@ class SpacyEntityExtractor:
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return for each text, for each of its sentences, the mentions in order."""
-        plain = [_unwrap(text) for text in texts]
+        found: list[list[list[Mention]]] = [[] for _ in texts]
         with self._lock:
+            pieces = [
+                (number, plain[start:end], origin[start:end])
+                for number, (plain, origin) in enumerate(_unwrap(text) for text in texts)
+                for start, end in _pieces(plain, self.nlp.max_length)
+            ]
             docs = self.nlp.pipe(
-                (text for text, _ in plain),
+                (plain for _, plain, _ in pieces),
                 batch_size=self._batch_size,
                 n_process=self._n_process,
             )
-            return [
-                self._sentences(doc, origin) for doc, (_, origin) in zip(docs, plain, strict=True)
-            ]
+            for doc, (number, _, origin) in zip(docs, pieces, strict=True):
+                found[number].extend(self._sentences(doc, origin))
+        return list(found)
 
-    def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> Sentences:
+    def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> list[list[Mention]]:
         lower_words = frozenset(token.text for token in doc if token.text.islower())
         return [
             [
@@ -135,9 +141,21 @@ def _is_word(text: str) -> bool:
 def _spacy_sentences(doc: Any) -> Iterator[Any]:
     if doc.has_annotation("SENT_START"):
         return iter(doc.sents)
-    spans: list[Span] = sentence_spans(doc.text)
-    found = (doc.char_span(start, end, alignment_mode="expand") for start, end in spans)
-    return (span for span in found if span is not None)
+    offsets = np.asarray([token.idx for token in doc], dtype=np.int64)
+    # A token belongs to the sentence that it begins in.
+    first = np.unique(np.searchsorted(offsets, sentence_starts(doc.text)))
+    borders = [*first[first < len(doc)].tolist(), len(doc)]
+    return (doc[start:end] for start, end in pairwise(borders))
+
+
+def _pieces(text: str, limit: int) -> Iterator[Span]:
+    """Cut a text that is longer than spaCy takes, between words where there are any."""
+    start = 0
+    while len(text) - start > limit:
+        end = text.rfind(" ", start + 1, start + limit) + 1 or start + limit
+        yield Span(start, end)
+        start = end
+    yield Span(start, len(text))
 
 
 def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:

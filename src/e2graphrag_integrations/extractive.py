@@ -6,15 +6,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.fingerprints import embedder_fingerprint, object_fingerprint
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.sentences import sentence_spans
-from e2graphrag_integrations.tokens import ApproximateTokenCounter, token_spans
+from e2graphrag_integrations.tokens import ApproximateTokenCounter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,9 +67,12 @@ class ExtractiveSummarizer:
         self._embedder = embedder
         self._redundancy = redundancy
         self._counter = counter or ApproximateTokenCounter()
-        source = getattr(embedder, "fingerprint", type(embedder).__name__) if embedder else "tfidf"
-        counted = getattr(self._counter, "fingerprint", type(self._counter).__name__)
-        self.fingerprint = f"extractive:1:{source}:{redundancy}:{counted}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Vectors, redundancy and counter: all that the choice of sentences depends on."""
+        source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
+        return f"extractive:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - part of the port
         """Return the chosen sentences joined by spaces, at most `max_tokens` tokens."""
@@ -84,8 +90,7 @@ class ExtractiveSummarizer:
         chosen = self._choose(sentences, vectors, long_enough or list(order), max_tokens)
         if not chosen:
             best = sentences[(long_enough or list(order))[0]]
-            spans = token_spans(self._counter, best)[:max_tokens]
-            return best[: spans[-1, 1]] if len(spans) else ""
+            return cut_to(best, max_tokens, self._counter)[0]
         return " ".join(sentences[i] for i in sorted(chosen))
 
     def _vectors(self, sentences: list[str]) -> csr_array:

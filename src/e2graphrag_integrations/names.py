@@ -83,7 +83,8 @@ def find_names(
         letters = [token for token in tokens if token.is_alpha]
         if sum(token.is_upper for token in letters) > _ALL_CAPS_SHARE * len(letters):
             continue  # a heading in capitals: case says nothing
-        found += _merge(_runs(_words(tokens), lower_words), _quoted_titles(tokens))
+        runs = _runs(_words(tokens), lower_words, {entity.start for entity in entities})
+        found += _merge(runs, _quoted_titles(tokens))
     return _merge(list(entities), found)
 
 
@@ -111,11 +112,13 @@ def _words(tokens: list[Any]) -> list[_Word]:
     return words
 
 
-def _runs(words: list[_Word], lower_words: frozenset[str]) -> list[NameSpan]:
+def _runs(
+    words: list[_Word], lower_words: frozenset[str], entity_starts: set[int]
+) -> list[NameSpan]:
     runs: list[NameSpan] = []
     at = 0
     while at < len(words):
-        if not _begins(words, at, lower_words):
+        if not _begins(words, at, lower_words, entity_starts):
             at += 1
             continue
         end = _run_end(words, at)
@@ -132,7 +135,9 @@ def _span(words: list[_Word]) -> NameSpan:
     return NameSpan(tokens[0].i, tokens[-1].i + 1, "NAME")
 
 
-def _begins(words: list[_Word], at: int, lower_words: frozenset[str]) -> bool:
+def _begins(
+    words: list[_Word], at: int, lower_words: frozenset[str], entity_starts: set[int]
+) -> bool:
     word = words[at]
     if not word.capital:
         return False
@@ -144,6 +149,8 @@ def _begins(words: list[_Word], at: int, lower_words: frozenset[str]) -> bool:
         return not follows  # "Mr. Darcy" is Darcy, as the models have it
     if not _sentence_initial(words, at) or word.pos == "PROPN":
         return True
+    if follows and words[at + 1].tokens[0].i in entity_starts:
+        return False  # "Yesterday Elizabeth Bennet": the model saw where the name begins
     return word.pos in _NAME_CLASSES and (follows or lower not in lower_words)
 
 

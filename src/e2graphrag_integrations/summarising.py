@@ -11,12 +11,11 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations.bridge import Bridge
+from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
-from e2graphrag_integrations.sentences import sentence_starts
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers import RetryPolicy
-from e2graphrag_integrations.tokens import token_spans
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node
 
@@ -60,9 +59,8 @@ class SummaryMaker:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
-        """Return the cache key of the summary of `texts`; one prompt serves all upper levels."""
-        kind = "chunks" if level == 1 else "summaries"
-        head = f"summary\0{self.fingerprint}\0{self.max_tokens}\0{kind}"
+        """Return the cache key of the summary of `texts`."""
+        head = f"summary\0{self.fingerprint}\0{self.max_tokens}\0{level}"
         parts = "".join(f"\0{len(text)}:{text}" for text in texts)
         return hashlib.sha256((head + parts).encode()).digest()
 
@@ -136,22 +134,6 @@ class SummaryMaker:
         if not summary:
             raise SummaryError(f"{name} returned an empty summary: check its model and its prompt")
         return summary
-
-
-def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
-    """Cut a text to `max_tokens`, after a sentence where one fits; tell whether it was cut."""
-    spans = token_spans(counter, text)
-    if len(spans) <= max_tokens:
-        return text, False
-    limit = int(spans[max_tokens - 1, 1])
-    # A sentence ends where the next begins; strip takes the white space between.
-    last = limit
-    for start in sentence_starts(text):
-        end = len(text[:start].rstrip())
-        if end > limit:
-            break
-        last = end or last
-    return text[:last].rstrip(), True
 
 
 def fill_tree(

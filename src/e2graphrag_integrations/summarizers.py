@@ -109,7 +109,7 @@ class RetryPolicy:
     Args:
         attempts: Calls in all, the first included.
         first_wait: Seconds before the second call; doubles each time, with jitter.
-        longest_wait: Bound of the doubling, in seconds.
+        longest_wait: Bound of the doubling, and of what a server may ask for, in seconds.
         transient: Decides which errors are worth another call.
     """
 
@@ -126,7 +126,7 @@ class RetryPolicy:
 
         def wait(state: tenacity.RetryCallState) -> float:
             hint = _retry_after(state.outcome.exception() if state.outcome else None)
-            return max(backoff(state), hint)
+            return max(backoff(state), min(hint, self.longest_wait))
 
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),

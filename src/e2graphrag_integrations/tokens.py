@@ -83,9 +83,18 @@ def token_spans(counter: TokenCounter, text: str) -> SpanArray:
     Raises:
         InvalidInputError: If a span lies outside the text.
     """
+    return counted_spans(counter, text)[0]
+
+
+def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[np.int64]]:
+    """Return `token_spans`, and how many of the counter's tokens stand before each and in all.
+
+    The second array has one entry more than the first has rows; the pieces of a character that one
+    span stands for all count.
+    """
     spans = np.asarray(counter.spans(text), dtype=np.int64).reshape(-1, 2)
     if not len(spans):
-        return spans
+        return spans, np.zeros(1, dtype=np.int64)
     if spans.min() < 0 or spans.max() > len(text) or (spans[:, 0] > spans[:, 1]).any():
         raise InvalidInputError(
             f"{type(counter).__name__}.spans() returned spans outside the text's "
@@ -95,5 +104,6 @@ def token_spans(counter: TokenCounter, text: str) -> SpanArray:
     starts = spans[:, 0].copy()
     starts[1:] = np.maximum(starts[1:], ends[:-1])
     keep = starts < ends
-    kept: SpanArray = np.stack([starts, ends], axis=1)[keep]
-    return kept
+    before = np.append(np.flatnonzero(keep), len(spans))
+    before[0] = 0
+    return np.stack([starts, ends], axis=1)[keep], before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import CountingLLM, LineCounter, numbered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from e2graphrag_integrations import (
     HashingEmbedder,
     SourceDocument,
 )
+from fakes import CountingLLM, LineCounter, numbered
 
 NAMES = ["Anna", "Bert", "Cleo", "Dora", "Emil", "Fritz"]
 WORDS = [*NAMES, "met", "ran", "unaffable", "Zürich", "😀", "量子", "e\u0301", "—", "3.14"]

@@ -6,10 +6,10 @@ One line is one chunk. A capitalised word is an entity; words of one sentence ar
 from __future__ import annotations
 
 import pytest
-from fakes import CountingLLM, LineCounter
 
 from e2graphrag_integrations import PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
+from fakes import CountingLLM, LineCounter
 
 # Shared chunks of Anna and ...   distance
 #   Bert  c0                      1: one sentence
@@ -113,7 +113,7 @@ def test_more_than_k_chunks_at_one_hop_are_ranked_and_cut(lines):
 
 def test_local_chunks_are_ranked_by_entities_then_coverage_then_occurrence_then_place(lines):
     first = [
-        "Anna met Bert near Oslo.",  # 2 of the question, coverage 2/3
+        "Anna Bert Oslo.",  # 2 of the question, coverage 2/3, though occurrence 2/3
         "Anna met Bert.",  # 2, coverage 1, occurrence 2/3
         "Anna met Bert and Cleo.",  # 3, coverage 1, occurrence 3/5
         "Anna met Bert today again.",  # 2, coverage 1, occurrence 2/5

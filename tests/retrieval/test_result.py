@@ -47,6 +47,10 @@ def test_groups_keep_the_order_of_their_best_node():
     assert context(*nodes) == "cleo: Blue fish.\nTwo fish.\n\nanna: One fish."
 
 
+def test_a_summary_given_twice_appears_once():
+    assert context(summary("All fish."), summary("All fish.")) == "All fish."
+
+
 def test_a_node_given_twice_appears_once():
     assert context(chunk(0, 0, 9), chunk(0, 0, 9)) == "One fish."
 

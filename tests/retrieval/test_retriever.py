@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fakes import CountingLLM
 
 from e2graphrag_integrations import Mention, SourceDocument
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
+from fakes import CountingLLM
 
 
 @pytest.fixture
@@ -42,7 +42,9 @@ def test_a_question_without_words_is_refused(rag, question):
         rag.retrieve(question)
 
 
-@pytest.mark.parametrize("where", [{"kind": {"$gt": 1}}, {"$or": []}, ["kind"], {"kind": {"$in": 1}}])
+@pytest.mark.parametrize(
+    "where", [{"kind": {"$gt": 1}}, {"$or": []}, ["kind"], {"kind": {"$in": 1}}]
+)
 def test_a_filter_that_is_not_understood_is_refused_even_by_an_empty_index(open_index, where):
     with pytest.raises(FilterError):
         open_index().retrieve("Anna", where=where)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from fakes import CountingLLM, NameExtractor, numbered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from fakes import CountingLLM, NameExtractor, numbered
 
 NAMES = ["Anna", "Bert", "Cleo", "Dora", "met", "ran", "far"]
 texts = st.lists(
@@ -94,9 +94,7 @@ def test_each_line_is_canonical_json_of_a_known_kind(open_index, story):
     kinds = []
     for line in rag.export():
         record = json.loads(line)
-        assert line == json.dumps(
-            record, ensure_ascii=False, sort_keys=True, separators=(",", ":")
-        )
+        assert line == json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         kinds.append(next(k for k in ("manifest", "text", "edge") if k in record))
     assert kinds == sorted(kinds, key=["manifest", "text", "edge"].index)
     assert set(kinds) == {"manifest", "text", "edge"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fakes import CountingLLM, numbered
 
 from e2graphrag_integrations import SourceDocument
+from fakes import CountingLLM, numbered
 
 
 def test_every_node_covers_the_chunks_under_it(open_index):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import numbered
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.store import snapshot_files
+from fakes import numbered
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fakes import CountingLLM, NameExtractor, numbered
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import (
@@ -23,6 +22,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.store import sqlite as sqlite_module
 from e2graphrag_integrations.store.sqlite import Store
+from fakes import CountingLLM, NameExtractor, numbered
 
 
 def execute(path, statement, *parameters):
@@ -189,8 +189,10 @@ def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_i
         ("DELETE FROM windows WHERE node_id = (SELECT min(id) FROM nodes)", "has no vector"),
         ("DELETE FROM nodes WHERE level = 0 AND position = 1", "misses nodes"),
         (
-            "DELETE FROM nodes WHERE document_id = 'story' AND level = 0 AND position = "
-            "(SELECT max(position) FROM nodes WHERE document_id = 'story' AND level = 0)",
+            (
+                "DELETE FROM nodes WHERE document_id = 'story' AND level = 0 AND position = "
+                "(SELECT max(position) FROM nodes WHERE document_id = 'story' AND level = 0)"
+            ),
             "misses children",
         ),
         ("DELETE FROM nodes WHERE document_id = 'story'", "has text and no chunk"),

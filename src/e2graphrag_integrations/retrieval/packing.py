@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.base import Candidate
 from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.summarising import cut_to
 from e2graphrag_integrations.tokens import token_spans
 from e2graphrag_integrations.types import Node, Span
 

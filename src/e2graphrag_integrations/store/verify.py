@@ -52,7 +52,6 @@ def _structure(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _content(store: Store, checked: Counter[str]) -> Iterator[str]:
-    lengths: Counter[int] = Counter()
     for (key,) in store.read("SELECT key FROM content"):
         (kind, value, crc) = store.read(
             "SELECT kind, value, checksum FROM content WHERE key = ?", (key,)
@@ -62,10 +61,6 @@ def _content(store: Store, checked: Counter[str]) -> Iterator[str]:
             yield f"{kind} {key.hex()[:16]} does not match its checksum"
         elif kind == "extraction":
             decode_sentences(value)
-        elif kind == "vector":
-            lengths[len(value)] += 1
-    if len(lengths) > 1:
-        yield f"vectors of different lengths, in bytes: {sorted(lengths)}"
 
 
 def _windows(store: Store, checked: Counter[str]) -> Iterator[str]:
@@ -73,6 +68,13 @@ def _windows(store: Store, checked: Counter[str]) -> Iterator[str]:
         checked["windows"] += 1
         if checksum(*fields) != crc:
             yield f"window {fields[1]} of node {fields[0]} does not match its checksum"
+    # Only those in use: the cache may hold another model's, of a build that failed.
+    lengths = store.read(
+        "SELECT DISTINCT length(value) FROM content "
+        "WHERE key IN (SELECT content_key FROM windows) ORDER BY 1"
+    )
+    if len(lengths) > 1:
+        yield f"vectors of different lengths, in bytes: {[length for (length,) in lengths]}"
 
 
 def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
