@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import threading
 import time
 from collections import Counter
@@ -401,7 +401,7 @@ def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
 
     def summarise(prompt):
         if not llm.calls:
-            _thread.interrupt_main()  # as Ctrl-C does, while the main thread waits for the stages
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         time.sleep(0.05)
         return llm(prompt)
 

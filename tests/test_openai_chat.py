@@ -144,7 +144,8 @@ def test_retry_after_is_waited_for(open_index, server, chat, monkeypatch):
     waits = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
     server.failures = [(429, {"Retry-After": "7"})]
-    open_index(summarizer=chat(), retry=QUICK, **FOUR).add(numbered(2))
+    patient = RetryPolicy(attempts=2, first_wait=0.001, longest_wait=30)
+    open_index(summarizer=chat(), retry=patient, **FOUR).add(numbered(2))
     assert waits == [7.0]
 
 

@@ -117,7 +117,7 @@ def _index(options: argparse.Namespace) -> int:
     if options.estimate:
         _show(options, estimate.to_dict(), lambda: output.print_estimate(estimate))
     else:
-        value = report.to_dict() | {"file": options.out}
+        value = report.to_dict() | {"file": options.out, "bytes": Path(options.out).stat().st_size}
         _show(options, value, lambda: output.print_report(report, options.out))
     return OK
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Progress, Stats, VerifyReport
@@ -44,6 +45,7 @@ def print_report(report: IndexReport, path: str) -> None:
     )
     if report.seconds:
         print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
+    print(f"file: {Path(path).stat().st_size / 1e6:.2f} MB")
     for document_id in report.empty:
         print(f"warning: {document_id} holds no text", file=sys.stderr)
 
