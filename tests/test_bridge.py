@@ -85,3 +85,15 @@ async def test_an_exception_in_the_callers_loop_reaches_the_worker():
     bridge = CallerLoop(asyncio.get_running_loop())
     with pytest.raises(ValueError, match="no"):
         await asyncio.to_thread(lambda: bridge.run(fail()))
+
+
+def test_an_interrupt_in_a_coroutine_reaches_the_caller_and_not_the_loop():
+    async def interrupted():
+        raise KeyboardInterrupt
+
+    loop = OwnLoop()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(interrupted())
+    first, _ = loop.run(where())
+    assert first.is_running()
+    loop.close()

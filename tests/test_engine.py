@@ -26,6 +26,37 @@ def test_update_replaces_the_changed_and_skips_the_rest(open_index, story):
     assert rag.retrieve("Greta", k=1).nodes[0].document_id == "numbered"
 
 
+def test_a_failed_update_leaves_the_old_version_whole(open_index, story):
+    calls = []
+
+    def failing(prompt: str) -> str:
+        calls.append(prompt)
+        if "Zoe" in prompt:
+            raise RuntimeError("gone")
+        return f"Summary number {len(calls)}."
+
+    rag = open_index(summarizer=failing)
+    rag.add(story)
+    before = list(rag.export())
+    with pytest.raises(SummaryError):
+        rag.update(SourceDocument("story", story.text + " Zoe came."))
+    assert list(rag.export()) == before
+    assert rag.verify().ok
+    assert rag.retrieve("Where did Anna meet Bert?").nodes
+
+
+async def test_aupdate_equals_update(open_index, story):
+    changed = SourceDocument("story", story.text + " Zoe came.")
+    exports = []
+    for _ in range(2):
+        rag = open_index()
+        rag.add(story)
+        report = rag.update(changed) if exports else await rag.aupdate(changed)
+        assert report.documents == 1
+        exports.append(list(rag.export()))
+    assert exports[0] == exports[1]
+
+
 def test_update_of_an_unknown_document_changes_nothing(open_index, story):
     rag = open_index()
     rag.add(story)

@@ -32,7 +32,7 @@ RANKS = [
     },
     {"components"},
     {"store"},
-    {"summarising", "filters", "indexing", "estimate", "retrieval"},
+    {"summarising", "filters", "indexing", "estimate", "retrieval", "documents", "progress"},
     {"engine"},
     {"cli", "cli_output", "demo", "readers", "llama_index", "langchain"},
 ]

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 import time
 
 import pytest
@@ -210,3 +211,17 @@ def test_what_is_transient_can_be_decided_by_the_user(waits):
 def test_sleeping_is_patched_where_it_happens():
     """Guards the fixture above."""
     assert tenacity.nap.time is time
+
+
+def test_a_stop_ends_the_wait_and_the_repeats():
+    stopping = threading.Event()
+    calls = []
+
+    def call():
+        calls.append(1)
+        stopping.set()
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        RetryPolicy(first_wait=3600, longest_wait=3600).retrying(stopping)(call)
+    assert calls == [1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +23,25 @@ class Bridge(Protocol):
         ...
 
 
-async def _await(awaitable: Awaitable[T]) -> T:
-    return await awaitable
+@dataclass(frozen=True)
+class _Interrupted:
+    """An exception that would end the loop's thread, carried out of it."""
+
+    error: BaseException
+
+
+async def _await(awaitable: Awaitable[T]) -> T | _Interrupted:
+    try:
+        return await awaitable
+    except (KeyboardInterrupt, SystemExit) as error:
+        return _Interrupted(error)
+
+
+def _run_in(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
+    outcome = asyncio.run_coroutine_threadsafe(_await(awaitable), loop).result()
+    if isinstance(outcome, _Interrupted):
+        raise outcome.error
+    return outcome
 
 
 class CallerLoop:
@@ -34,7 +52,7 @@ class CallerLoop:
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for the awaitable and return its result."""
-        return asyncio.run_coroutine_threadsafe(_await(awaitable), self._loop).result()
+        return _run_in(self._loop, awaitable)
 
 
 class OwnLoop:
@@ -54,7 +72,7 @@ class OwnLoop:
                     target=self._loop.run_forever, name="e2graphrag-loop", daemon=True
                 )
                 self._thread.start()
-        return asyncio.run_coroutine_threadsafe(_await(awaitable), self._loop).result()
+        return _run_in(self._loop, awaitable)
 
     def close(self) -> None:
         """Stop the loop; a later `run` starts another."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.documents import Documents, as_documents, sort_out
 from e2graphrag_integrations.errors import (
-    CorruptStoreError,
     DuplicateDocumentError,
     InvalidInputError,
     UnknownDocumentError,
@@ -34,24 +34,18 @@ from e2graphrag_integrations.reports import (
 from e2graphrag_integrations.retrieval.base import Mode, Strategy
 from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.reader import Reader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import NodeGoneError, Request, answer
+from e2graphrag_integrations.retrieval.retriever import Request
 from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.export import export_lines
-from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.stats import index_stats
 from e2graphrag_integrations.store.verify import verify_store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
 from e2graphrag_integrations.types import SourceDocument
-
-Documents = SourceDocument | Iterable[SourceDocument]
-
-_READ_ATTEMPTS = 5
-"""How often a retrieval starts over because a writer changed the file under it."""
 
 
 class E2GraphRAG:
@@ -79,8 +73,7 @@ class E2GraphRAG:
         self._retry = retry
         self._loop = OwnLoop()
         self._writing = threading.Lock()
-        self._refreshing = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._reader = Reader(store, components)
 
     @classmethod
     def open(
@@ -165,8 +158,13 @@ class E2GraphRAG:
 
         Nothing is called and nothing is written.
         """
-        new, _ = self._new(_as_list(documents))
-        return estimate_cost(new, self._settings, self._components.counter, self._maker(self._loop))
+        sorted_out = sort_out(as_documents(documents), self._store.content_hashes())
+        return estimate_cost(
+            sorted_out.new + sorted_out.changed,
+            self._settings,
+            self._components.counter,
+            self._maker(self._loop),
+        )
 
     def add(self, documents: Documents, *, progress: ProgressListener | None = None) -> IndexReport:
         """Index documents; one that is there already, unchanged, is skipped.
@@ -185,31 +183,71 @@ class E2GraphRAG:
             SettingsMismatchError: If the parts are not those the file was made with.
             IndexingError: If summariser, embedder or extractor failed.
         """
-        return self._add(_as_list(documents), self._loop, progress)
+        return self._add(as_documents(documents), self._loop, progress)
 
     async def aadd(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
         bridge = CallerLoop(asyncio.get_running_loop())
-        return await asyncio.to_thread(self._add, _as_list(documents), bridge, progress)
+        return await asyncio.to_thread(self._add, as_documents(documents), bridge, progress)
 
     def _add(
         self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
     ) -> IndexReport:
         with self._writing:
-            new, skipped = self._new(documents)
-            if not new:
-                return IndexReport(skipped=tuple(skipped))
-            return self._write(new, skipped, bridge, progress)
+            sorted_out = sort_out(documents, self._store.content_hashes())
+            if sorted_out.changed:
+                raise DuplicateDocumentError(
+                    f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
+                    "content: use update() to replace it, or give it another id"
+                )
+            return self._write(sorted_out.new, sorted_out.unchanged, bridge, progress)
+
+    def update(
+        self, documents: Documents, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Replace documents by new versions; unchanged ones are skipped.
+
+        The old version is deleted in the transaction that writes the new one: after a failure it
+        is still there.
+
+        Raises:
+            UnknownDocumentError: If an id is not there; nothing was changed.
+            DuplicateDocumentError: If an id is given twice; nothing was changed.
+            SettingsMismatchError: As `add`; nothing was changed.
+            IndexingError: As `add`.
+        """
+        return self._update(as_documents(documents), self._loop, progress)
+
+    async def aupdate(
+        self, documents: Documents, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
+        bridge = CallerLoop(asyncio.get_running_loop())
+        return await asyncio.to_thread(self._update, as_documents(documents), bridge, progress)
+
+    def _update(
+        self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
+    ) -> IndexReport:
+        with self._writing:
+            sorted_out = sort_out(documents, self._store.content_hashes())
+            if sorted_out.new:
+                raise UnknownDocumentError(
+                    f"no document {sorted_out.new[0].id!r} in {self._store.path}: use add()"
+                )
+            return self._write(sorted_out.changed, sorted_out.unchanged, bridge, progress)
 
     def _write(
         self,
-        new: list[SourceDocument],
-        skipped: list[str],
+        documents: Sequence[SourceDocument],
+        unchanged: Sequence[SourceDocument],
         bridge: Bridge,
         progress: ProgressListener | None,
     ) -> IndexReport:
+        skipped = tuple(document.id for document in unchanged)
+        if not documents:
+            return IndexReport(skipped=skipped)
         components = self._components
         manifest = components.check_for_writing() | self._settings.to_manifest()
         self._store.check_manifest(manifest)
@@ -225,26 +263,7 @@ class E2GraphRAG:
             summaries=self._maker(bridge),
             concurrency=self._concurrency,
         )
-        report = write_documents(writer, new, progress)
-        return replace(report, skipped=tuple(skipped))
-
-    def _new(self, documents: list[SourceDocument]) -> tuple[list[SourceDocument], list[str]]:
-        """Return the documents to index and the ids of those that are there unchanged."""
-        _refuse_repeats(documents)
-        there = self._store.content_hashes()
-        new: list[SourceDocument] = []
-        skipped: list[str] = []
-        for document in documents:
-            if document.id not in there:
-                new.append(document)
-            elif there[document.id] == content_hash(document):
-                skipped.append(document.id)
-            else:
-                raise DuplicateDocumentError(
-                    f"document {document.id!r} is in {self._store.path} with another content: use "
-                    "update() to replace it, or give it another id"
-                )
-        return new, skipped
+        return replace(write_documents(writer, documents, progress), skipped=skipped)
 
     def _maker(self, bridge: Bridge) -> SummaryMaker:
         return SummaryMaker(
@@ -256,31 +275,6 @@ class E2GraphRAG:
             store=self._store,
             bridge=bridge,
         )
-
-    def update(
-        self, documents: Documents, *, progress: ProgressListener | None = None
-    ) -> IndexReport:
-        """Replace documents by new versions: delete, then add. Unchanged ones are skipped.
-
-        Raises:
-            UnknownDocumentError: If an id is not there; nothing was changed.
-            DuplicateDocumentError: If an id is given twice; nothing was changed.
-            SettingsMismatchError: As `add`; nothing was changed.
-            IndexingError: As `add`; then the old version is gone and the new one not there yet.
-        """
-        given = _as_list(documents)
-        _refuse_repeats(given)
-        there = self._store.content_hashes()
-        for document in given:
-            if document.id not in there:
-                raise UnknownDocumentError(
-                    f"no document {document.id!r} in {self._store.path}: use add()"
-                )
-        changed = [d.id for d in given if there[d.id] != content_hash(d)]
-        if changed:
-            self._components.check_for_writing()
-            self.delete(changed)
-        return self.add(given, progress=progress)
 
     def delete(self, ids: str | Iterable[str]) -> None:
         """Remove documents with everything that came from them; all of them or none.
@@ -329,36 +323,16 @@ class E2GraphRAG:
         )
         if where is not None:
             compile_where(where)
-        for _ in range(_READ_ATTEMPTS):
-            snapshot = self._current()
-            try:
-                return answer(request, snapshot, self._store, self._components)
-            except NodeGoneError as error:
-                # A writer deleted it between ranking and reading; else the file is damaged.
-                if snapshot.generation == self._store.generation:
-                    raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
-        with self._store.consistent():  # writers wait
-            snapshot = current_snapshot(self._store)
-            return answer(request, snapshot, self._store, self._components)
+        return self._reader.answer(request)
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
         """Retrieve in a thread, with the options of `retrieve`."""
         return await asyncio.to_thread(self.retrieve, question, **options)
 
-    def _current(self) -> Snapshot:
-        snapshot = self._snapshot
-        generation = self._store.generation
-        if snapshot is not None and snapshot.generation == generation:
-            return snapshot
-        with self._refreshing:
-            if self._snapshot is None or self._snapshot.generation != self._store.generation:
-                self._snapshot = current_snapshot(self._store)
-            return self._snapshot
-
     @property
     def graph(self) -> EntityGraph:
         """The entity graph of the present state."""
-        return self._current().graph
+        return self._reader.snapshot().graph
 
     @property
     def settings(self) -> Settings:
@@ -380,21 +354,7 @@ class E2GraphRAG:
 
     def stats(self) -> Stats:
         """Return what the index holds."""
-        snapshot = self._current()
-        manifest = self._store.manifest()
-        return Stats(
-            documents=len(snapshot.documents),
-            chunks=len(snapshot.chunk_nodes),
-            summaries=len(snapshot.nodes.ids) - len(snapshot.chunk_nodes),
-            levels=int(snapshot.nodes.level.max()) + 1 if len(snapshot.nodes.ids) else 0,
-            entities=len(snapshot.graph.names),
-            edges=snapshot.graph.edges.nnz // 2,
-            mentions=int(snapshot.graph.postings.sum()),
-            windows=len(snapshot.dense.nodes),
-            dimension=snapshot.dense.dimension,
-            bytes=_size(self._store.path),
-            settings={k: v for k, v in sorted(manifest.items()) if k != "generation"},
-        )
+        return index_stats(self._store, self._reader.snapshot())
 
     def verify(self) -> VerifyReport:
         """Check the file against its own invariants; see `VerifyReport.problems`."""
@@ -402,7 +362,7 @@ class E2GraphRAG:
 
     def export(self) -> Iterator[str]:
         """Yield the index as canonical JSON lines: equal indexes give equal lines."""
-        return export_lines(self._store, self._current())
+        return export_lines(self._store, self._reader.snapshot())
 
     def close(self) -> None:
         """Let go of the file, which then is the whole index; safe to call twice."""
@@ -422,28 +382,3 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
-
-
-def _size(path: str) -> int:
-    """Return the bytes on disk, write-ahead log included."""
-    files = [Path(path), Path(f"{path}-wal")] if path != MEMORY else []
-    return sum(file.stat().st_size for file in files if file.exists())
-
-
-def _refuse_repeats(documents: Sequence[SourceDocument]) -> None:
-    seen: set[str] = set()
-    for document in documents:
-        if document.id in seen:
-            raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
-        seen.add(document.id)
-
-
-def _as_list(documents: Documents) -> list[SourceDocument]:
-    given: Sequence[Any] = [documents] if isinstance(documents, SourceDocument) else list(documents)
-    for number, document in enumerate(given):
-        if not isinstance(document, SourceDocument):
-            raise InvalidInputError(
-                f"document {number} is a {type(document).__name__}, not a SourceDocument: wrap "
-                "text as SourceDocument(id, text)"
-            )
-    return list(given)

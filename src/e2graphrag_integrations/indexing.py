@@ -28,8 +28,9 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.extraction import checked_extraction
 from e2graphrag_integrations.graph import GraphBuilder
 from e2graphrag_integrations.normalize import count_words
+from e2graphrag_integrations.progress import StageWatch
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
-from e2graphrag_integrations.reports import IndexReport, Progress, ProgressListener, Stage
+from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences, encode_sentences
 from e2graphrag_integrations.store.snapshot import contribution
@@ -95,7 +96,7 @@ def write_documents(
 class _Run:
     def __init__(self, writer: Writer, listener: ProgressListener | None) -> None:
         self.writer = writer
-        self.watch = _Watch(listener)
+        self.watch = StageWatch(listener)
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
         self.empty: list[str] = []
@@ -298,45 +299,6 @@ class _Batch:
         self.trees.append(tree)
         self.chunks.extend(tree.levels[0] if tree.levels else ())
         self.prefixes[document.id] = prefix
-
-
-class _Watch:
-    """Times the stages and tells the listener how far they are; used from several threads."""
-
-    def __init__(self, listener: ProgressListener | None) -> None:
-        self.seconds: Counter[str] = Counter()
-        self._listener = listener
-        self._done: Counter[str] = Counter()
-        self._total: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def timed(self, stage: Stage) -> _Timer:
-        return _Timer(self, stage)
-
-    def spent(self, stage: Stage, seconds: float) -> None:
-        with self._lock:
-            self.seconds[stage] += seconds  # type: ignore[assignment] # a Counter of floats
-
-    def expect(self, stage: Stage, count: int) -> None:
-        with self._lock:
-            self._total[stage] += count
-
-    def advance(self, stage: Stage, count: float) -> None:
-        with self._lock:
-            self._done[stage] += count  # type: ignore[assignment] # shares of nodes may be fractions
-            if self._listener is not None and count:
-                self._listener(Progress(stage, round(self._done[stage]), self._total[stage]))
-
-
-class _Timer:
-    def __init__(self, watch: _Watch, stage: Stage) -> None:
-        self._watch, self._stage = watch, stage
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._watch.spent(self._stage, time.perf_counter() - self._began)
 
 
 def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:

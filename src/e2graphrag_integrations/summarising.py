@@ -71,8 +71,13 @@ class SummaryMaker:
             return "\n\n".join(texts)
         return str(render(texts, level=level, max_tokens=self.max_tokens))
 
-    def make(self, texts: Sequence[str], level: int) -> str:
-        """Return the summary; equal requests made at the same time share one call."""
+    def make(
+        self, texts: Sequence[str], level: int, stopping: threading.Event | None = None
+    ) -> str:
+        """Return the summary; equal requests made at the same time share one call.
+
+        Once `stopping` is set a failed call is not repeated.
+        """
         key = self.key(texts, level)
         done = threading.Event()
         while True:
@@ -84,7 +89,7 @@ class SummaryMaker:
         try:
             summary = self._cached(key)
             if summary is None:
-                summary = self._call(texts, level)
+                summary = self._call(texts, level, stopping)
                 self.store.put_cached("summary", {key: summary.encode()})
         finally:
             with self.lock:
@@ -96,7 +101,7 @@ class SummaryMaker:
         found = self.store.cached([key])
         return found[key].decode() if key in found else None
 
-    def _call(self, texts: Sequence[str], level: int) -> str:
+    def _call(self, texts: Sequence[str], level: int, stopping: threading.Event | None) -> str:
         began = time.perf_counter()
         attempts = 0
 
@@ -107,7 +112,7 @@ class SummaryMaker:
             return self.bridge.run(answer) if inspect.isawaitable(answer) else answer
 
         try:
-            answer = self.retry.retrying()(attempt)
+            answer = self.retry.retrying(stopping)(attempt)
         finally:
             with self.usage.lock:
                 self.usage.retries += max(0, attempts - 1)
@@ -160,7 +165,7 @@ def fill_tree(
         if stopping.is_set():
             raise CancelledError
         try:
-            return maker.make(texts, level)
+            return maker.make(texts, level, stopping)
         except BaseException:
             stopping.set()
             raise

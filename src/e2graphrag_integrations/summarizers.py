@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import tenacity
 
@@ -118,8 +120,11 @@ class RetryPolicy:
     longest_wait: float = 60.0
     transient: Callable[[BaseException], bool] = is_transient
 
-    def retrying(self) -> tenacity.Retrying:
-        """Return a fresh tenacity controller for one call."""
+    def retrying(self, stopping: threading.Event | None = None) -> tenacity.Retrying:
+        """Return a fresh tenacity controller for one call; `stopping` ends waits and repeats."""
+        stop: Any = tenacity.stop_after_attempt(self.attempts)
+        if stopping is not None:
+            stop |= tenacity.stop_when_event_set(stopping)
         backoff = tenacity.wait_random_exponential(
             multiplier=self.first_wait, max=self.longest_wait
         )
@@ -129,7 +134,8 @@ class RetryPolicy:
             return max(backoff(state), min(hint, self.longest_wait))
 
         return tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.attempts),
+            stop=stop,
+            sleep=tenacity.sleep if stopping is None else tenacity.sleep_using_event(stopping),
             wait=wait,
             retry=tenacity.retry_if_exception(self.transient),
             reraise=True,

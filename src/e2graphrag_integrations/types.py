@@ -53,7 +53,11 @@ class SourceDocument:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
             raise InvalidInputError(f"document id must be a non-empty string, not {self.id!r}")
-        for name, value in (("id", self.id), ("text", self.text), ("title", self.title or "")):
+        for name, value in (
+            ("id", self.id),
+            ("text", self.text),
+            ("title", "" if self.title is None else self.title),
+        ):
             _check_text(value, f"{name} of document {self.id!r}")
         _check_metadata(self.metadata, f"document {self.id!r}")
         try:
@@ -92,21 +96,28 @@ def _check_text(value: object, what: str) -> None:
 
 
 def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
-    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
-        raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     try:
-        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False, sort_keys=True)
+        fits = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
+        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if fits else ""
         plain.encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"metadata of {where} is not plain JSON ({error}); "
             "use str, int, float, bool, None, lists and dicts"
         ) from error
+    if not fits:
+        raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     if "document_id" in metadata:
         raise InvalidInputError(
             f"metadata of {where} has the key 'document_id', which filters reserve for the "
             "document's id; rename it"
         )
+
+
+def _keys_are_strings(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and _keys_are_strings(v) for k, v in value.items())
+    return not isinstance(value, list | tuple) or all(_keys_are_strings(v) for v in value)
 
 
 @dataclass(frozen=True, slots=True)

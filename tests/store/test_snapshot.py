@@ -11,7 +11,7 @@ from fakes import CountingLLM, numbered
 def test_every_node_covers_the_chunks_under_it(open_index):
     rag = open_index(summarizer=CountingLLM(), chunk_size=4, chunk_overlap=0)
     rag.add([numbered(12, "a"), numbered(3, "b"), numbered(1, "c")])
-    nodes = rag._current().nodes
+    nodes = rag._reader.snapshot().nodes
     ranges = {
         (int(d), int(level), int(p)): (int(first), int(end))
         for d, level, p, first, end in zip(
@@ -35,7 +35,7 @@ def test_every_node_covers_the_chunks_under_it(open_index):
 def test_words_are_counted_chunk_by_chunk(open_index):
     rag = open_index(chunk_size=4, chunk_overlap=0)
     rag.add(numbered(3))
-    snapshot = rag._current()
+    snapshot = rag._reader.snapshot()
     assert snapshot.words.tolist() == [3, 3, 3]  # "Item 0 ends."
     assert snapshot.words_before.tolist() == [0, 3, 6, 9]
 
@@ -43,7 +43,7 @@ def test_words_are_counted_chunk_by_chunk(open_index):
 def test_every_node_has_unit_vectors(open_index, story):
     rag = open_index()
     rag.add(story)
-    snapshot = rag._current()
+    snapshot = rag._reader.snapshot()
     assert set(snapshot.dense.nodes.tolist()) == set(range(len(snapshot.nodes.ids)))
     assert np.allclose(np.linalg.norm(snapshot.dense.vectors, axis=1), 1, atol=1e-5)
 

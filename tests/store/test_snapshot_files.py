@@ -60,9 +60,9 @@ def test_another_instance_uses_it_and_answers_alike(path, open_index, builds):
 
 
 def test_what_is_loaded_equals_what_was_built(path, open_index):
-    one = open_index(path)._current()
+    one = open_index(path)._reader.snapshot()
     shutil.rmtree(f"{path}.snapshot")
-    other = open_index(path)._current()
+    other = open_index(path)._reader.snapshot()
     for name, array in snapshot_files._arrays(one).items():
         assert np.array_equal(array, snapshot_files._arrays(other)[name]), name
     assert snapshot_files._meta(one) == snapshot_files._meta(other)

@@ -52,7 +52,7 @@ def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
     rag = open_index(path)
     rag.add(story)
     before = list(rag.export())
-    real, inserted = sqlite_module._insert_node, []
+    real, inserted = sqlite_module.insert_node, []
 
     def failing(db, stored):
         if len(inserted) == 2:
@@ -60,7 +60,7 @@ def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
         inserted.append(stored)
         real(db, stored)
 
-    monkeypatch.setattr(sqlite_module, "_insert_node", failing)
+    monkeypatch.setattr(sqlite_module, "insert_node", failing)
     with pytest.raises(OSError, match="disk full"):
         rag.add(numbered(9))
     monkeypatch.undo()
@@ -79,7 +79,7 @@ def test_an_sqlite_error_midway_rolls_back_and_is_translated(open_index, story, 
     def failing(db, stored):
         db.execute("INSERT INTO nowhere VALUES (1)")
 
-    monkeypatch.setattr(sqlite_module, "_insert_node", failing)
+    monkeypatch.setattr(sqlite_module, "insert_node", failing)
     with pytest.raises(StoreError, match="nowhere"):
         rag.add(numbered(3))
     monkeypatch.undo()

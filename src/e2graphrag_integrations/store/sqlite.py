@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations.errors import (
     ClosedError,
-    CorruptStoreError,
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
@@ -22,13 +21,16 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.store.connection import MEMORY, connect, is_read_only, translate
-from e2graphrag_integrations.store.records import (
-    DocumentHead,
-    StoredNode,
-    canonical_json,
-    content_hash,
-    decode_segments,
-    encode_segments,
+from e2graphrag_integrations.store.records import DocumentHead, StoredNode
+from e2graphrag_integrations.store.rows import (
+    checked,
+    delete_document,
+    document_of,
+    drop_unused,
+    head_of,
+    insert_document,
+    insert_node,
+    node_of,
 )
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
@@ -203,12 +205,9 @@ class Store:
         for batch in _batches(list(dict.fromkeys(keys))):
             marks = ",".join("?" * len(batch))
             query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({marks})"  # noqa: S608 - marks only
-            for key, kind, value, crc in self.read(query, batch):
-                if checksum(key, kind, value) != crc:
-                    raise CorruptStoreError(
-                        f"{self.path}: a stored {kind} ({key.hex()[:16]}) does not match its "
-                        "checksum; run verify(), then restore a backup or index again"
-                    )
+            for row in self.read(query, batch):
+                what = f"a stored {row[1]} ({row[0].hex()[:16]})"
+                key, _, value = checked(row, self.path, what)
                 found[key] = value
         return found
 
@@ -229,28 +228,19 @@ class Store:
     ) -> None:
         """Write a document and its nodes, linked to cached content, in one transaction.
 
+        A document of the same id is replaced.
+
         Raises:
             SettingsMismatchError: If the manifest has other entries than those given.
         """
-        fields = (
-            document.id,
-            document.title,
-            document.text,
-            canonical_json(dict(document.metadata)),
-            encode_segments(document.segments),
-            content_hash(document),
-            "done",
-            None,
-        )
         with self.transaction() as db:
             self.check_manifest(manifest)
             db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", manifest.items())
-            db.execute(
-                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*fields, checksum(*fields)),
-            )
+            before = delete_document(db, document.id)
+            insert_document(db, document)
             for stored in nodes:
-                _insert_node(db, stored)
+                insert_node(db, stored)
+            drop_unused(db, before or ())
             _advance(db)
 
     def delete_documents(self, ids: Sequence[str]) -> None:
@@ -261,21 +251,10 @@ class Store:
         """
         with self.transaction() as db:
             for document_id in ids:
-                keys = db.execute(
-                    "SELECT content_key FROM nodes WHERE document_id = :id UNION "
-                    "SELECT w.content_key FROM windows w JOIN nodes n ON n.id = w.node_id "
-                    "WHERE n.document_id = :id",
-                    {"id": document_id},
-                ).fetchall()
-                gone = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
-                if not gone:
+                keys = delete_document(db, document_id)
+                if keys is None:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-                db.executemany(
-                    "DELETE FROM content WHERE key = :key "
-                    "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = :key) "
-                    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = :key)",
-                    ({"key": key} for (key,) in keys),
-                )
+                drop_unused(db, keys)
             _advance(db)
 
     def heads(self) -> list[DocumentHead]:
@@ -284,15 +263,8 @@ class Store:
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        heads = []
-        for row in self.read("SELECT * FROM documents ORDER BY id"):
-            id_, title, _, metadata, segments, hash_, status, _ = self._checked_document(row)
-            heads.append(
-                DocumentHead(
-                    id_, title, json.loads(metadata), decode_segments(segments), hash_, status
-                )
-            )
-        return heads
+        rows = self.read("SELECT * FROM documents ORDER BY id")
+        return [head_of(row, self.path) for row in rows]
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document as it was given.
@@ -304,17 +276,7 @@ class Store:
         rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
         if not rows:
             raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-        id_, title, text, metadata, segments, *_ = self._checked_document(rows[0])
-        return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
-
-    def _checked_document(self, row: Sequence[Any]) -> list[Any]:
-        *fields, crc = row
-        if checksum(*fields) != crc:
-            raise CorruptStoreError(
-                f"{self.path}: document {row[0]!r} does not match its checksum; run verify(), then "
-                "restore a backup or index again"
-            )
-        return fields
+        return document_of(rows[0], self.path)
 
     # Nodes
 
@@ -329,51 +291,19 @@ class Store:
             marks = ",".join("?" * len(batch))
             query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({marks})"  # noqa: S608 - constants and marks only
             for row in self.read(query, batch):
-                found[row[0]] = self._checked_node(row).node
+                found[row[0]] = node_of(row, self.path).node
         return found
 
     def all_nodes(self) -> Iterator[StoredNode]:
         """Yield all nodes with their windows, by document, level and position."""
         windows: dict[str, list[tuple[Span, bytes]]] = {}
-        for *fields, crc in self.read("SELECT * FROM windows ORDER BY node_id, number"):
-            if checksum(*fields) != crc:
-                raise CorruptStoreError(
-                    f"{self.path}: a window of node {fields[0]} does not match its checksum; run "
-                    "verify(), then restore a backup or index again"
-                )
-            node_id, _, start, end, key = fields
+        for row in self.read("SELECT * FROM windows ORDER BY node_id, number"):
+            what = f"a window of node {row[0]}"
+            node_id, _, start, end, key = checked(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes ORDER BY document_id, level, position"  # noqa: S608 - constants only
         for row in self.read(query):
-            stored = self._checked_node(row)
-            yield StoredNode(
-                stored.node, stored.words, stored.content_key, tuple(windows.get(row[0], ()))
-            )
-
-    def _checked_node(self, row: Sequence[Any]) -> StoredNode:
-        *fields, crc = row
-        if checksum(*fields) != crc:
-            raise CorruptStoreError(
-                f"{self.path}: node {row[0]} of document {row[1]!r} does not match its checksum; "
-                "run verify(), then restore a backup or index again"
-            )
-        id_, document_id, level, position, start, end, parent, text, words, key = fields
-        node = Node(id_, document_id, level, position, start, end, text, parent)
-        return StoredNode(node, words, key)
-
-
-def _insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
-    node = stored.node
-    fields = (
-        *(node.id, node.document_id, node.level, node.position, node.start, node.end),
-        *(node.parent_id, node.text, stored.words, stored.content_key),
-    )
-    db.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
-    )
-    for number, (span, key) in enumerate(stored.windows):
-        row = (node.id, number, span.start, span.end, key)
-        db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+            yield replace(node_of(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 
 def _advance(db: sqlite3.Connection) -> None:

@@ -1,0 +1,55 @@
+"""Reading while others write: one snapshot an answer, the newest there is."""
+
+from __future__ import annotations
+
+import threading
+
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.retriever import NodeGoneError, Request, answer
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.store.snapshot_files import current_snapshot
+from e2graphrag_integrations.store.sqlite import Store
+
+_ATTEMPTS = 5
+"""How often an answer starts over because a writer changed the file under it."""
+
+
+class Reader:
+    """Answers requests over the store's present state; safe from many threads."""
+
+    def __init__(self, store: Store, components: Components) -> None:
+        self._store = store
+        self._components = components
+        self._refreshing = threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the store's present generation."""
+        held = self._snapshot
+        generation = self._store.generation
+        if held is not None and held.generation == generation:
+            return held
+        with self._refreshing:
+            if self._snapshot is None or self._snapshot.generation != self._store.generation:
+                self._snapshot = current_snapshot(self._store)
+            return self._snapshot
+
+    def answer(self, request: Request) -> RetrievalResult:
+        """Return the result of a request, all of it from one generation.
+
+        Raises:
+            CorruptStoreError: If a row read for the answer is missing or fails its checksum.
+        """
+        for _ in range(_ATTEMPTS):
+            snapshot = self.snapshot()
+            try:
+                return answer(request, snapshot, self._store, self._components)
+            except NodeGoneError as error:
+                # A writer deleted it between ranking and reading; else the file is damaged.
+                if snapshot.generation == self._store.generation:
+                    raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
+        with self._store.consistent():  # writers wait
+            snapshot = current_snapshot(self._store)
+            return answer(request, snapshot, self._store, self._components)
