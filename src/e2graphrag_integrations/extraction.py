@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import threading
@@ -43,7 +44,8 @@ class SpacyEntityExtractor:
         model: None for the bundled English pipeline, the name of an installed one
             (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path, or a loaded `Language`.
         batch_size: Texts per batch of `nlp.pipe`.
-        n_process: Processes for `nlp.pipe`; 1 runs in this one.
+        n_process: Processes for `nlp.pipe`; 1 runs in this one. The bundled pipeline takes more
+            only where processes are forked (Linux, by default up to Python 3.13).
         name_rules: Whether the rules for capitalised names run.
 
     Raises:
@@ -96,11 +98,17 @@ class SpacyEntityExtractor:
             docs = self.nlp.pipe(
                 (plain for _, plain, _ in pieces),
                 batch_size=self._batch_size,
-                n_process=self._n_process,
+                n_process=self._processes(),
             )
             for doc, (number, _, origin) in zip(docs, pieces, strict=True):
                 found[number].extend(self._sentences(doc, origin))
         return list(found)
+
+    def _processes(self) -> int:
+        # A spawned process gets the pipeline as bytes, which leave out how the bundled one looks
+        # its vectors up (spaCy does not write `vectors.attr`): it would find far fewer names.
+        forks = multiprocessing.get_start_method() == "fork"
+        return self._n_process if forks or self.model != BUNDLED_PIPELINE else 1
 
     def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> list[list[Mention]]:
         lower_words = frozenset(token.text for token in doc if token.text.islower())
