@@ -223,6 +223,7 @@ def write(nlp: Language, folder: Path, scores: dict[str, dict[str, float]]) -> N
     }
     fresh = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
     nlp.to_disk(fresh)
     strings = StringStore()
     for name in ("morphologizer", "tagger", "ner"):
