@@ -237,3 +237,10 @@ def test_a_users_extractor_may_return_plain_tuples():
 def test_what_breaks_the_port_is_an_error_with_its_place(found, message):
     with pytest.raises(ExtractionError, match=message):
         checked_extraction(Fixed(found), ["Rose."], ["chunk 7"])
+
+
+def test_the_bundled_pipeline_looks_its_vectors_up_by_lower_case_form(real_extractor):
+    # spaCy loses this setting when a pipeline is saved again, and names get much worse.
+    from spacy.attrs import LOWER
+
+    assert real_extractor.nlp.vocab.vectors.attr == LOWER

@@ -362,7 +362,7 @@ class E2GraphRAG:
 
     def export(self) -> Iterator[str]:
         """Yield the index as canonical JSON lines: equal indexes give equal lines."""
-        return export_lines(self._store, self._reader.snapshot())
+        return iter(export_lines(self._store))
 
     def close(self) -> None:
         """Let go of the file, which then is the whole index; safe to call twice."""

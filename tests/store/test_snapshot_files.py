@@ -191,3 +191,34 @@ def test_it_holds_no_pickle(path):
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
         assert all(array.dtype != object for array in dict(arrays).values())
     assert json.loads((folder / "meta.json").read_text())["format"] == 1
+
+
+def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open_index, builds):
+    other = tmp_path / "o.e2g"
+    with open_index(other) as rag:
+        rag.add(numbered(9))
+        rag.retrieve("Anna")
+    [own] = Path(f"{path}.snapshot").iterdir()
+    [foreign] = Path(f"{other}.snapshot").iterdir()
+    shutil.rmtree(own)
+    shutil.copytree(foreign, own)
+    builds.clear()
+    assert open_index(path).retrieve("Where did Anna meet Bert?").nodes
+    assert len(builds) == 1
+
+
+def test_a_snapshot_folder_that_is_a_link_keeps_its_other_contents(path, tmp_path, open_index):
+    home = tmp_path / "home"
+    shutil.move(f"{path}.snapshot", home)
+    (home / "mine").mkdir()
+    Path(f"{path}.snapshot").symlink_to(home)
+    with open_index(path) as rag:
+        rag.add(numbered(3))
+        rag.retrieve("Anna")
+    assert (home / "mine").is_dir()
+
+
+def test_deeply_nested_json_is_only_a_damaged_snapshot(path, open_index):
+    [folder] = Path(f"{path}.snapshot").iterdir()
+    (folder / "meta.json").write_text("[" * 200_000)
+    assert open_index(path).retrieve("Where did Anna meet Bert?").nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.store import sqlite as sqlite_module
+from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.verify import verify_store
 from fakes import CountingLLM, NameExtractor, numbered
 
 
@@ -52,7 +54,7 @@ def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
     rag = open_index(path)
     rag.add(story)
     before = list(rag.export())
-    real, inserted = sqlite_module.insert_node, []
+    real, inserted = rows_module.insert_node, []
 
     def failing(db, stored):
         if len(inserted) == 2:
@@ -60,7 +62,7 @@ def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
         inserted.append(stored)
         real(db, stored)
 
-    monkeypatch.setattr(sqlite_module, "insert_node", failing)
+    monkeypatch.setattr(rows_module, "insert_node", failing)
     with pytest.raises(OSError, match="disk full"):
         rag.add(numbered(9))
     monkeypatch.undo()
@@ -79,7 +81,7 @@ def test_an_sqlite_error_midway_rolls_back_and_is_translated(open_index, story, 
     def failing(db, stored):
         db.execute("INSERT INTO nowhere VALUES (1)")
 
-    monkeypatch.setattr(sqlite_module, "insert_node", failing)
+    monkeypatch.setattr(rows_module, "insert_node", failing)
     with pytest.raises(StoreError, match="nowhere"):
         rag.add(numbered(3))
     monkeypatch.undo()
@@ -378,3 +380,109 @@ def test_summaries_of_a_failed_build_stay_in_the_cache(tmp_path, open_index, mon
         rag.add(numbered(9))
     assert query(path, "SELECT count(*) FROM content WHERE kind = 'summary'")[0][0] > 0
     assert query(path, "SELECT count(*) FROM documents") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE manifest SET value = replace(value, '16', '17') WHERE key = 'made_with'",
+        "UPDATE manifest SET value = 'cafe' WHERE key = 'generation'",
+        "DELETE FROM manifest WHERE key = 'made_with'",
+        "DELETE FROM manifest WHERE key = 'generation'",
+        "UPDATE manifest SET checksum = checksum + 1",
+    ],
+)
+def test_a_damaged_manifest_is_noticed_and_never_believed(tmp_path, open_index, story, damage):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(story)
+    execute(path, damage)
+    with pytest.raises(CorruptStoreError), open_index(path) as rag:
+        rag.retrieve("Anna")
+    with closing(Store(path)) as store:
+        assert not verify_store(store).ok
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM windows WHERE rowid_ = 1",
+        "DELETE FROM nodes WHERE level = 0 AND position = 1",
+        "DELETE FROM nodes WHERE level = 1",
+        "DELETE FROM windows",
+    ],
+)
+def test_rows_that_are_missing_are_noticed(tmp_path, open_index, story, damage):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(story)
+    first = "node_id = (SELECT id FROM nodes WHERE level = 0 AND position = 0)"
+    execute(path, damage.replace("rowid_ = 1", first))
+    rag = open_index(path)
+    with pytest.raises(CorruptStoreError, match=r"of \d+ (nodes|vectors)"):
+        rag.retrieve("Anna")
+    assert not rag.verify().ok
+
+
+def test_an_index_that_lost_its_tables_is_no_empty_index(tmp_path, open_index, story):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(story)
+    with closing(sqlite3.connect(path)) as db:
+        for table in ("windows", "nodes", "documents", "content", "manifest"):
+            db.execute(f"DROP TABLE {table}")
+        db.commit()
+    with pytest.raises(CorruptStoreError, match="lost its tables"):
+        open_index(path)
+
+
+@pytest.mark.parametrize("happening", ["replaced", "removed"])
+def test_a_file_that_is_no_longer_in_its_place_is_not_written_or_read(
+    tmp_path, open_index, story, happening
+):
+    path, other = tmp_path / "i.e2g", tmp_path / "o.e2g"
+    rag = open_index(path)
+    rag.add(story)
+    with open_index(other) as one:
+        one.add(numbered(3))
+    if happening == "replaced":
+        other.replace(path)
+    else:
+        path.unlink()
+    for work in (
+        lambda: rag.add(numbered(9)),
+        lambda: rag.retrieve("Anna"),
+        lambda: rag.delete("story"),
+    ):
+        with pytest.raises(StoreError, match="replaced or removed"):
+            work()
+
+
+def test_a_file_shorter_than_a_header_is_not_overwritten(tmp_path, open_index):
+    path = tmp_path / "one.txt"
+    path.write_text("A")
+    with pytest.raises(NotAnIndexError):
+        open_index(path)
+    assert path.read_text() == "A"
+
+
+def test_verify_and_export_hold_while_another_thread_writes(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            rag.add(SourceDocument("w", "Walter met Anna. Anna left."))
+            rag.delete("w")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        seen = {rag.verify().problems for _ in range(15)}
+        exports = {tuple(rag.export()) for _ in range(15)}
+    finally:
+        stop.set()
+        thread.join()
+    assert seen == {()}
+    assert len(exports) <= 2

@@ -51,5 +51,8 @@ class Reader:
                 if snapshot.generation == self._store.generation:
                     raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
         with self._store.consistent():  # writers wait
-            snapshot = current_snapshot(self._store)
-            return answer(request, snapshot, self._store, self._components)
+            try:
+                snapshot = current_snapshot(self._store)
+                return answer(request, snapshot, self._store, self._components)
+            except NodeGoneError as error:
+                raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error

@@ -14,11 +14,16 @@ from e2graphrag_integrations.errors import (
 )
 
 MEMORY = ":memory:"
+_HEADER_BYTES = 100
+"""Every SQLite file that is not empty has at least its header."""
 
 
 def connect(path: str, timeout: float) -> sqlite3.Connection:
     """Open the file for reading and writing, or for reading where it cannot be written."""
     target = path
+    if path != MEMORY and 0 < _size(path) < _HEADER_BYTES:
+        # SQLite would take it for an empty database and write over it.
+        raise NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
     if path != MEMORY and is_read_only(path):
         # In WAL mode even reading writes a file beside the index; `immutable` does without.
         target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
@@ -29,6 +34,15 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
         check_same_thread=False,
         uri=target != path,
     )
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    """Return what tells the file at a path from another put in its place, None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_read_only(path: str) -> bool:
@@ -55,3 +69,8 @@ def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
             f"{path} cannot be written: it or its folder is read-only; copy it to change it"
         )
     return StoreError(f"{path}: {text}")
+
+
+def _size(path: str) -> int:
+    file = Path(path)
+    return file.stat().st_size if file.exists() else 0

@@ -6,40 +6,38 @@ Documents, nodes, mentions, edges and vectors; no caches, no generation, no row 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 from e2graphrag_integrations.store.records import canonical_json, decode_sentences
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.types import SourceDocument
 
-_NOT_EXPORTED = frozenset({"generation"})
 
-
-def export_lines(store: Store, snapshot: Snapshot) -> Iterator[str]:
-    """Yield one JSON object a line: manifest, documents, nodes with all they hold, then edges."""
-    manifest = {k: v for k, v in store.manifest().items() if k not in _NOT_EXPORTED}
-    yield canonical_json({"manifest": manifest})
-    for head in store.heads():
-        document = store.document(head.id)
-        yield canonical_json(
-            {
-                "document": document.id,
-                "title": document.title,
-                "text": document.text,
-                "metadata": dict(document.metadata),
-                "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
-            }
-        )
-    for stored in list(store.all_nodes()):
-        yield canonical_json(_node(store, stored))
+def export_lines(store: Store) -> list[str]:
+    """Return one JSON object a line: manifest, documents, nodes with all they hold, then edges."""
+    with store.consistent():
+        snapshot = current_snapshot(store)
+        lines = [canonical_json({"manifest": store.manifest()})]
+        lines.extend(canonical_json(_document(store.document(h.id))) for h in store.heads())
+        lines.extend(canonical_json(_node(store, stored)) for stored in store.all_nodes())
     graph = snapshot.graph
     edges = graph.edges.tocoo()
     for a, b, weight in zip(edges.row, edges.col, edges.data, strict=True):
         if a < b:
-            yield canonical_json(
-                {"edge": [graph.names[a], graph.names[b]], "weight": float(weight)}
-            )
+            edge = {"edge": [graph.names[a], graph.names[b]], "weight": float(weight)}
+            lines.append(canonical_json(edge))
+    return lines
+
+
+def _document(document: SourceDocument) -> dict[str, Any]:
+    return {
+        "document": document.id,
+        "title": document.title,
+        "text": document.text,
+        "metadata": dict(document.metadata),
+        "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
+    }
 
 
 def _node(store: Store, stored: Any) -> dict[str, Any]:

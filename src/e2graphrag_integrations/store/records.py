@@ -40,6 +40,8 @@ class DocumentHead:
     segments: tuple[Segment, ...]
     content_hash: str
     status: str
+    nodes: int
+    windows: int
 
 
 def canonical_json(value: Any) -> str:

@@ -38,8 +38,9 @@ def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
 def head_of(row: Sequence[Any], path: str) -> DocumentHead:
     """Return a document's row without its text."""
     fields = checked(row, path, f"document {row[0]!r}")
-    id_, title, _, metadata, segments, hash_, status, _ = fields
-    return DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), hash_, status)
+    id_, title, _, metadata, segments, hash_, status, _, nodes, windows = fields
+    plain = json.loads(metadata)
+    return DocumentHead(id_, title, plain, decode_segments(segments), hash_, status, nodes, windows)
 
 
 def document_of(row: Sequence[Any], path: str) -> SourceDocument:
@@ -56,18 +57,24 @@ def node_of(row: Sequence[Any], path: str) -> StoredNode:
     return StoredNode(node, words, key)
 
 
-def insert_document(db: sqlite3.Connection, document: SourceDocument) -> None:
-    """Write a document's row."""
+def insert_document(
+    db: sqlite3.Connection, document: SourceDocument, nodes: Sequence[StoredNode]
+) -> None:
+    """Write a document's row and those of its nodes."""
     fields = (
         *(document.id, document.title, document.text),
         canonical_json(dict(document.metadata)),
         encode_segments(document.segments),
         content_hash(document),
         *("done", None),
+        *(len(nodes), sum(len(stored.windows) for stored in nodes)),
     )
     db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*fields, checksum(*fields)),
     )
+    for stored in nodes:
+        insert_node(db, stored)
 
 
 def insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
@@ -105,3 +112,9 @@ def drop_unused(db: sqlite3.Connection, keys: Iterable[bytes]) -> None:
         "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = :key)",
         ({"key": key} for key in keys),
     )
+
+
+def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:
+    """Write a row of the manifest."""
+    row = (key, value, checksum(key, value))
+    db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?, ?)", row)

@@ -6,6 +6,7 @@ themselves, in which every node covers a contiguous range.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,6 +104,7 @@ def _build(store: Store) -> Snapshot:
         stored = list(store.all_nodes())
         extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
         vectors = store.cached(key for s in stored for _, key in s.windows)
+        _check_counts(store.path, heads, stored)
         segments = {
             head.id: _without_gaps(head.segments, store.document(head.id).text)
             for head in heads
@@ -127,6 +129,21 @@ def _build(store: Store) -> Snapshot:
         window_spans=spans,
         records=_records(heads, segments, table),
     )
+
+
+def _check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:
+    """Notice rows that are missing: their checksums have gone with them."""
+    nodes = Counter(s.node.document_id for s in stored)
+    windows: Counter[str] = Counter()
+    for s in stored:
+        windows[s.node.document_id] += len(s.windows)
+    for head in heads:
+        if (nodes[head.id], windows[head.id]) != (head.nodes, head.windows):
+            raise CorruptStoreError(
+                f"{path}: document {head.id!r} has {nodes[head.id]} of {head.nodes} nodes and "
+                f"{windows[head.id]} of {head.windows} vectors; run verify(), then restore a "
+                "backup or index again"
+            )
 
 
 def contribution(sentences: Sentences) -> list[list[tuple[str, bool]]]:

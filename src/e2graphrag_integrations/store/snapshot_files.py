@@ -26,7 +26,7 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
 _FORMAT = 1
-_GENERATION = re.compile(r"[0-9a-f]{1,32}")
+_GENERATION = re.compile(r"[0-9a-f]{32}")
 _META, _ARRAYS = "meta.json", "arrays.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MATRICES = ("edges", "postings")
@@ -64,7 +64,8 @@ def _save(snapshot: Snapshot, folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     for other in folder.iterdir():
-        if other.name != snapshot.generation and not other.name.startswith("new-"):
+        # Only what has the name of a generation: the folder may be a link to someone else's.
+        if other.name != snapshot.generation and _GENERATION.fullmatch(other.name):
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -75,11 +76,11 @@ def _load(folder: Path) -> Snapshot | None:
         if wrapped["format"] != _FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
             return None
         meta = json.loads(text)
-        if meta["checksum"] != _crc(folder / _ARRAYS):
+        if meta["checksum"] != _crc(folder / _ARRAYS) or meta["generation"] != folder.name:
             return None
         with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
             return _restore(meta, dict(arrays))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import threading
 import uuid
@@ -13,6 +14,7 @@ from typing import Any
 
 from e2graphrag_integrations.errors import (
     ClosedError,
+    CorruptStoreError,
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
@@ -20,8 +22,14 @@ from e2graphrag_integrations.errors import (
     StoreError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.store.connection import MEMORY, connect, is_read_only, translate
-from e2graphrag_integrations.store.records import DocumentHead, StoredNode
+from e2graphrag_integrations.store.connection import (
+    MEMORY,
+    connect,
+    file_identity,
+    is_read_only,
+    translate,
+)
+from e2graphrag_integrations.store.records import DocumentHead, StoredNode, canonical_json
 from e2graphrag_integrations.store.rows import (
     checked,
     delete_document,
@@ -29,8 +37,8 @@ from e2graphrag_integrations.store.rows import (
     drop_unused,
     head_of,
     insert_document,
-    insert_node,
     node_of,
+    put_manifest,
 )
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
@@ -38,7 +46,7 @@ from e2graphrag_integrations.types import Node, SourceDocument, Span
 _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
-_MANIFEST = "SELECT key, value FROM manifest WHERE EXISTS (SELECT 1 FROM documents)"
+_MADE_WITH, _GENERATION = "made_with", "generation"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
 )
@@ -66,8 +74,10 @@ class Store:
             if not Path(path).absolute().parent.is_dir():
                 raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
         self._connection: sqlite3.Connection | None = None
+        self._place: tuple[int, int] | None = None
         try:
             self._connection = connect(self.path, timeout)
+            self._place = file_identity(self.path)
             self._prepare()
         except sqlite3.DatabaseError as error:
             self.close()
@@ -84,6 +94,8 @@ class Store:
         empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not empty and application != APPLICATION_ID:
             raise NotAnIndexError(f"{self.path} is an SQLite file but no e2graphrag index")
+        if application == APPLICATION_ID and (empty or version < 1):
+            raise CorruptStoreError(f"{self.path} has lost its tables: restore a backup")
         if version > SCHEMA_VERSION:
             raise SchemaVersionError(
                 f"{self.path} has schema version {version}, this package reads up to "
@@ -103,6 +115,7 @@ class Store:
             for statement in TABLES.split(";"):
                 if statement.strip():
                     db.execute(statement)
+            _advance(db)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -112,11 +125,22 @@ class Store:
             raise ClosedError(f"index {self.path} is closed; open it again")
         return self._connection
 
+    def _check_place(self) -> None:
+        """Refuse to go on with a file that is no longer the one at its path.
+
+        What is written to it would be lost, and what is read from it would be old.
+        """
+        if self.path != MEMORY and self._place != file_identity(self.path):
+            raise StoreError(
+                f"{self.path} was replaced or removed while it was open: close it and open it again"
+            )
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Hold the write lock; commit at the end, or roll back if the block raises."""
         with self._lock:
             db = self._db
+            self._check_place()
             try:
                 db.execute("BEGIN IMMEDIATE")
             except sqlite3.DatabaseError as error:
@@ -133,8 +157,10 @@ class Store:
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all its rows."""
         with self._lock:
+            db = self._db
+            self._check_place()
             try:
-                return self._db.execute(query, parameters).fetchall()
+                return db.execute(query, parameters).fetchall()
             except sqlite3.DatabaseError as error:
                 raise translate(error, self.path) from error
 
@@ -170,7 +196,16 @@ class Store:
 
         Without a document there is nothing to be held to: an index that was emptied is a new one.
         """
-        return dict(self.read(_MANIFEST))
+        with self.consistent():
+            if not self.read("SELECT 1 FROM documents LIMIT 1"):
+                return {}
+            return dict(json.loads(self._manifest_row(_MADE_WITH)))
+
+    def _manifest_row(self, key: str) -> str:
+        rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
+        if not rows:
+            raise CorruptStoreError(f"{self.path}: the manifest has lost {key}: restore a backup")
+        return str(checked(rows[0], self.path, f"{key} in the manifest")[1])
 
     def check_manifest(self, values: Mapping[str, str]) -> None:
         """Hold entries to those there, which another instance may have written since opening.
@@ -190,8 +225,7 @@ class Store:
     @property
     def generation(self) -> str:
         """Return the name of the file's present state; changes with every document written."""
-        rows = self.read("SELECT value FROM manifest WHERE key = 'generation'")
-        return str(rows[0][0]) if rows else "0"
+        return self._manifest_row(_GENERATION)
 
     # Cached content
 
@@ -235,11 +269,9 @@ class Store:
         """
         with self.transaction() as db:
             self.check_manifest(manifest)
-            db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", manifest.items())
+            put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
             before = delete_document(db, document.id)
-            insert_document(db, document)
-            for stored in nodes:
-                insert_node(db, stored)
+            insert_document(db, document, nodes)
             drop_unused(db, before or ())
             _advance(db)
 
@@ -308,7 +340,7 @@ class Store:
 
 def _advance(db: sqlite3.Connection) -> None:
     # Random, not counted: a restored backup must never meet a snapshot of its other future.
-    db.execute("INSERT OR REPLACE INTO manifest VALUES ('generation', ?)", (uuid.uuid4().hex,))
+    put_manifest(db, _GENERATION, uuid.uuid4().hex)
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

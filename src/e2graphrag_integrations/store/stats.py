@@ -25,5 +25,5 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         windows=len(snapshot.dense.nodes),
         dimension=snapshot.dense.dimension,
         bytes=sum(file.stat().st_size for file in files if file.exists()),
-        settings={k: v for k, v in sorted(store.manifest().items()) if k != "generation"},
+        settings=dict(sorted(store.manifest().items())),
     )

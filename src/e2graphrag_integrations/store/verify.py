@@ -27,9 +27,14 @@ def verify_store(store: Store) -> VerifyReport:
     SQLite's own structure, every checksum, foreign keys, parents and children, spans against the
     text, one extraction a chunk, at least one vector a node, all of one length.
     """
+    with store.consistent():
+        return _verify(store)
+
+
+def _verify(store: Store) -> VerifyReport:
     checked: Counter[str] = Counter()
     problems: list[str] = []
-    for check in (_structure, _content, _windows, _trees):
+    for check in (_structure, _manifest, _content, _windows, _trees):
         try:
             for problem in check(store, checked):
                 problems.append(problem)
@@ -49,6 +54,15 @@ def _structure(store: Store, checked: Counter[str]) -> Iterator[str]:
             yield f"SQLite: {line}"
     for table, row, parent, _ in store.read("PRAGMA foreign_key_check"):
         yield f"row {row} of {table} points to a row of {parent} that is not there"
+
+
+def _manifest(store: Store, checked: Counter[str]) -> Iterator[str]:
+    for *fields, crc in store.read("SELECT * FROM manifest"):
+        checked["manifest rows"] += 1
+        if checksum(*fields) != crc:
+            yield f"{fields[0]} in the manifest does not match its checksum"
+    store.manifest()
+    store.generation  # noqa: B018 - raises if it is gone
 
 
 def _content(store: Store, checked: Counter[str]) -> Iterator[str]:
@@ -98,6 +112,14 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
         if text.strip() and not nodes:
             yield f"document {document_id!r} has text and no chunk"
         yield from _gaps(document_id, nodes)
+    for head in store.heads():
+        nodes = by_document[head.id]
+        windows = sum(len(stored.windows) for stored in nodes)
+        if (len(nodes), windows) != (head.nodes, head.windows):
+            yield (
+                f"document {head.id!r} has {len(nodes)} of {head.nodes} nodes and {windows} of "
+                f"{head.windows} vectors"
+            )
 
 
 def _gaps(document_id: str, nodes: Sequence[StoredNode]) -> Iterator[str]:
