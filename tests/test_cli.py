@@ -159,8 +159,28 @@ def test_verify_calls_a_whole_file_sound_and_a_damaged_one_damaged(index, capsys
         (["index", "missing.txt", "--out", "x.e2g"], "missing.txt does not exist"),
         (["index", "{book}", "--out", "x.e2g", "--llm-base-url", "u"], "need --llm-model"),
         (["index", "{book}", "--out", "no/such/x.e2g"], "does not exist"),
-        (["index", "{book}", "--out", "{book}"], "is no e2graphrag index"),
-        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_overlap"),
+        (["index", "{book}", "--out", "{index}.txt"], "is no e2graphrag index"),
+        (["index", "{book}", "--out", "{book}"], "is one of the files to read"),
+        (["index", ".", "--out", "{book}"], "is one of the files to read"),
+        (["index", "{empty}", "--out", "{empty}"], "is one of the files to read"),
+        (["index", "", "--out", "x.e2g"], "an empty path names no file"),
+        (["index", "{book}", "--out", ""], "an empty path names no file"),
+        (["index", "{book}", "--out", ":memory:"], "name a file"),
+        (["index", "x\0y", "--out", "x.e2g"], "is no path"),
+        (["index", "{book}", "--out", "x\0y"], "is no path"),
+        (["query", "x\0y", "Q"], "is no path"),
+        (["index", "{long}", "--out", "x.e2g"], "cannot be used: File name too long"),
+        (["index", "{book}", "--out", "{long}"], "cannot be used: File name too long"),
+        (["stats", "{long}"], "cannot be used: File name too long"),
+        (["demo", "--out", "{long}"], "cannot be used: File name too long"),
+        (["query", "{empty}", "Q"], "there is no index in it"),
+        (["stats", "{empty}"], "there is no index in it"),
+        (["verify", "{empty}"], "there is no index in it"),
+        (["query", "{index}", "Q", "--where", "a={deep}"], "--where a: its value is nested"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "chunk_size="),
+        (["index", "{book}", "{book}", "--out", "x.e2g"], "would both be document 'book.txt'"),
+        (["index", ".", ".", "--out", "x.e2g"], "would both be document"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_size=0"),
         (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
         (["query", "{index}", "  "], "the question is empty"),
         (["query", "{index}", "Q", "--where", "novalue"], "write KEY=VALUE"),
@@ -171,9 +191,15 @@ def test_bad_input_exits_with_2_and_says_why(
     arguments, message, tmp_path, book, index, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    code = cli.main([a.format(book=book, index=index) for a in arguments])
+    empty = tmp_path / "empty.e2g"
+    empty.touch()
+    Path(f"{index}.txt").write_text("no index" * 50)
+    names = {"book": book, "index": index, "empty": empty, "long": "n" * 300, "deep": "[" * 5000}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    code = cli.main([a.format(**names) for a in arguments])
     printed = capsys.readouterr()
     assert code == 2
+    assert {path: path.read_bytes() for path in before} == before
     assert printed.err.startswith("error: ")
     assert message in printed.err
     assert printed.out == ""
@@ -214,6 +240,72 @@ def test_a_closed_pipe_is_no_error(index):
     command = f"{sys.executable} -m e2graphrag_integrations.cli stats {index} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - a real pipe
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def accented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    (tmp_path / "a.txt").write_text("Bob met Carol, naïve in Zürich 😀.", encoding="utf-8")
+    out = tmp_path / "a.e2g"
+    assert cli.main(["index", str(tmp_path / "a.txt"), "--out", str(out), *SMALL]) == 0
+    capsys.readouterr()
+    return out
+
+
+def printed_in(encoding: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        assert cli.main(arguments) == 0
+    return stream.buffer.getvalue().decode(encoding)
+
+
+def test_what_an_encoding_lacks_is_printed_as_escapes(accented, monkeypatch):
+    query = ["query", str(accented), "Where did Bob meet Carol?"]
+    assert r"na\xefve in Z\xfcrich \U0001f600." in printed_in("ascii", query, monkeypatch)
+    assert r"naïve in Zürich \U0001f600." in printed_in("latin-1", query, monkeypatch)
+    assert "naïve in Zürich 😀." in printed_in("utf-8", query, monkeypatch)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_json_stays_json_in_any_encoding(encoding, accented, monkeypatch):
+    query = ["query", str(accented), "Where did Bob meet Carol?", "--json"]
+    printed = printed_in(encoding, query, monkeypatch)
+    assert json.loads(printed)["nodes"][0]["text"] == "Bob met Carol, naïve in Zürich 😀."
+    assert ("naïve" in printed) == (encoding == "utf-8")
+
+
+def test_a_plain_locale_can_read_every_answer(accented):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run("query", accented, "Bob", env=os.environ | plain)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"na\xefve" in done.stdout
+
+
+def test_a_full_disk_behind_the_output_is_told_in_one_line(index, monkeypatch, capsys):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["stats", str(index)]) == 2
+    assert capsys.readouterr().err == "error: [Errno 28] No space left on device\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error(index, monkeypatch, capsys):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:  # noqa: PTH123 - a descriptor has no path
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert cli.main(["stats", str(index)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_closed_standard_streams_are_no_crash(tmp_path, book, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["index", "-", "--out", str(tmp_path / "x.e2g"), *SMALL]) == 2
+    assert "there is no standard input" in capsys.readouterr().err
+    assert not (tmp_path / "x.e2g").exists()
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["index", str(book), "--out", str(tmp_path / "x.e2g"), *SMALL]) == 0
+    assert cli.main(["index", "missing", "--out", str(tmp_path / "x.e2g")]) == 2
 
 
 def test_a_bar_is_drawn_on_a_terminal(tmp_path, book):

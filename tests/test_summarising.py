@@ -1,7 +1,8 @@
 import asyncio
+import dataclasses
 import threading
 from collections import Counter
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,7 +11,7 @@ from e2graphrag_integrations.chunking import chunk_spans, cut_to
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.extractive import ExtractiveSummarizer
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
+from e2graphrag_integrations.summarising import Stopped, SummaryMaker, fill_tree
 from e2graphrag_integrations.summarizers import CallableSummarizer, Prompts, RetryPolicy
 from e2graphrag_integrations.tree import plan_tree
 from strategies import WordCounter, byte_level_counter
@@ -262,7 +263,7 @@ def test_what_was_finished_before_a_failure_is_kept(maker):
 def test_nothing_is_begun_once_it_is_stopped_from_outside(maker):
     model, stopping = Model(), threading.Event()
     stopping.set()
-    with pytest.raises(CancelledError):
+    with pytest.raises(Stopped):
         fill([numbered(26)], maker(model), stopping=stopping)
     assert model.prompts == []
 
@@ -313,3 +314,22 @@ def test_lone_surrogates_in_an_answer_are_replaced(maker, counter):
 )
 def test_a_text_is_cut_after_the_last_sentence_that_fits(max_tokens, expected):
     assert cut_to("One two. Three four five. Six.", max_tokens, WordCounter()) == expected
+
+
+def test_the_failure_that_stopped_the_rest_is_the_one_reported(maker):
+    bad = threading.Event()
+
+    class Mixed(Model):
+        def __call__(self, prompt):
+            if threading.current_thread().name.endswith("_0"):
+                bad.set()
+                raise ValueError("401 bad key")
+            bad.wait(5)
+            raise TimeoutError("transient")
+
+    patient = RetryPolicy(attempts=5, first_wait=3600, longest_wait=3600)
+    for _ in range(5):
+        bad.clear()
+        made_by = dataclasses.replace(maker(Mixed()), retry=patient)
+        with pytest.raises(SummaryError, match="401 bad key"):
+            fill([numbered(26)], made_by)

@@ -44,6 +44,14 @@ def _run_in(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
     return outcome
 
 
+async def _cancel_others() -> None:
+    """End every other task of this loop, so that nobody waits for one for ever."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class CallerLoop:
     """Runs in a loop that is already running in another thread."""
 
@@ -79,6 +87,7 @@ class OwnLoop:
         with self._lock:
             if self._loop is None or self._thread is None:
                 return
+            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

@@ -32,7 +32,7 @@ def chunk_spans(
         Character spans in order, both ends strictly increasing.
 
     Raises:
-        InvalidInputError: If the sizes make no sense.
+        InvalidInputError: If the sizes make no sense, or the counter finds no tokens in words.
     """
     if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
         raise InvalidInputError(
@@ -52,6 +52,12 @@ def chunk_spans(
         if end == len(tokens):
             break
         start = max(start + 1, cutter.next_start(end))
+    # Letters are asked for, not any character: some tokenizers drop control characters.
+    if not spans and any(character.isalnum() for character in text):
+        raise InvalidInputError(
+            f"{type(counter).__name__}.spans() found no token in {text.strip()[:80]!r}: it must "
+            "return the span of every word"
+        )
     return _increasing(spans)
 
 

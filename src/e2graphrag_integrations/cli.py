@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 nothing found, 2 bad input or a damaged file.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -24,19 +25,41 @@ OK, NOTHING_FOUND, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    _escape_what_cannot_be_encoded()
     try:
-        return int(options.run(options))
+        options = _parser().parse_args(arguments)
+        code = int(options.run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a failure can still be told
     except E2GraphRAGError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _fail(f"error: {error}")
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return INTERRUPTED
+        return _fail("interrupted; run the same command again to go on", INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone; keep Python from failing again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return _fail("", OK)  # the reader has seen enough
+    except OSError as error:
+        return _fail(f"error: {error}")
+    return code
+
+
+def _escape_what_cannot_be_encoded() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _fail(message: str, code: int = BAD_INPUT) -> int:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Keep Python from failing again when it flushes at exit.
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        if message and sys.stderr is not None:
+            print(message, file=sys.stderr)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,7 +127,8 @@ def _index(options: argparse.Namespace) -> int:
     from e2graphrag_integrations.readers import read_documents
 
     summarizer = _summarizer(options)
-    documents = read_documents(options.paths, sys.stdin.buffer)
+    _check_new(options.out, options.paths)
+    documents = read_documents(options.paths, getattr(sys.stdin, "buffer", None))
     with _open(options, summarizer) as rag:
         if options.estimate:
             estimate = rag.estimate(documents)
@@ -163,11 +187,27 @@ def _summarizer(options: argparse.Namespace) -> Any:
     return OpenAISummarizer(options.llm_model, base_url=options.llm_base_url, api_key=key or "none")
 
 
+def _check_new(out: str, inputs: Sequence[str] = ()) -> None:
+    """Refuse a path that no index can be made at, or one of a file to be read."""
+    from e2graphrag_integrations.readers import path_exists, source_files
+    from e2graphrag_integrations.store.connection import MEMORY
+
+    if out == MEMORY:
+        raise InvalidInputError(f"--out {out}: an index in memory would be lost: name a file")
+    if path_exists(out) and any(Path(out).samefile(path) for path in source_files(inputs)):
+        raise InvalidInputError(f"--out {out} is one of the files to read: give another path")
+
+
 def _existing(path: str) -> E2GraphRAG:
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.readers import path_exists
 
-    if not Path(path).is_file():
+    if not path_exists(path) or not Path(path).is_file():
         raise InvalidInputError(f"there is no index {path}: make one with `e2graphrag index`")
+    if Path(path).stat().st_size == 0:
+        raise InvalidInputError(
+            f"{path} is empty, there is no index in it: make one with `e2graphrag index`"
+        )
     return E2GraphRAG.open(path)
 
 
@@ -204,6 +244,8 @@ def _where(conditions: Sequence[str]) -> dict[str, Any] | None:
             raise InvalidInputError(f"--where {condition!r}: write KEY=VALUE")
         try:
             value = json.loads(text)
+        except RecursionError:
+            raise InvalidInputError(f"--where {key}: its value is nested too deep") from None
         except ValueError:
             value = text
         values.setdefault(key, []).append(value)
@@ -234,6 +276,7 @@ def _verify(options: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     from e2graphrag_integrations.demo import run_demo
 
+    _check_new(options.out)
     run_demo(options.out, options.embedder)
     return OK
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Mapping
@@ -17,8 +18,10 @@ _SNIPPET = 240
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print one JSON object, readable where the output can show all characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    escaped = codecs.lookup(encoding).name != "utf-8"
+    print(json.dumps(value, ensure_ascii=escaped, indent=2))
 
 
 def print_estimate(estimate: CostEstimate) -> None:
@@ -109,8 +112,9 @@ class ProgressBar:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        # disable=None draws on a terminal and is silent in a pipe.
-        self._bar = tqdm(total=0, unit="step", disable=None, leave=False)
+        # None draws on a terminal and is silent in a pipe, but fails where there is no stderr.
+        disable = True if sys.stderr is None else None
+        self._bar = tqdm(total=0, unit="step", disable=disable, leave=False)
         self._latest: dict[str, Progress] = {}
 
     def __call__(self, progress: Progress) -> None:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from e2graphrag_integrations.checks import checked_name, fits_port, given_or_new, shown
 from e2graphrag_integrations.embedders import (
     HashingEmbedder,
     SentenceTransformerEmbedder,
@@ -76,8 +77,8 @@ class Components:
         self._extractor_print: str | None = None
         self._embedder = self._resolve_embedder(embedder)
         self._extractor = self._resolve_extractor(extractor)
-        self.counter = token_counter or ApproximateTokenCounter()
-        _need(self.counter, TokenCounter, "token_counter")
+        self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
+        fits_port("token_counter", self.counter, TokenCounter)
         self.summarizer = _resolve_summarizer(summarizer, summarizer_id, prompts, self.counter)
         own = object_fingerprint(self.summarizer)
         anonymous = isinstance(self.summarizer, CallableSummarizer) and not summarizer_id
@@ -92,8 +93,8 @@ class Components:
                 return SentenceTransformerEmbedder()
             return embedder_named(made) if made else None
         if isinstance(given, str):
-            return embedder_named(given)
-        _need(given, Embedder, "embedder")
+            return embedder_named(checked_name("embedder", given))
+        fits_port("embedder", given, Embedder)
         return given
 
     def _resolve_extractor(
@@ -104,9 +105,11 @@ class Components:
             if made is None and "extractor" not in self._manifest:
                 return SpacyEntityExtractor()
             return SpacyEntityExtractor(made) if made else None
-        if isinstance(given, str | os.PathLike):
+        if isinstance(given, str):
+            return SpacyEntityExtractor(checked_name("extractor", given))
+        if isinstance(given, os.PathLike):
             return SpacyEntityExtractor(given)
-        _need(given, EntityExtractor, "extractor")
+        fits_port("extractor", given, EntityExtractor)
         return given
 
     def _check_dimension(self) -> None:
@@ -117,10 +120,11 @@ class Components:
         own = getattr(self._embedder, "fingerprint", None)
         if own is not None and not same_embedder(str(own), made):
             raise self._mismatch("embedder", made, str(own))
-        if own is None and str(self._embedder.dimension) != self._manifest["dimension"]:
+        dimension = WindowedEmbedder(self._embedder).dimension if own is None else None
+        if dimension is not None and str(dimension) != self._manifest["dimension"]:
             raise SettingsMismatchError(
                 f"{self._path} holds vectors of dimension {self._manifest['dimension']}, the given "
-                f"embedder makes {self._embedder.dimension}: open it with the embedder it was made "
+                f"embedder makes {dimension}: open it with the embedder it was made "
                 "with, or index into a new file"
             )
 
@@ -226,21 +230,16 @@ def _resolve_summarizer(
     prompts: Prompts | None,
     counter: TokenCounter,
 ) -> Summarizer:
+    prompts = given_or_new("prompts", prompts, Prompts)
+    if summarizer_id is not None:
+        checked_name("summarizer_id", summarizer_id)
     if given is None:
         return ExtractiveSummarizer(counter=counter)
     if isinstance(given, Summarizer):
         return given
     if not callable(given) or inspect.isclass(given):
         raise InvalidInputError(
-            f"summarizer {given!r} is neither callable nor has a method summarize(texts, *, level, "
-            "max_tokens)"
+            f"summarizer {shown(given)} is neither callable nor has a method "
+            "summarize(texts, *, level, max_tokens)"
         )
-    return CallableSummarizer(given, summarizer_id, prompts or Prompts())
-
-
-def _need(component: object, port: type, name: str) -> None:
-    if inspect.isclass(component) or not isinstance(component, port):
-        wanted = ", ".join(sorted(n for n in dir(port) if not n.startswith("_")))
-        raise InvalidInputError(
-            f"{name} {component!r} does not fit: it needs {wanted} (see protocols.{port.__name__})"
-        )
+    return CallableSummarizer(given, summarizer_id, prompts)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from e2graphrag_integrations.checks import checked_text, shown
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -29,7 +30,9 @@ def as_documents(given: Documents) -> list[SourceDocument]:
         InvalidInputError: For something that is no document.
         DuplicateDocumentError: For an id given twice.
     """
-    documents: Sequence[Any] = [given] if isinstance(given, SourceDocument) else list(given)
+    if isinstance(given, SourceDocument):
+        return [given]
+    documents = _listed(given, "documents must be one or many SourceDocument")
     seen: set[str] = set()
     for number, document in enumerate(documents):
         if not isinstance(document, SourceDocument):
@@ -40,7 +43,34 @@ def as_documents(given: Documents) -> list[SourceDocument]:
         if document.id in seen:
             raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
         seen.add(document.id)
-    return list(documents)
+    return documents
+
+
+def as_id(given: Any) -> str:
+    """Return the id of a document.
+
+    Raises:
+        InvalidInputError: For what can be none.
+    """
+    return checked_text("a document's id", given)
+
+
+def as_ids(given: str | Iterable[str]) -> list[str]:
+    """Return one id or many as a list, each once.
+
+    Raises:
+        InvalidInputError: For something that is no id.
+    """
+    ids = [given] if isinstance(given, str) else _listed(given, "ids must be one or many strings")
+    return list(dict.fromkeys(as_id(one) for one in ids))
+
+
+def _listed(given: Any, wanted: str) -> list[Any]:
+    try:
+        items = iter(given)
+    except TypeError as error:
+        raise InvalidInputError(f"{wanted}, not {shown(given)}") from error
+    return list(items)  # outside: an error of the caller's own generator is the caller's
 
 
 def sort_out(documents: Iterable[SourceDocument], hashes: Mapping[str, str]) -> Sorted:

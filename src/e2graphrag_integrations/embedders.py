@@ -64,11 +64,15 @@ class SentenceTransformerEmbedder:
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest text read, special tokens not counted."""
+        """Longest text read, special tokens and the model's own prompts not counted."""
         model = self._model
         if not model.max_seq_length:
             return None
-        return int(model.max_seq_length - model.tokenizer.num_special_tokens_to_add())
+        # The prompts that encode_query and encode_document put before a text take their share.
+        prompts = [prompt for prompt in (getattr(model, "prompts", None) or {}).values() if prompt]
+        longest = max((self.tokens.count(prompt) for prompt in prompts), default=0)
+        special = model.tokenizer.num_special_tokens_to_add()
+        return int(max(1, model.max_seq_length - special - longest))
 
     @property
     def tokens(self) -> TokenCounter:

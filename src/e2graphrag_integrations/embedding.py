@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from e2graphrag_integrations.checks import blamed, fits_port, whole_number
 from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
-from e2graphrag_integrations.tokens import ApproximateTokenCounter, token_spans
+from e2graphrag_integrations.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 
 _TITLE_SHARE = 4
@@ -33,13 +34,19 @@ class WindowedEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        self.dimension = int(embedder.dimension)
+        self._name = type(embedder).__name__
+        with blamed(EmbeddingError, f"{self._name}.dimension or .max_tokens failed"):
+            dimension, limit = embedder.dimension, embedder.max_tokens
+        self.dimension = whole_number(f"{self._name}.dimension", dimension)
+        if limit is not None:
+            limit = whole_number(f"{self._name}.max_tokens", limit, most=None)
         own = getattr(embedder, "tokens", None)
-        self._counter: TokenCounter = own or ApproximateTokenCounter()
-        limit = embedder.max_tokens
-        if limit is not None and limit < 1:
-            raise EmbeddingError(f"embedder's max_tokens is {limit}: need at least 1, or None")
-        self._limit = limit if own or limit is None else max(1, limit // _GUESS_SHARE)
+        if own is not None:
+            fits_port(f"{self._name}.tokens", own, TokenCounter)
+        self._counter: TokenCounter = ApproximateTokenCounter() if own is None else own
+        if limit is not None and own is None:
+            limit = max(1, limit // _GUESS_SHARE)
+        self._limit = limit
 
     def prefix(self, title: str | None) -> str:
         """Return what is put before each window: the title and a stop, cut where it is long."""
@@ -53,19 +60,19 @@ class WindowedEmbedder:
 
     def windows(self, text: str, prefix: str = "") -> list[Span]:
         """Return the spans of `text` that one vector each covers, all of it together."""
-        whole = [Span(0, len(text))]
+        all_of_it = [Span(0, len(text))]
         if self._limit is None:
-            return whole
-        room = max(1, self._limit - (self._counter.count(prefix) if prefix else 0))
-        total = self._counter.count(text)
+            return all_of_it
+        room = max(1, self._limit - (count_tokens(self._counter, prefix) if prefix else 0))
+        total = count_tokens(self._counter, text)
         if total <= room:
-            return whole
+            return all_of_it
         count = -(-total // room)
         size = min(room, int(total / count * _BALANCE) + 1)
         while True:
-            spans = chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or whole
+            spans = chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or all_of_it
             # A piece of a word, or of an emoji, may count more by itself than it did in the text.
-            longest = max(self._counter.count(text[start:end]) for start, end in spans)
+            longest = max(count_tokens(self._counter, text[start:end]) for start, end in spans)
             if longest <= room or size == 1:
                 return spans
             size = min(size - 1, max(1, size * room // longest))
@@ -74,45 +81,57 @@ class WindowedEmbedder:
         """Return unit vectors, shape (n, dimension).
 
         Raises:
-            EmbeddingError: For the wrong shape, NaN, infinity or a zero vector; names the text.
+            EmbeddingError: If the embedder fails; for the wrong shape, NaN, infinity or a zero
+                vector; names the text.
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        return self._checked(self.embedder.embed(texts), texts)
+        with blamed(EmbeddingError, f"{self._name}.embed() failed"):
+            raw = self.embedder.embed(texts)
+        return self._checked(raw, "embed()", texts, (len(texts), self.dimension))
 
     def embed_question(self, question: str) -> FloatArray:
-        """Return the unit vector of a question; of a long one, the mean over its windows."""
+        """Return the unit vector of a question; of a long one, the mean over its windows.
+
+        Raises:
+            EmbeddingError: As `embed`.
+        """
         pieces = [question[start:end] for start, end in self.windows(question)]
-        vectors = np.stack(
-            [
-                self._checked(np.asarray(self.embedder.embed_query(piece))[None, :], [piece])[0]
-                for piece in pieces
-            ]
-        )
+        vectors = np.concatenate([self._embed_piece(piece) for piece in pieces])
         mean = vectors.mean(axis=0)
         norm = float(np.linalg.norm(mean))
         unit: FloatArray = (mean / norm if norm > 0 else vectors[0]).astype(np.float32)
         return unit
 
+    def _embed_piece(self, piece: str) -> FloatArray:
+        with blamed(EmbeddingError, f"{self._name}.embed_query() failed"):
+            raw = self.embedder.embed_query(piece)
+        return self._checked(raw, "embed_query()", [piece], (self.dimension,))
+
     def key(self, text: str, fingerprint: str) -> bytes:
         """Return the cache key of a text's vector."""
         return hashlib.sha256(f"vector\0{fingerprint}\0{text}".encode()).digest()
 
-    def _checked(self, raw: object, texts: Sequence[str]) -> FloatArray:
-        name = type(self.embedder).__name__
-        try:
-            vectors = np.asarray(raw, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise EmbeddingError(f"{name}.embed() returned no array of numbers: {error}") from error
-        if vectors.shape != (len(texts), self.dimension):
+    def _checked(
+        self, raw: object, call: str, texts: Sequence[str], shape: tuple[int, ...]
+    ) -> FloatArray:
+        with blamed(EmbeddingError, f"{self._name}.{call} returned no array of numbers"):
+            given = np.asarray(raw)
+            if given.dtype.kind == "c":
+                raise TypeError("they are complex")
+            vectors = given.astype(np.float32)
+        if vectors.shape != shape:
             raise EmbeddingError(
-                f"{name}.embed() returned shape {vectors.shape} for {len(texts)} texts; "
-                f"expected ({len(texts)}, {self.dimension}) by its `dimension`"
+                f"{self._name}.{call} returned shape {vectors.shape} for {len(texts)} texts; "
+                f"expected {shape} by its `dimension`"
             )
+        vectors = vectors.reshape(-1, self.dimension)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
         if len(bad):
             kind = "a zero vector" if norms[bad[0], 0] == 0 else "NaN or infinity"
-            raise EmbeddingError(f"{name} returned {kind} for the text {texts[bad[0]][:80]!r}")
+            raise EmbeddingError(
+                f"{self._name} returned {kind} for the text {texts[bad[0]][:80]!r}"
+            )
         unit: FloatArray = vectors / norms
         return unit

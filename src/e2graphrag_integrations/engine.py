@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations.checks import checked_seconds, given_or_new, whole_number
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.documents import Documents, as_documents, sort_out
-from e2graphrag_integrations.errors import (
-    DuplicateDocumentError,
-    InvalidInputError,
-    UnknownDocumentError,
-)
+from e2graphrag_integrations.documents import Documents, as_documents, as_id, as_ids, sort_out
+from e2graphrag_integrations.errors import DuplicateDocumentError, UnknownDocumentError
 from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.filters import Where, compile_where
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.indexing import Writer, write_documents
+from e2graphrag_integrations.progress import Stop
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CostEstimate,
@@ -36,9 +34,8 @@ from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.reader import Reader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import Request
-from e2graphrag_integrations.settings import Settings, resolve_settings
-from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
+from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
 from e2graphrag_integrations.store.export import export_lines
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
@@ -73,6 +70,7 @@ class E2GraphRAG:
         self._retry = retry
         self._loop = OwnLoop()
         self._writing = threading.Lock()
+        self._stop = Stop()
         self._reader = Reader(store, components)
 
     @classmethod
@@ -119,8 +117,12 @@ class E2GraphRAG:
             SchemaVersionError: If a newer version made it.
             SettingsMismatchError: If it was made with other settings or models.
         """
-        if not isinstance(concurrency, int) or concurrency < 1:
-            raise InvalidInputError(f"concurrency={concurrency!r} must be at least 1")
+        path = checked_path(path)
+        concurrency = whole_number("concurrency", concurrency)
+        lock_timeout = checked_seconds("lock_timeout", lock_timeout)
+        retry = given_or_new("retry", retry, RetryPolicy)
+        strategy = PaperStrategy() if strategy is None else strategy
+        check_strategy(strategy)
         parts: dict[str, Any] = {
             "embedder": embedder,
             "extractor": extractor,
@@ -130,26 +132,17 @@ class E2GraphRAG:
             "prompts": prompts,
         }
         if not Path(path).exists():  # refuse what does not fit before there is a file
-            resolve_settings(settings, {}, str(path))
-            Components(str(path), {}, **parts)
-        store = Store(MEMORY if str(path) == MEMORY else Path(path), timeout=lock_timeout)
-        opened = False
+            resolve_settings(settings, {}, path)
+            Components(path, {}, **parts)
+        store = Store(path, timeout=lock_timeout)
         try:
             manifest = store.manifest()
             resolved = resolve_settings(settings, manifest, store.path)
             components = Components(store.path, manifest, **parts)
-            opened = True
-        finally:
-            if not opened:
-                store.close()
-        return cls(
-            store,
-            resolved,
-            components,
-            strategy or PaperStrategy(),
-            concurrency=concurrency,
-            retry=retry or RetryPolicy(),
-        )
+        except BaseException:
+            store.close()
+            raise
+        return cls(store, resolved, components, strategy, concurrency=concurrency, retry=retry)
 
     # Writing
 
@@ -189,8 +182,23 @@ class E2GraphRAG:
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
+        return await self._in_thread(self._add, as_documents(documents), progress)
+
+    async def _in_thread(
+        self,
+        work: Callable[[list[SourceDocument], Bridge, ProgressListener | None], IndexReport],
+        documents: list[SourceDocument],
+        progress: ProgressListener | None,
+    ) -> IndexReport:
+        """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
         bridge = CallerLoop(asyncio.get_running_loop())
-        return await asyncio.to_thread(self._add, as_documents(documents), bridge, progress)
+        task = asyncio.ensure_future(asyncio.to_thread(work, documents, bridge, progress))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._stop.all()
+            await asyncio.wait([task])
+            raise
 
     def _add(
         self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
@@ -202,7 +210,7 @@ class E2GraphRAG:
                     f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
                     "content: use update() to replace it, or give it another id"
                 )
-            return self._write(sorted_out.new, sorted_out.unchanged, bridge, progress)
+            return self._write(sorted_out.new, sorted_out.unchanged, bridge, progress, {})
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -224,19 +232,19 @@ class E2GraphRAG:
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
-        bridge = CallerLoop(asyncio.get_running_loop())
-        return await asyncio.to_thread(self._update, as_documents(documents), bridge, progress)
+        return await self._in_thread(self._update, as_documents(documents), progress)
 
     def _update(
         self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
     ) -> IndexReport:
         with self._writing:
-            sorted_out = sort_out(documents, self._store.content_hashes())
+            hashes = self._store.content_hashes()
+            sorted_out = sort_out(documents, hashes)
             if sorted_out.new:
                 raise UnknownDocumentError(
                     f"no document {sorted_out.new[0].id!r} in {self._store.path}: use add()"
                 )
-            return self._write(sorted_out.changed, sorted_out.unchanged, bridge, progress)
+            return self._write(sorted_out.changed, sorted_out.unchanged, bridge, progress, hashes)
 
     def _write(
         self,
@@ -244,7 +252,9 @@ class E2GraphRAG:
         unchanged: Sequence[SourceDocument],
         bridge: Bridge,
         progress: ProgressListener | None,
+        replaces: Mapping[str, str],
     ) -> IndexReport:
+        self._stop = Stop()
         skipped = tuple(document.id for document in unchanged)
         if not documents:
             return IndexReport(skipped=skipped)
@@ -262,6 +272,8 @@ class E2GraphRAG:
             extractor_print=components.extractor_print,
             summaries=self._maker(bridge),
             concurrency=self._concurrency,
+            replaces=replaces,
+            stop=self._stop,
         )
         return replace(write_documents(writer, documents, progress), skipped=skipped)
 
@@ -282,7 +294,7 @@ class E2GraphRAG:
         Raises:
             UnknownDocumentError: If an id is not there.
         """
-        wanted = [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+        wanted = as_ids(ids)
         with self._writing:
             if wanted:
                 self._store.delete_documents(wanted)
@@ -318,9 +330,8 @@ class E2GraphRAG:
             FilterError: If `where` is not understood.
             CorruptStoreError: If a row read for the answer does not match its checksum.
         """
-        request = Request(
-            question, strategy or self._strategy, k, mode, where, token_budget, expand
-        )
+        strategy = self._strategy if strategy is None else strategy
+        request = Request(question, strategy, k, mode, where, token_budget, expand)
         if where is not None:
             compile_where(where)
         return self._reader.answer(request)
@@ -350,7 +361,7 @@ class E2GraphRAG:
         Raises:
             UnknownDocumentError: If it is not there.
         """
-        return self._store.document(document_id)
+        return self._store.document(as_id(document_id))
 
     def stats(self) -> Stats:
         """Return what the index holds."""
@@ -365,9 +376,14 @@ class E2GraphRAG:
         return iter(export_lines(self._store))
 
     def close(self) -> None:
-        """Let go of the file, which then is the whole index; safe to call twice."""
-        self._loop.close()
-        self._store.close()
+        """Let go of the file, which then is the whole index; safe to call twice.
+
+        Indexing in another thread is stopped: calls in flight end, and `add` raises StoppedError.
+        """
+        self._stop.all()
+        with self._writing:
+            self._loop.close()
+            self._store.close()
 
     def __enter__(self) -> E2GraphRAG:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self

@@ -10,7 +10,8 @@
     ├── IndexingError                a document could not be indexed; names document and stage
     │   ├── SummaryError             the summariser failed or returned nothing
     │   ├── EmbeddingError           the embedder returned something that is no set of vectors
-    │   └── ExtractionError          the extractor returned mentions outside its text
+    │   ├── ExtractionError          the extractor returned mentions outside its text
+    │   └── StoppedError             indexing was stopped: close(), or a cancelled aadd
     └── StoreError                   the file on disk
         ├── NotAnIndexError          not a file of this package
         ├── SchemaVersionError       made by a newer version
@@ -71,6 +72,10 @@ class EmbeddingError(IndexingError):
 
 class ExtractionError(IndexingError):
     """Raised when an extractor returns the wrong number of texts or spans outside its text."""
+
+
+class StoppedError(IndexingError):
+    """Raised by work that was stopped before it was finished; what was finished is kept."""
 
 
 class StoreError(E2GraphRAGError):

@@ -11,6 +11,7 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.summarising import SummaryMaker
+from e2graphrag_integrations.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument
 
@@ -96,8 +97,8 @@ class _Estimate:
 
     def _prompt_tokens(self, texts: list[str] | None, node: Node) -> int:
         if texts is not None:
-            return self.counter.count(self.maker.prompt(texts, node.level))
-        frame = self.counter.count(self.maker.prompt([""], node.level))
+            return count_tokens(self.counter, self.maker.prompt(texts, node.level))
+        frame = count_tokens(self.counter, self.maker.prompt([""], node.level))
         return frame + len(node.child_ids) * self.settings.summary_tokens
 
     def finish(self) -> CostEstimate:

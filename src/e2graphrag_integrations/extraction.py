@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
 from e2graphrag_integrations.names import NameSpan, find_names
+from e2graphrag_integrations.normalize import UNSPACED
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
@@ -26,6 +28,9 @@ BUNDLED_PIPELINE = "en_e2g_sm"
 
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
+_LONGEST_RUN = 500
+# Scripts without spaces may write a whole text as one run.
+_LONG_RUN = re.compile(rf"[^\s{UNSPACED}]{{{_LONGEST_RUN + 1},}}")
 _NEEDED = frozenset(
     {"tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer"}
     | {"attribute_ruler", "lemmatizer", "trainable_lemmatizer", "senter", "sentencizer"}
@@ -157,13 +162,23 @@ def _spacy_sentences(doc: Any) -> Iterator[Any]:
 
 
 def _pieces(text: str, limit: int) -> Iterator[Span]:
-    """Cut a text that is longer than spaCy takes, between words where there are any."""
+    """Cut what spaCy cannot take: a text above its limit, and runs without white space.
+
+    Its tokenizer takes time quadratic in a run of brackets or quotes; no word is as long.
+    """
+    cuts = [
+        cut
+        for run in _LONG_RUN.finditer(text)
+        for cut in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN)
+    ]
     start = 0
-    while len(text) - start > limit:
-        end = text.rfind(" ", start + 1, start + limit) + 1 or start + limit
-        yield Span(start, end)
-        start = end
-    yield Span(start, len(text))
+    for cut in [*cuts, len(text)]:
+        while cut - start > limit:
+            end = text.rfind(" ", start + 1, start + limit) + 1 or start + limit
+            yield Span(start, end)
+            start = end
+        yield Span(start, cut)
+        start = cut
 
 
 def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
@@ -220,15 +235,13 @@ def checked_extraction(
     """Return what any extractor finds, held to its port; `places` name the texts in messages.
 
     Raises:
-        ExtractionError: For the wrong number of results, no mentions, or spans outside the text.
+        ExtractionError: If it fails, for the wrong number of results, for no mentions, or spans
+            outside the text.
     """
     name = type(extractor).__name__
-    try:
+    failed = f"{name}.extract() failed on {places[0]}, or returned no lists of mentions"
+    with blamed(ExtractionError, failed):
         found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
-    except TypeError as error:
-        raise ExtractionError(
-            f"{name}.extract() failed on {places[0]}, or returned no lists of mentions: {error}"
-        ) from error
     if len(found) != len(texts):
         raise ExtractionError(
             f"{name}.extract() returned {len(found)} results for {len(texts)} texts"
@@ -243,7 +256,7 @@ def _checked_mention(mention: Any, text: str, where: str) -> Mention:
     try:
         entity, start, end, label = mention
         fits = isinstance(entity, str) and 0 <= int(start) <= int(end) <= len(text)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
     if not fits:
         raise ExtractionError(

@@ -15,9 +15,10 @@ from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.fingerprints import embedder_fingerprint, object_fingerprint
+from e2graphrag_integrations.normalize import UNSPACED
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.sentences import sentence_spans
-from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.tokens import ApproximateTokenCounter, count_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,7 @@ _MIN_WORDS = 4
 """Shorter sentences (headings, interjections) are chosen only where there is nothing else."""
 
 _WORD = re.compile(r"\w+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class ExtractiveSummarizer:
@@ -109,7 +110,7 @@ class ExtractiveSummarizer:
     ) -> list[int]:
         chosen: list[int] = []
         for i in order:
-            tokens = self._counter.count(sentences[i])
+            tokens = count_tokens(self._counter, sentences[i])
             if tokens > budget:
                 continue
             if chosen:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.store.snapshot import Records
 
@@ -48,27 +49,40 @@ def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
 
 def _options(key: object, condition: Any) -> frozenset[str]:
     if not isinstance(key, str):
-        raise FilterError(f"where: key {key!r} is not a string")
+        raise FilterError(f"where: key {shown(key)} is not a string")
     if key.startswith("$"):
         raise FilterError(f"where: {key!r} is not supported; use metadata keys with a value or $in")
-    values: Sequence[Any] = [condition]
+    values: Any = [condition]
     if isinstance(condition, Mapping) and any(str(k).startswith("$") for k in condition):
         if set(condition) != {"$in"}:
             raise FilterError(
-                f"where[{key!r}]: only {{'$in': [...]}} is supported, not {condition}"
+                f"where[{key!r}]: only {{'$in': [...]}} is supported, not {shown(condition)}"
             )
         values = condition["$in"]
-        if not isinstance(values, list | tuple | set | frozenset):
-            raise FilterError(f"where[{key!r}]: $in needs a list, not {values!r}")
+        if not isinstance(values, list | tuple | set | frozenset | range):
+            raise FilterError(f"where[{key!r}]: $in needs a list, not {shown(values)}")
     try:
         return frozenset(_canonical(value) for value in values)
-    except (TypeError, ValueError) as error:
-        raise FilterError(f"where[{key!r}]: {condition!r} is no JSON value") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FilterError(f"where[{key!r}]: {shown(condition)} is no JSON value") from error
 
 
 def _canonical(value: Any) -> str:
+    """Return JSON that is equal for equal values: 1.0 is 1, at any depth."""
     if value is _MISSING:
         return ""  # no JSON text is empty
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, sort_keys=True, allow_nan=False)
+    text = json.dumps(value, sort_keys=True, allow_nan=False, default=_from_numpy)
+    if value is None or isinstance(value, str | int):  # most are, and need no second look
+        return text
+    return json.dumps(json.loads(text, parse_float=_number), sort_keys=True)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _from_numpy(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no JSON type")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.protocols import Embedder
 
 _PROBES = ("The quick brown fox.", "Who wrote the letter to Elizabeth?", "量子力学 2026")
@@ -30,11 +31,15 @@ def object_fingerprint(component: Any) -> str:
 
 
 def embedder_fingerprint(embedder: Embedder) -> str:
-    """Return the embedder's own fingerprint, or one made of its vectors for three strings."""
+    """Return the embedder's own fingerprint, or one made of its vectors for three strings.
+
+    Raises:
+        EmbeddingError: If the embedder fails on them.
+    """
     given = getattr(embedder, "fingerprint", None)
     if given is not None:
         return str(given)
-    vectors = np.asarray(embedder.embed(list(_PROBES)), dtype=np.float16)
+    vectors = WindowedEmbedder(embedder).embed(_PROBES).astype(np.float16)
     return _PREFIX + base64.b64encode(vectors.tobytes()).decode()
 
 

@@ -9,12 +9,11 @@ transaction only links to it.
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from e2graphrag_integrations.chunking import chunk_spans
@@ -24,18 +23,19 @@ from e2graphrag_integrations.errors import (
     EmbeddingError,
     ExtractionError,
     IndexingError,
+    StoppedError,
 )
 from e2graphrag_integrations.extraction import checked_extraction
 from e2graphrag_integrations.graph import GraphBuilder
 from e2graphrag_integrations.normalize import count_words
-from e2graphrag_integrations.progress import StageWatch
+from e2graphrag_integrations.progress import StageWatch, Stop
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences, encode_sentences
 from e2graphrag_integrations.store.snapshot import contribution
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
+from e2graphrag_integrations.summarising import Stopped, SummaryMaker, fill_tree
 from e2graphrag_integrations.tree import Tree, plan_tree, without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
@@ -57,6 +57,8 @@ class Writer:
         manifest: Settings and fingerprints, written with the documents.
         embedder_print, extractor_print: Their parts of the cache keys.
         concurrency: Summaries in the making at once.
+        replaces: Of documents that are there, the content hash of the version to replace, by id.
+        stop: Set from outside, ends the work.
     """
 
     store: Store
@@ -69,6 +71,8 @@ class Writer:
     extractor_print: str
     summaries: SummaryMaker
     concurrency: int
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    stop: Stop = field(default_factory=Stop)
 
 
 def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
@@ -100,10 +104,6 @@ class _Run:
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
         self.empty: list[str] = []
-        # What is not begun after a failure is not paid for. One of a summary stops only summaries:
-        # the batches before it are still to be written.
-        self.stopping = threading.Event()
-        self.no_more_calls = threading.Event()
 
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
         began = time.perf_counter()
@@ -124,10 +124,12 @@ class _Run:
                         self._finish(running.popleft(), embedding)
                 while running:
                     self._finish(running.popleft(), embedding)
-            except BaseException:
-                self.stopping.set()
-                self.no_more_calls.set()
-                raise
+            except Stopped as error:
+                raise StoppedError(
+                    "indexing was stopped; what is finished is kept: call add() again to go on"
+                ) from error
+            finally:  # after a failure what is not begun is not paid for
+                self.writer.stop.all()
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
@@ -160,8 +162,8 @@ class _Run:
         missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
         self.watch.advance("extract", len(chunks) - len(missing))
         for part in _slices(list(missing.items())):
-            if self.stopping.is_set():
-                raise CancelledError
+            if self.writer.stop.everything.is_set():
+                raise Stopped
             with self.watch.timed("extract"):
                 found = checked_extraction(
                     writer.extractor,
@@ -197,8 +199,8 @@ class _Run:
         known = self.writer.store.cached(texts)
         missing = [(key, text) for key, text in texts.items() if key not in known]
         for part in _slices(missing):
-            if self.stopping.is_set():
-                raise CancelledError
+            if self.writer.stop.everything.is_set():
+                raise Stopped
             with self.watch.timed("embed"):
                 vectors = embedder.embed([text for _, text in part])
             self.writer.store.put_cached(
@@ -216,7 +218,7 @@ class _Run:
             self.writer.summaries,
             pool,
             lambda: self.watch.advance("summarise", 1),
-            self.no_more_calls,
+            self.writer.stop.calls,
         )
 
     def _finish(self, batch: _Batch, embedding: ThreadPoolExecutor) -> None:
@@ -247,6 +249,7 @@ class _Run:
                         for node in nodes
                     ],
                     self.writer.manifest,
+                    self.writer.replaces.get(document.id),
                 )
             self.watch.advance("write", 1)
             self._count(document, nodes, keys)
@@ -260,7 +263,8 @@ class _Run:
             self.empty.append(document.id)
         found = self.writer.store.cached(keys[chunk.id] for chunk in chunks)
         for chunk in chunks:
-            self.graph.add(contribution(decode_sentences(found[keys[chunk.id]])))
+            if keys[chunk.id] in found:  # else another writer has deleted the document by now
+                self.graph.add(contribution(decode_sentences(found[keys[chunk.id]])))
 
     def _report(self, seconds: float) -> IndexReport:
         graph, usage = self.graph.finish(), self.writer.summaries.usage
@@ -314,7 +318,7 @@ def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
 def _outcome(future: Future[T], kind: type[IndexingError], stage: str) -> T:
     """Return a stage's result; an error of the user's own part comes as one of this package."""
     error = future.exception()
-    if isinstance(error, E2GraphRAGError) or not isinstance(error, Exception):
+    if isinstance(error, E2GraphRAGError | Stopped) or not isinstance(error, Exception):
         return future.result()
     raise kind(f"{stage} failed: {type(error).__name__}: {error}") from error
 

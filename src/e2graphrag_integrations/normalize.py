@@ -19,7 +19,10 @@ HONORIFICS = ADDRESSES | frozenset(
 """Words that may stand before a name or, as in "Prince of Wales", be part of one."""
 
 _SPACE = re.compile(r"\s+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+"""Character class of scripts written without spaces: Thai, Lao, Khmer, Myanmar, kana, Han."""
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _LONGEST_PART = 24
 """Units in the longest part of a name that is looked up: bounds the parts of an endless one."""
 

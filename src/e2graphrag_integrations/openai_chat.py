@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.sentences import sentence_starts
 from e2graphrag_integrations.summarizers import Prompts
 
 
@@ -49,8 +52,10 @@ class OpenAISummarizer:
 
     @property
     def fingerprint(self) -> str:
-        """Model and prompts: the same model elsewhere gives the same summaries."""
-        return f"openai:{self.model}:{self.prompts.fingerprint}"
+        """Model, request and prompts: the same model elsewhere gives the same summaries."""
+        request = json.dumps(self._request, sort_keys=True, default=str)
+        digest = hashlib.sha256(request.encode()).hexdigest()[:8] if self._request else "plain"
+        return f"openai:{self.model}:{digest}:{self.prompts.fingerprint}"
 
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` sends."""
@@ -65,7 +70,9 @@ class OpenAISummarizer:
             messages=[{"role": "user", "content": prompt}],
             **{name: value for name, value in fields.items() if value is not None},
         )
-        return response.choices[0].message.content or ""
+        choice = response.choices[0]
+        answer = choice.message.content or ""
+        return _whole_sentences(answer) if choice.finish_reason == "length" else answer
 
     def _connected(self) -> Any:
         with self._lock:
@@ -82,3 +89,8 @@ class OpenAISummarizer:
 
     def __repr__(self) -> str:  # never the key
         return f"OpenAISummarizer({self.model!r})"
+
+
+def _whole_sentences(text: str) -> str:
+    """Drop the last sentence of a text that was broken off, unless it is the only one."""
+    return text[: sentence_starts(text)[-1]].rstrip() or text

@@ -8,13 +8,34 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.reports import Progress, ProgressListener, Stage
+
+
+class Stop:
+    """Asks work in other threads to end; what is in flight is finished and kept.
+
+    After a failed summary no other call is begun, but batches before it are still written; after
+    anything else nothing is begun at all.
+    """
+
+    def __init__(self) -> None:
+        self.calls = threading.Event()
+        self.everything = threading.Event()
+
+    def all(self) -> None:
+        """Stop calls and everything else."""
+        self.everything.set()
+        self.calls.set()
 
 
 class StageWatch:
     """Times the stages and tells the listener how far they are; used from several threads."""
 
     def __init__(self, listener: ProgressListener | None) -> None:
+        if listener is not None and not callable(listener):
+            raise InvalidInputError(f"progress={shown(listener)} must be a function of a Progress")
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._listener = listener
         self._done: defaultdict[str, float] = defaultdict(float)

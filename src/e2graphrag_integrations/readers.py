@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
+import struct
+import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
@@ -22,13 +27,34 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 STDIN = "-"
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
+    # Before UTF-16, whose mark begins UTF-32's.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_BLOCKS = (
+_BLOCKS = frozenset(
     "address article aside blockquote br dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 "
-    "header hr li main nav ol p pre section table td th tr ul"
-).split()
+    "header hr li main nav ol p pre section table td th tr ul".split()
+)
+_WIDE_BLOCKS = frozenset({"p", "li", "div"})
+_UNREAD_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
+_CONTENT_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,  # with NotImplementedError and RecursionError
+    SyntaxError,  # lxml's for XML
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What parsers raise from their depths for broken content, besides errors of their own."""
 
 
 def read_documents(
@@ -41,7 +67,8 @@ def read_documents(
     are passed over; a file given by name is read as text if its kind is unknown.
 
     Raises:
-        InvalidInputError: If a path does not exist, or a folder holds no readable file.
+        InvalidInputError: If a path does not exist or is none, a folder holds no readable file, or
+            standard input is asked for and not given.
         UnreadableFileError: If a file is not what its name says.
         DuplicateDocumentError: If two files would have the same id.
         MissingDependencyError: If a format needs the extra `files`.
@@ -56,11 +83,38 @@ def read_documents(
             )
         origins[document_id] = origin
         if path is None:
-            data = stdin.read() if stdin is not None else b""
-            documents.append(_read_text(document_id, data, "standard input"))
+            documents.append(_read_text(document_id, _read_stdin(stdin), origin))
         else:
             documents.append(read_file(path, document_id))
     return documents
+
+
+def source_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Return the files that `read_documents` would read.
+
+    Raises:
+        InvalidInputError: If a path does not exist or is none, or a folder holds no readable file.
+    """
+    return [path for _, path, _ in _sources(paths) if path is not None]
+
+
+def path_exists(path: str | Path) -> bool:
+    """Tell whether there is something at a path.
+
+    Raises:
+        InvalidInputError: If nothing could ever be there: it is empty, too long or holds NUL.
+    """
+    if str(path) == "":
+        raise InvalidInputError("an empty path names no file: write . for the current folder")
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be used: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"{str(path)!r} is no path: {error}") from error
+    return True
 
 
 def _sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None, str]]:
@@ -68,12 +122,21 @@ def _sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None, st
         path = Path(given)
         if str(given) == STDIN:
             yield "stdin", None, "standard input"
+        elif not path_exists(given):
+            raise InvalidInputError(f"{path} does not exist")
         elif path.is_dir():
             yield from _in_folder(path)
-        elif path.exists():
-            yield path.name, path, str(path)
         else:
-            raise InvalidInputError(f"{path} does not exist")
+            yield path.name, path, str(path)
+
+
+def _read_stdin(stdin: BinaryIO | None) -> bytes:
+    if stdin is None:
+        raise InvalidInputError("there is no standard input to read: it is closed")
+    try:
+        return stdin.read()
+    except OSError as error:
+        raise UnreadableFileError(f"standard input cannot be read: {error.strerror}") from error
 
 
 def _in_folder(folder: Path) -> Iterator[tuple[str, Path, str]]:
@@ -118,9 +181,11 @@ def _decode(data: bytes, origin: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
+        place = error.start + len(data) - len(error.object)  # UTF-8's mark is not counted
         raise UnreadableFileError(
-            f"{origin} is not UTF-8 text: byte {error.start} is 0x{data[error.start]:02x}; convert "
-            "it, for example with `iconv -f latin1 -t utf-8`"
+            f"{origin} is not {encoding.upper().removesuffix('-SIG')} text: byte {place} is "
+            f"0x{data[place]:02x}; save it as UTF-8, for example with "
+            "`iconv -f latin1 -t utf-8`"
         ) from error
 
 
@@ -137,14 +202,14 @@ def _read_markdown(document_id: str, data: bytes, origin: str) -> SourceDocument
 
 def _read_pdf(document_id: str, data: bytes, origin: str) -> SourceDocument:
     from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
+    from pypdf.errors import DependencyError, PyPdfError
 
     try:
         reader = PdfReader(io.BytesIO(data))
         pages = [page.extract_text() for page in reader.pages]
         title = reader.metadata.title if reader.metadata else None
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise UnreadableFileError(f"{origin} is no readable PDF: {error}") from error
+    except (PyPdfError, DependencyError, *_CONTENT_ERRORS) as error:
+        raise UnreadableFileError(f"{origin} is no readable PDF: {_reason(error)}") from error
     text, segments = "", []
     for number, page in enumerate(pages, 1):
         piece = _storable(page) + "\n\n"
@@ -153,27 +218,45 @@ def _read_pdf(document_id: str, data: bytes, origin: str) -> SourceDocument:
     return SourceDocument(document_id, text, _storable(title or "") or None, {}, segments)
 
 
-def _read_html(document_id: str, data: bytes, origin: str) -> SourceDocument:  # noqa: ARG001 - one signature for all formats
+def _read_html(document_id: str, data: bytes, origin: str) -> SourceDocument:
     from bs4 import BeautifulSoup
+    from bs4.builder import ParserRejectedMarkup
 
-    soup = BeautifulSoup(data, "html.parser")  # finds the encoding in the markup
-    title = soup.title.get_text(" ", strip=True) if soup.title else None
-    for element in soup(["script", "style", "noscript", "template", "title"]):
-        element.decompose()
-    for element in soup(_BLOCKS):
-        element.insert_before("\n\n" if element.name in ("p", "li", "div") else "\n")
-        element.insert_after("\n")
-    lines = (" ".join(line.split()) for line in soup.get_text().splitlines())
-    text = "\n".join(lines)
-    while "\n\n\n" in text:
-        text = text.replace("\n\n\n", "\n\n")
-    return SourceDocument(document_id, _storable(text.strip()), title or None)
+    try:
+        with warnings.catch_warnings():
+            # Of XHTML and of pages as short as a file name; both are read all the same.
+            warnings.simplefilter("ignore", UserWarning)
+            soup = BeautifulSoup(data, "html.parser")  # finds the encoding in the markup
+        title = soup.title.get_text(" ", strip=True) if soup.title else ""
+        raw = "".join(_html_pieces(soup))
+    except (ParserRejectedMarkup, *_CONTENT_ERRORS) as error:
+        raise UnreadableFileError(f"{origin} is no readable HTML: {_reason(error)}") from error
+    text = "\n".join(" ".join(line.split()) for line in raw.splitlines())
+    text = re.sub("\n{3,}", "\n\n", text).strip()
+    return SourceDocument(document_id, _storable(text), _storable(title) or None)
+
+
+def _html_pieces(soup: Any) -> Iterator[str]:
+    """Yield a page's text with line breaks around its blocks, in one pass however deep it is."""
+    from bs4.element import CData, NavigableString, Tag
+
+    waiting: list[Any] = [soup]
+    while waiting:
+        item = waiting.pop()
+        if not isinstance(item, Tag):
+            if type(item) in (str, NavigableString, CData):  # and no comment or declaration
+                yield item
+        elif item.name in _BLOCKS:
+            yield "\n\n" if item.name in _WIDE_BLOCKS else "\n"
+            waiting += ["\n", *reversed(item.contents)]
+        elif item.name not in _UNREAD_TAGS:
+            waiting += reversed(item.contents)
 
 
 def _read_docx(document_id: str, data: bytes, origin: str) -> SourceDocument:
-    import zipfile
-
     from docx import Document
+    from docx.opc.exceptions import OpcError
+    from docx.oxml.exceptions import XmlchemyError
     from docx.table import Table
 
     try:
@@ -186,9 +269,14 @@ def _read_docx(document_id: str, data: bytes, origin: str) -> SourceDocument:
             else:
                 blocks.append(item.text)
         title = document.core_properties.title
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-        raise UnreadableFileError(f"{origin} is no readable DOCX: {error}") from error
+    except (OpcError, XmlchemyError, *_CONTENT_ERRORS) as error:
+        raise UnreadableFileError(f"{origin} is no readable DOCX: {_reason(error)}") from error
     return SourceDocument(document_id, "\n\n".join(blocks), title or None)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in one line; Beautiful Soup's says last what was wrong."""
+    return str(error).strip().rpartition("\n")[2].strip() or type(error).__name__
 
 
 def _storable(text: str) -> str:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations.bridge import Bridge
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers import RetryPolicy
+from e2graphrag_integrations.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node
+
+
+class Stopped(Exception):  # noqa: N818 - no error: the run was stopped from outside
+    """Raised within the package where nothing more is to be begun.
+
+    A class of its own: `CancelledError` may come from a user's summariser, as any other failure.
+    """
 
 
 @dataclass
@@ -69,7 +79,8 @@ class SummaryMaker:
         render = getattr(self.summarizer, "prompt", None)
         if render is None:
             return "\n\n".join(texts)
-        return str(render(texts, level=level, max_tokens=self.max_tokens))
+        with blamed(SummaryError, f"{type(self.summarizer).__name__}.prompt() failed"):
+            return str(render(texts, level=level, max_tokens=self.max_tokens))
 
     def make(
         self, texts: Sequence[str], level: int, stopping: threading.Event | None = None
@@ -122,8 +133,8 @@ class SummaryMaker:
         summary, cut = cut_to(whole, self.max_tokens, self.counter)
         with self.usage.lock:
             if getattr(self.summarizer, "uses_llm", True):
-                self.usage.prompt_tokens += self.counter.count(self.prompt(texts, level))
-                self.usage.completion_tokens += self.counter.count(whole)
+                self.usage.prompt_tokens += count_tokens(self.counter, self.prompt(texts, level))
+                self.usage.completion_tokens += count_tokens(self.counter, whole)
             self.usage.cut += cut
             self.usage.seconds += time.perf_counter() - began
         return summary
@@ -158,52 +169,63 @@ def fill_tree(
 
     Raises:
         SummaryError: When one failed for good.
-        CancelledError: When it was stopped from outside.
+        Stopped: When it was stopped from outside.
     """
-
-    def make(texts: Sequence[str], level: int) -> str:
-        if stopping.is_set():
-            raise CancelledError
-        try:
-            return maker.make(texts, level, stopping)
-        except BaseException:
-            stopping.set()
-            raise
-
+    calls = _Calls(maker, stopping)
     jobs = _Jobs(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
-    failures: list[tuple[BaseException, Node]] = []
     while running or (jobs.ready and not stopping.is_set()):
         while jobs.ready and not stopping.is_set():
             tree, node = jobs.ready.pop()
             texts = jobs.texts_under(tree, node)
-            running[pool.submit(make, texts, node.level)] = (tree, node)
+            running[pool.submit(calls.make, texts, node)] = (tree, node)
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
             tree, node = running.pop(future)
-            error = future.exception()
-            if error is None:
+            if future.exception() is None:
                 jobs.finish(tree, node, future.result())
                 made()
-            else:
-                failures.append((error, node))
-    if stopping.is_set():
-        raise _cause(failures)
+    calls.raise_failure()
     return jobs.summaries
 
 
-def _cause(failures: Sequence[tuple[BaseException, Node]]) -> BaseException:
-    """Return the error to raise for summaries of which some failed and some were not begun."""
-    for error, node in failures:
-        if isinstance(error, CancelledError):
-            continue
-        if not isinstance(error, Exception):  # it asks the process to end
-            return error
-        place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
-        failed = SummaryError(f"{place} could not be made: {type(error).__name__}: {error}")
-        failed.__cause__ = error
-        return failed
-    return CancelledError()
+class _Calls:
+    """Makes summaries until one fails, and remembers which failed first."""
+
+    def __init__(self, maker: SummaryMaker, stopping: threading.Event) -> None:
+        self._maker = maker
+        self._stopping = stopping
+        self._cause: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def make(self, texts: Sequence[str], node: Node) -> str:
+        if self._stopping.is_set():
+            raise Stopped
+        try:
+            return self._maker.make(texts, node.level, self._stopping)
+        except BaseException as error:
+            with self._lock:  # what fails after a stop may have been cut short by it
+                if not self._stopping.is_set():
+                    self._cause = _named(error, node)
+                    self._stopping.set()
+            raise
+
+    def raise_failure(self) -> None:
+        """Raise what failed first, or that it was stopped from outside, if either is so."""
+        if self._cause is not None:
+            raise self._cause
+        if self._stopping.is_set():
+            raise Stopped
+
+
+def _named(error: BaseException, node: Node) -> BaseException:
+    """Return the error of a summary with its place; one that asks the process to end as it is."""
+    if not isinstance(error, Exception | asyncio.CancelledError):
+        return error
+    place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
+    failed = SummaryError(f"{place} could not be made: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed
 
 
 class _Jobs:

@@ -10,6 +10,9 @@ from typing import Any
 
 import tenacity
 
+from e2graphrag_integrations.checks import checked_seconds, checked_text, shown, whole_number
+from e2graphrag_integrations.errors import InvalidInputError
+
 TextFunction = Callable[[str], "str | Awaitable[str]"]
 
 _WORDS_PER_TOKEN = 0.6
@@ -26,7 +29,11 @@ _TRANSIENT_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The two prompts. `{text}` is replaced by the material, `{words}` by the length asked for."""
+    """The two prompts. `{text}` is replaced by the material, `{words}` by the length asked for.
+
+    Raises:
+        InvalidInputError: For a prompt that is no text or has no place for the material.
+    """
 
     chunks: str = (
         "{text}\n\n---\nSummarise the passages above in at most {words} words. Keep the names, "
@@ -38,6 +45,14 @@ class Prompts:
         "them in one summary of at most {words} words. Keep the thread and the names. Answer with "
         "the summary alone, in the language of the texts."
     )
+
+    def __post_init__(self) -> None:
+        for name, prompt in (("chunks", self.chunks), ("summaries", self.summaries)):
+            if "{text}" not in checked_text(f"the prompt for {name}", prompt):
+                raise InvalidInputError(
+                    f"the prompt for {name} has no {{text}}, where the material goes: "
+                    f"{shown(prompt)}"
+                )
 
     def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt for the summary of `texts` at `level`."""
@@ -113,12 +128,24 @@ class RetryPolicy:
         first_wait: Seconds before the second call; doubles each time, with jitter.
         longest_wait: Bound of the doubling, and of what a server may ask for, in seconds.
         transient: Decides which errors are worth another call.
+
+    Raises:
+        InvalidInputError: For a number out of range, or no function.
     """
 
     attempts: int = 5
     first_wait: float = 1.0
     longest_wait: float = 60.0
     transient: Callable[[BaseException], bool] = is_transient
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attempts", whole_number("attempts", self.attempts))
+        for name in ("first_wait", "longest_wait"):
+            object.__setattr__(self, name, checked_seconds(name, getattr(self, name)))
+        if not callable(self.transient):
+            raise InvalidInputError(
+                f"transient={shown(self.transient)} must be a function of an error"
+            )
 
     def retrying(self, stopping: threading.Event | None = None) -> tenacity.Retrying:
         """Return a fresh tenacity controller for one call; `stopping` ends waits and repeats."""

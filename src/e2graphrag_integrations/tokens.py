@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.checks import blamed, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 
@@ -74,6 +75,17 @@ class HuggingFaceTokenCounter:
         return [(start, end) for start, end in encoding.offsets]
 
 
+def count_tokens(counter: TokenCounter, text: str) -> int:
+    """Return the number of tokens of `text` by a counter that may be anyone's.
+
+    Raises:
+        InvalidInputError: If the counter fails or returns no number of tokens.
+    """
+    name = f"{type(counter).__name__}.count()"
+    with blamed(InvalidInputError, f"{name} failed"):
+        return whole_number(name, counter.count(text), least=0, most=None)
+
+
 def token_spans(counter: TokenCounter, text: str) -> SpanArray:
     """Return the spans of `text` as an (n, 2) array that is ordered, disjoint and inside the text.
 
@@ -81,7 +93,8 @@ def token_spans(counter: TokenCounter, text: str) -> SpanArray:
     one. White space that some tokenizers attach to a token is kept.
 
     Raises:
-        InvalidInputError: If a span lies outside the text.
+        InvalidInputError: If the counter fails, or its spans are none, lie outside the text or run
+            backwards.
     """
     return counted_spans(counter, text)[0]
 
@@ -92,14 +105,9 @@ def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[
     The second array has one entry more than the first has rows; the pieces of a character that one
     span stands for all count.
     """
-    spans = np.asarray(counter.spans(text), dtype=np.int64).reshape(-1, 2)
+    spans = _checked_spans(counter, text)
     if not len(spans):
         return spans, np.zeros(1, dtype=np.int64)
-    if spans.min() < 0 or spans.max() > len(text) or (spans[:, 0] > spans[:, 1]).any():
-        raise InvalidInputError(
-            f"{type(counter).__name__}.spans() returned spans outside the text's "
-            f"{len(text)} characters"
-        )
     ends = np.maximum.accumulate(spans[:, 1])
     starts = spans[:, 0].copy()
     starts[1:] = np.maximum(starts[1:], ends[:-1])
@@ -107,3 +115,24 @@ def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[
     before = np.append(np.flatnonzero(keep), len(spans))
     before[0] = 0
     return np.stack([starts, ends], axis=1)[keep], before
+
+
+def _checked_spans(counter: TokenCounter, text: str) -> SpanArray:
+    name = f"{type(counter).__name__}.spans()"
+    with blamed(InvalidInputError, f"{name} failed, or returned no list of spans"):
+        given = np.asarray(counter.spans(text))
+    if not given.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if given.shape[1:] != (2,) or not np.issubdtype(given.dtype, np.integer):
+        raise InvalidInputError(f"{name} must return a list of (start, end) whole numbers")
+    spans = given.astype(np.int64)
+    if spans.min() < 0 or spans.max() > len(text) or (spans[:, 0] > spans[:, 1]).any():
+        raise InvalidInputError(
+            f"{name} returned spans outside the text's {len(text)} characters, or that end before "
+            "they start"
+        )
+    # Spans of no character may lie anywhere: no token is lost by them.
+    starts = spans[spans[:, 0] < spans[:, 1], 0]
+    if (np.diff(starts) < 0).any():
+        raise InvalidInputError(f"{name} returned spans out of order: sort them by their start")
+    return spans

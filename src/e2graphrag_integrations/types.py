@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from e2graphrag_integrations.checks import checked_text, shown, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"
@@ -36,7 +37,7 @@ class SourceDocument:
         id: Unique, non-empty name of the document in the index.
         text: The whole text. Every span in every result refers to it.
         title: Prefixed to each chunk for embedding, never part of a span.
-        metadata: JSON-plain values, used by `where` filters and returned with results.
+        metadata: JSON-plain values, used by `where` filters and returned with results; copied.
         segments: `(start, end, metadata)` triples in order, not overlapping; a segment's metadata
             is laid over the document's for the text it covers.
 
@@ -52,54 +53,48 @@ class SourceDocument:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
-            raise InvalidInputError(f"document id must be a non-empty string, not {self.id!r}")
+            raise InvalidInputError(f"document id must be a non-empty string, not {shown(self.id)}")
         for name, value in (
             ("id", self.id),
             ("text", self.text),
             ("title", "" if self.title is None else self.title),
         ):
-            _check_text(value, f"{name} of document {self.id!r}")
-        _check_metadata(self.metadata, f"document {self.id!r}")
+            checked_text(f"{name} of document {self.id!r}", value)
+        # Copies: what the caller changes later must not change what was checked.
+        object.__setattr__(self, "metadata", _plain(self.metadata, f"document {self.id!r}"))
         try:
-            segments = tuple(Segment(*segment) for segment in self.segments)
+            triples = [Segment(*segment) for segment in self.segments]
         except TypeError as error:
             raise InvalidInputError(
                 f"segments of document {self.id!r} must be (start, end, metadata) triples: {error}"
             ) from error
-        object.__setattr__(self, "segments", segments)
-        self._check_segments()
+        object.__setattr__(self, "segments", self._checked_segments(triples))
 
-    def _check_segments(self) -> None:
-        previous = 0
-        for number, (start, end, metadata) in enumerate(self.segments):
+    def _checked_segments(self, triples: Sequence[Segment]) -> tuple[Segment, ...]:
+        previous, size = 0, len(self.text)
+        checked = []
+        for number, (start, end, metadata) in enumerate(triples):
             where = f"segment {number} of document {self.id!r}"
-            whole = isinstance(start, int) and isinstance(end, int)
-            if not (whole and previous <= start <= end <= len(self.text)):
+            try:
+                first = whole_number("start", start, previous, size)
+                last = whole_number("end", end, first, size)
+            except InvalidInputError as error:
                 raise InvalidInputError(
-                    f"{where} spans {start}-{end}: segments must be in order, must not overlap "
-                    f"and must lie within the text's {len(self.text)} characters"
-                )
-            _check_metadata(metadata, where)
-            previous = end
+                    f"{where} spans {shown(start)}-{shown(end)}: segments must be in order, must "
+                    f"not overlap and must lie within the text's {size} characters"
+                ) from error
+            checked.append(Segment(first, last, _plain(metadata, where)))
+            previous = last
+        return tuple(checked)
 
 
-def _check_text(value: object, what: str) -> None:
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{what} must be a string, not {type(value).__name__}")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"{what} holds a lone surrogate at character {error.start}: "
-            "decode the source with errors='replace'"
-        ) from error
-
-
-def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
+def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a copy as JSON gives it back, so that it is what the store would give back."""
     try:
         fits = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
-        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if fits else ""
+        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if fits else "{}"
         plain.encode("utf-8")
+        copy: dict[str, Any] = json.loads(plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"metadata of {where} is not plain JSON ({error}); "
@@ -107,11 +102,12 @@ def _check_metadata(metadata: Mapping[str, Any], where: str) -> None:
         ) from error
     if not fits:
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
-    if "document_id" in metadata:
+    if "document_id" in copy:
         raise InvalidInputError(
             f"metadata of {where} has the key 'document_id', which filters reserve for the "
             "document's id; rename it"
         )
+    return copy
 
 
 def _keys_are_strings(value: object) -> bool:

@@ -189,13 +189,13 @@ def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_i
     ("damage", "problem"),
     [
         ("DELETE FROM windows WHERE node_id = (SELECT min(id) FROM nodes)", "has no vector"),
-        ("DELETE FROM nodes WHERE level = 0 AND position = 1", "misses nodes"),
+        ("DELETE FROM nodes WHERE level = 0 AND position = 1", "is not where its chunks put it"),
         (
             (
                 "DELETE FROM nodes WHERE document_id = 'story' AND level = 0 AND position = "
                 "(SELECT max(position) FROM nodes WHERE document_id = 'story' AND level = 0)"
             ),
-            "misses children",
+            "nodes and",
         ),
         ("DELETE FROM nodes WHERE document_id = 'story'", "has text and no chunk"),
         ("UPDATE content SET value = x'00' WHERE kind = 'summary'", "summary"),

@@ -14,7 +14,7 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.base import Candidate
 from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.tokens import token_spans
+from e2graphrag_integrations.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Node, Span
 
 Expand = Literal["none", "children", "leaves"]
@@ -124,8 +124,8 @@ def pack(
     for node in nodes:
         frame = _JOIN_TOKENS
         if node.entities not in headed:
-            frame += counter.count(header(node.entities))
-        cost = frame + counter.count(node.text)
+            frame += count_tokens(counter, header(node.entities))
+        cost = frame + count_tokens(counter, node.text)
         if cost > left:
             shortened = _shorten(node, left - frame, counter, last_resort=not packed)
             packed.extend([shortened] if shortened else [])
@@ -134,7 +134,7 @@ def pack(
         packed.append(node)
         left -= cost
     # Tokenizers may count a whole above the sum of its parts: make sure.
-    while packed and counter.count("\n\n".join(format_groups(packed))) > budget:
+    while packed and count_tokens(counter, "\n\n".join(format_groups(packed))) > budget:
         # By spans: of the several tokens of one character only one has a span of its own.
         size = len(token_spans(counter, packed[-1].text))
         shortened = _shorten(packed[-1], size - 1, counter, last_resort=len(packed) == 1)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.checks import shown, whole_number
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.extraction import checked_extraction
 from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.base import MODES, Mode, Query, Strategy
+from e2graphrag_integrations.retrieval.base import MODES, Candidate, Mode, Query, Strategy
 from e2graphrag_integrations.retrieval.packing import EXPANSIONS, Expand, expand, pack, to_nodes
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
@@ -52,21 +55,34 @@ class Request:
     expand: Expand = "none"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.question, str) or not self.question.strip():
+        if not isinstance(self.question, str):
+            kind = type(self.question).__name__
+            raise InvalidInputError(f"the question must be a string, not {kind}")
+        if not self.question.strip():
             raise InvalidInputError("the question is empty: ask something")
         for name, value in (("k", self.k), ("token_budget", self.token_budget)):
-            if value is None and name == "token_budget":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+            if value is not None or name == "k":
+                object.__setattr__(self, name, whole_number(name, value, most=None))
         if self.mode not in MODES:
-            raise InvalidInputError(f"mode={self.mode!r}: choose one of {', '.join(MODES)}")
+            raise InvalidInputError(f"mode={shown(self.mode)}: choose one of {', '.join(MODES)}")
         if self.expand not in EXPANSIONS:
             raise InvalidInputError(
-                f"expand={self.expand!r}: choose one of {', '.join(EXPANSIONS)}"
+                f"expand={shown(self.expand)}: choose one of {', '.join(EXPANSIONS)}"
             )
-        if not hasattr(self.strategy, "rank"):
-            raise InvalidInputError(f"strategy {self.strategy!r} has no method rank()")
+        check_strategy(self.strategy)
+
+
+def check_strategy(strategy: object) -> None:
+    """Refuse what cannot rank.
+
+    Raises:
+        InvalidInputError: For a class, or an object without `rank`.
+    """
+    if inspect.isclass(strategy) or not callable(getattr(strategy, "rank", None)):
+        raise InvalidInputError(
+            f"strategy {shown(strategy)} has no method rank(): pass an object such as "
+            "PaperStrategy()"
+        )
 
 
 def answer(
@@ -78,6 +94,17 @@ def answer(
         NodeGoneError: If the store has moved on and a node of the snapshot is gone.
     """
     return _Answer(request, snapshot, store, components).run()
+
+
+def _ranked(strategy: Strategy, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+    ranked: Any = strategy.rank(query, snapshot)
+    pair = isinstance(ranked, tuple) and len(ranked) == 2  # noqa: PLR2004 - it is a pair
+    if not (pair and isinstance(ranked[0], list) and isinstance(ranked[1], Trace)):
+        raise InvalidInputError(
+            f"{type(strategy).__name__}.rank() must return a list of candidates and a Trace, not "
+            f"{shown(ranked)}"
+        )
+    return ranked[0], ranked[1]
 
 
 class _Answer:
@@ -111,7 +138,7 @@ class _Answer:
             allowed=allowed,
         )
         with self.timed("rank"):
-            candidates, trace = request.strategy.rank(query, self.snapshot)
+            candidates, trace = _ranked(request.strategy, query, self.snapshot)
         # The embedding happens within ranking, where a strategy needs it.
         self.seconds["rank"] -= self.seconds.get("embed", 0.0)
         with self.timed("read"):

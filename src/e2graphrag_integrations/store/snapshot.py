@@ -6,8 +6,9 @@ themselves, in which every node covers a contiguous range.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -241,11 +242,15 @@ def _records(
 
 
 def _records_of(
-    segments: Iterable[tuple[int, int, int]], base: int, start: int, end: int
+    segments: Sequence[tuple[int, int, int]], base: int, start: int, end: int
 ) -> list[int]:
     found: dict[int, None] = {}
     covered = start
-    for first, last, record in segments:
+    # Segments are in order and do not overlap: those that can touch the node lie side by side.
+    lowest = bisect_left(segments, start, key=lambda s: s[1])
+    for first, last, record in segments[lowest:]:
+        if first >= end:
+            break
         if first < end and start < last:
             found[record] = None
             if first > covered:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
-import threading
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations.errors import (
-    ClosedError,
     CorruptStoreError,
-    InvalidInputError,
-    NotAnIndexError,
-    SchemaVersionError,
+    DuplicateDocumentError,
+    IndexingError,
     SettingsMismatchError,
-    StoreError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.store.connection import (
-    MEMORY,
-    connect,
-    file_identity,
-    is_read_only,
-    translate,
+from e2graphrag_integrations.store.database import GENERATION, Database, advance
+from e2graphrag_integrations.store.records import (
+    DocumentHead,
+    StoredNode,
+    canonical_json,
+    content_hash,
 )
-from e2graphrag_integrations.store.records import DocumentHead, StoredNode, canonical_json
 from e2graphrag_integrations.store.rows import (
     checked,
     delete_document,
@@ -40,154 +32,20 @@ from e2graphrag_integrations.store.rows import (
     node_of,
     put_manifest,
 )
-from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, checksum
+from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
-_MADE_WITH, _GENERATION = "made_with", "generation"
+_MADE_WITH = "made_with"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
 )
 
 
-class Store:
-    """Reads and writes one index file; safe to share between threads.
-
-    Args:
-        path: The file; `":memory:"` keeps everything in memory.
-        timeout: Seconds to wait for another process's write lock.
-
-    Raises:
-        NotAnIndexError: If the file is something else.
-        SchemaVersionError: If a newer version made it.
-        InvalidInputError: If its folder does not exist.
-    """
-
-    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
-        self.path = str(path)
-        self._lock = threading.RLock()
-        if self.path != MEMORY:
-            if Path(path).is_dir():
-                raise InvalidInputError(f"{path} is a folder; name a file for the index")
-            if not Path(path).absolute().parent.is_dir():
-                raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
-        self._connection: sqlite3.Connection | None = None
-        self._place: tuple[int, int] | None = None
-        try:
-            self._connection = connect(self.path, timeout)
-            self._place = file_identity(self.path)
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise translate(error, self.path) from error
-        except StoreError:
-            self.close()
-            raise
-
-    def _prepare(self) -> None:
-        db = self._db
-        db.execute("PRAGMA foreign_keys = ON")
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not empty and application != APPLICATION_ID:
-            raise NotAnIndexError(f"{self.path} is an SQLite file but no e2graphrag index")
-        if application == APPLICATION_ID and (empty or version < 1):
-            raise CorruptStoreError(f"{self.path} has lost its tables: restore a backup")
-        if version > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"{self.path} has schema version {version}, this package reads up to "
-                f"{SCHEMA_VERSION}: upgrade e2graphrag-integrations"
-            )
-        if self.path != MEMORY and is_read_only(self.path):
-            return
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        if empty:
-            self._create()
-
-    def _create(self) -> None:
-        with self.transaction() as db:
-            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return  # another process was quicker
-            for statement in TABLES.split(";"):
-                if statement.strip():
-                    db.execute(statement)
-            _advance(db)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    @property
-    def _db(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise ClosedError(f"index {self.path} is closed; open it again")
-        return self._connection
-
-    def _check_place(self) -> None:
-        """Refuse to go on with a file that is no longer the one at its path.
-
-        What is written to it would be lost, and what is read from it would be old.
-        """
-        if self.path != MEMORY and self._place != file_identity(self.path):
-            raise StoreError(
-                f"{self.path} was replaced or removed while it was open: close it and open it again"
-            )
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock; commit at the end, or roll back if the block raises."""
-        with self._lock:
-            db = self._db
-            self._check_place()
-            try:
-                db.execute("BEGIN IMMEDIATE")
-            except sqlite3.DatabaseError as error:
-                raise translate(error, self.path) from error
-            try:
-                yield db
-                db.execute("COMMIT")
-            except sqlite3.DatabaseError as error:
-                raise translate(error, self.path) from error
-            finally:
-                if db.in_transaction:  # not committed
-                    db.execute("ROLLBACK")
-
-    def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a query and return all its rows."""
-        with self._lock:
-            db = self._db
-            self._check_place()
-            try:
-                return db.execute(query, parameters).fetchall()
-            except sqlite3.DatabaseError as error:
-                raise translate(error, self.path) from error
-
-    @contextlib.contextmanager
-    def consistent(self) -> Iterator[None]:
-        """Hold one state of the file for several reads; within another such block, its state."""
-        with self._lock:
-            db = self._db
-            if db.in_transaction:
-                yield
-                return
-            db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if db.in_transaction:  # SQLite ends it by itself after a severe error
-                    db.execute("ROLLBACK")
-
-    def close(self) -> None:
-        """Fold the write-ahead log into the file and let go of it; safe to call twice."""
-        with self._lock:
-            if self._connection is None:
-                return
-            with contextlib.suppress(sqlite3.DatabaseError):  # another process may be reading
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.close()
-            self._connection = None
+class Store(Database):
+    """What one index file holds: manifest, cached content, documents and nodes."""
 
     # Manifest
 
@@ -225,7 +83,7 @@ class Store:
     @property
     def generation(self) -> str:
         """Return the name of the file's present state; changes with every document written."""
-        return self._manifest_row(_GENERATION)
+        return self._manifest_row(GENERATION)
 
     # Cached content
 
@@ -258,22 +116,46 @@ class Store:
         return dict(self.read("SELECT id, content_hash FROM documents"))
 
     def write_document(
-        self, document: SourceDocument, nodes: Sequence[StoredNode], manifest: Mapping[str, str]
+        self,
+        document: SourceDocument,
+        nodes: Sequence[StoredNode],
+        manifest: Mapping[str, str],
+        replaces: str | None = None,
     ) -> None:
         """Write a document and its nodes, linked to cached content, in one transaction.
 
-        A document of the same id is replaced.
+        Args:
+            document: Written as it is.
+            nodes: All of its tree.
+            manifest: What they were made with.
+            replaces: Content hash of the version that this one takes the place of.
 
         Raises:
             SettingsMismatchError: If the manifest has other entries than those given.
+            DuplicateDocumentError: If another writer has put another version there meanwhile.
+            IndexingError: If another writer has deleted content that the nodes link to.
         """
         with self.transaction() as db:
             self.check_manifest(manifest)
             put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
+            there = db.execute(
+                "SELECT content_hash FROM documents WHERE id = ?", (document.id,)
+            ).fetchone()
+            if there and there[0] not in (replaces, content_hash(document)):
+                raise DuplicateDocumentError(
+                    f"document {document.id!r} was changed in {self.path} by another writer "
+                    "meanwhile: look at it, then update() it"
+                )
             before = delete_document(db, document.id)
-            insert_document(db, document, nodes)
+            try:
+                insert_document(db, document, nodes)
+            except sqlite3.IntegrityError as error:
+                raise IndexingError(
+                    f"document {document.id!r} shares text with one that another writer deleted "
+                    "meanwhile: call add() again, only what is missing is made anew"
+                ) from error
             drop_unused(db, before or ())
-            _advance(db)
+            advance(db)
 
     def delete_documents(self, ids: Sequence[str]) -> None:
         """Delete documents, their nodes, and content that nothing else uses; all or none.
@@ -287,7 +169,7 @@ class Store:
                 if keys is None:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
                 drop_unused(db, keys)
-            _advance(db)
+            advance(db)
 
     def heads(self) -> list[DocumentHead]:
         """Return all documents without their texts, by id.
@@ -336,11 +218,6 @@ class Store:
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes ORDER BY document_id, level, position"  # noqa: S608 - constants only
         for row in self.read(query):
             yield replace(node_of(row, self.path), windows=tuple(windows.get(row[0], ())))
-
-
-def _advance(db: sqlite3.Connection) -> None:
-    # Random, not counted: a restored backup must never meet a snapshot of its other future.
-    put_manifest(db, _GENERATION, uuid.uuid4().hex)
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

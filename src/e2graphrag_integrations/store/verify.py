@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -12,10 +12,14 @@ from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     StoreLockedError,
 )
+from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.reports import VerifyReport
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.tree import plan_tree
+from e2graphrag_integrations.types import Node, Span
 
 _MOST_PROBLEMS = 100
 """Problems after which a file is bad enough to stop."""
@@ -92,6 +96,7 @@ def _windows(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
+    group_size = int(store.manifest().get("group_size", Settings().group_size))
     by_document: dict[str, list[StoredNode]] = {id_: [] for id_ in store.content_hashes()}
     for stored in store.all_nodes():
         checked["nodes"] += 1
@@ -103,15 +108,11 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
         except CorruptStoreError as error:
             yield str(error)
             continue
-        by_id = {stored.node.id: stored for stored in nodes}
-        parents = {stored.node.parent_id for stored in nodes}
         for stored in nodes:
-            yield from _node(stored, by_id, text)
-            if stored.node.level and stored.node.id not in parents:
-                yield f"summary {stored.node.id} of document {document_id!r} has no children"
+            yield from _node(stored, text)
+        yield from _shape(document_id, text, nodes, group_size)
         if text.strip() and not nodes:
             yield f"document {document_id!r} has text and no chunk"
-        yield from _gaps(document_id, nodes)
     for head in store.heads():
         nodes = by_document[head.id]
         windows = sum(len(stored.windows) for stored in nodes)
@@ -122,33 +123,32 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
             )
 
 
-def _gaps(document_id: str, nodes: Sequence[StoredNode]) -> Iterator[str]:
-    """Find levels with nodes missing, and parents whose first or last child is."""
-    levels: dict[int, list[int]] = {}
-    under: dict[str, list[StoredNode]] = {}
+def _shape(
+    document_id: str, text: str, nodes: Sequence[StoredNode], group_size: int
+) -> Iterator[str]:
+    """Compare a document's nodes with the tree that its chunks should have."""
+    chunks = [Span(s.node.start, s.node.end) for s in nodes if s.node.level == 0]
+    planned = {n.id: n for n in plan_tree(document_id, text, chunks, group_size).nodes}
     for stored in nodes:
-        levels.setdefault(stored.node.level, []).append(stored.node.position)
-        if stored.node.parent_id is not None:
-            under.setdefault(stored.node.parent_id, []).append(stored)
-    for level, positions in levels.items():
-        if positions != list(range(len(positions))):
-            yield f"level {level} of document {document_id!r} misses nodes"
-    for stored in nodes:
-        ends = [end for c in under.get(stored.node.id, ()) for end in (c.node.start, c.node.end)]
-        if ends and (min(ends), max(ends)) != (stored.node.start, stored.node.end):
-            yield f"summary {stored.node.id} of document {document_id!r} misses children"
+        node = stored.node
+        if _place(node) != _place(planned.pop(node.id, None)):
+            yield f"node {node.id} of document {document_id!r} is not where its chunks put it"
+    for missing in planned.values():
+        yield f"level {missing.level} of document {document_id!r} misses node {missing.position}"
 
 
-def _node(stored: StoredNode, by_id: Mapping[str, StoredNode], text: str) -> Iterator[str]:
+def _place(node: Node | None) -> tuple[object, ...] | None:
+    if node is None:
+        return None
+    return node.level, node.position, node.start, node.end, node.parent_id
+
+
+def _node(stored: StoredNode, text: str) -> Iterator[str]:
     node = stored.node
     place = f"node {node.id} (level {node.level}, position {node.position})"
     if node.level == 0 and text[node.start : node.end] != node.text:
         yield f"{place}: its span does not slice back to its text"
+    if stored.words != count_words(node.text):
+        yield f"{place}: its words are miscounted"
     if not stored.windows:
         yield f"{place}: has no vector"
-    if node.parent_id is not None:
-        parent = by_id.get(node.parent_id)
-        if parent is None or parent.node.level != node.level + 1:
-            yield f"{place}: its parent is not on the level above"
-        elif not parent.node.start <= node.start <= node.end <= parent.node.end:
-            yield f"{place}: lies outside its parent's span"

@@ -1,0 +1,128 @@
+"""What many modules ask of values that come from outside: one message each, always typed."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
+
+MOST = 10_000_000
+"""No size or count has a meaning beyond this, and NumPy takes no integers beyond 2**63."""
+
+_MOST_SECONDS = 1_000_000
+_SHOWN = 80
+
+T = TypeVar("T")
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, however long, deep or large it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int of 5000 digits; a list in itself many times over
+        return f"a {type(value).__name__} too large to show"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def whole_number(name: str, value: Any, least: int = 1, most: int | None = MOST) -> int:
+    """Return a whole number as a plain int; NumPy's are taken, True and 3.0 are not.
+
+    Raises:
+        InvalidInputError: For anything else, and out of range.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+        raise InvalidInputError(f"{name}={shown(value)} must be a whole number {limits}")
+    return number
+
+
+def checked_seconds(name: str, value: Any) -> float:
+    """Return a span of time as a float.
+
+    Raises:
+        InvalidInputError: For no number, NaN, and out of range.
+    """
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if not fits or math.isnan(value) or not 0 <= value <= _MOST_SECONDS:
+        raise InvalidInputError(
+            f"{name}={shown(value)} must be a number of seconds from 0 to {_MOST_SECONDS:,}"
+        )
+    return float(value)
+
+
+def checked_text(what: str, value: object) -> str:
+    """Return a string that can be stored, which a lone surrogate cannot.
+
+    Raises:
+        InvalidInputError: For anything else.
+    """
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be a string, not {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{what} holds a lone surrogate at character {error.start}: "
+            "decode the source with errors='replace'"
+        ) from error
+    return value
+
+
+def checked_name(what: str, value: object) -> str:
+    """Return a string that can be stored and is not blank.
+
+    Raises:
+        InvalidInputError: For anything else.
+    """
+    if not checked_text(what, value).strip():
+        raise InvalidInputError(f"{what} must be a non-empty string, not {value!r}")
+    return str(value)
+
+
+def given_or_new(name: str, value: Any, kind: type[T]) -> T:
+    """Return an argument, or an object made with defaults for None.
+
+    Raises:
+        InvalidInputError: For an object of another class.
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise InvalidInputError(f"{name}={shown(value)} must be a {kind.__name__}, or None")
+    return value
+
+
+def fits_port(name: str, component: object, port: type) -> None:
+    """Hold a user's part to its port.
+
+    Raises:
+        InvalidInputError: For a class, or an object that lacks something.
+    """
+    with blamed(InvalidInputError, f"{name} could not be looked at"):
+        fits = not inspect.isclass(component) and isinstance(component, port)
+    if not fits:
+        wanted = ", ".join(sorted(n for n in dir(port) if not n.startswith("_")))
+        raise InvalidInputError(
+            f"{name} {shown(component)} does not fit: it needs {wanted} "
+            f"(see protocols.{port.__name__})"
+        )
+
+
+@contextmanager
+def blamed(kind: type[E2GraphRAGError], what: str) -> Iterator[None]:
+    """Turn whatever a user's part raises into an error of this package that names the part."""
+    try:
+        yield
+    except E2GraphRAGError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {type(error).__name__}: {error}") from error
