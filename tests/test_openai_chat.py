@@ -142,7 +142,7 @@ def test_too_many_requests_are_retried_after_what_the_server_asks(open_index, se
 
 def test_retry_after_is_waited_for(open_index, server, chat, monkeypatch):
     waits = []
-    monkeypatch.setattr("tenacity.sleep_using_event", lambda stopping: waits.append)
+    monkeypatch.setattr("tenacity.sleep_using_event", lambda _: waits.append)
     server.failures = [(429, {"Retry-After": "7"})]
     patient = RetryPolicy(attempts=2, first_wait=0.001, longest_wait=30)
     open_index(summarizer=chat(), retry=patient, **FOUR).add(numbered(2))

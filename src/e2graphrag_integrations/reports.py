@@ -40,8 +40,9 @@ class CostEstimate:
         documents: Documents to index; unchanged ones are not counted.
         chunks: Their chunks.
         summaries: Their summaries.
-        llm_calls: Summaries an LLM must make: exact, cached and equal ones are not counted. The
-            extractive default makes the same ones without any call.
+        llm_calls: Summaries an LLM must make; cached and equal ones are not counted. Exact unless
+            the model gives equal answers to different prompts, which saves calls above them. The
+            extractive default makes the same summaries without any call.
         prompt_tokens: Upper bound, by the index's token counter; exact at level 1.
         completion_tokens: Upper bound: `summary_tokens` a call.
         levels: The same by level, from 1.

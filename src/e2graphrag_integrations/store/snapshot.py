@@ -67,6 +67,7 @@ class Snapshot:
     """Everything derived, of one generation of the store."""
 
     generation: str
+    made_with: Mapping[str, str]
     documents: Sequence[str]
     titles: Sequence[str | None]
     nodes: NodeTable
@@ -101,6 +102,7 @@ def build_snapshot(store: Store) -> Snapshot:
 def _build(store: Store) -> Snapshot:
     with store.consistent():
         generation = store.generation
+        made_with = store.manifest()
         heads = store.heads()
         stored = list(store.all_nodes())
         extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
@@ -120,6 +122,7 @@ def _build(store: Store) -> Snapshot:
     dense, spans = _dense(stored, vectors)
     return Snapshot(
         generation=generation,
+        made_with=made_with,
         documents=[head.id for head in heads],
         titles=[head.title for head in heads],
         nodes=table,

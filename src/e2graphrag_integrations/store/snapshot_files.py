@@ -95,6 +95,7 @@ def _crc(path: Path) -> int:
 def _meta(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "generation": snapshot.generation,
+        "made_with": dict(snapshot.made_with),
         "documents": list(snapshot.documents),
         "titles": list(snapshot.titles),
         "nodes": list(snapshot.nodes.ids),
@@ -136,6 +137,7 @@ def _restore(meta: dict[str, Any], arrays: dict[str, Any]) -> Snapshot:
     }
     return Snapshot(
         generation=meta["generation"],
+        made_with=meta["made_with"],
         documents=meta["documents"],
         titles=meta["titles"],
         nodes=NodeTable(meta["nodes"], *(arrays[f"node_{name}"] for name in _NODE_ARRAYS)),

@@ -169,6 +169,8 @@ class Store(Database):
                 if keys is None:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
                 drop_unused(db, keys)
+            if not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
+                db.execute("DELETE FROM content")  # what failed builds left behind, too
             advance(db)
 
     def heads(self) -> list[DocumentHead]:
