@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from importlib import metadata
+
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
+    ExtractionError,
     InvalidInputError,
     SummaryError,
     UnknownDocumentError,
 )
-from fakes import CountingLLM, numbered
+from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
@@ -174,3 +179,33 @@ def test_an_open_index_goes_on_after_a_failed_add(open_index, story):
     assert rag.retrieve("Anna").nodes == ()
     rag.add(story)
     assert rag.retrieve("Anna").nodes
+
+
+async def test_adelete_removes_like_delete(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    await rag.adelete("story")
+    assert rag.document_ids == []
+
+
+def test_the_package_says_its_version():
+    import e2graphrag_integrations
+
+    assert e2graphrag_integrations.__version__ == metadata.version("e2graphrag-integrations")
+
+
+def test_deleting_the_last_document_leaves_no_text_in_the_caches(open_index, story, tmp_path):
+    path = tmp_path / "i.e2g"
+    rag = open_index(path, extractor=Failing())
+    with pytest.raises(ExtractionError):
+        rag.add(story)
+    other = open_index(path)
+    other.add(numbered(3))
+    other.delete("numbered")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM content").fetchone() == (0,)
+
+
+class Failing(NameExtractor):
+    def extract(self, texts):
+        raise RuntimeError("no")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import random
 import time
@@ -261,6 +262,7 @@ def with_header_bytes(data: bytes, offset: int, value: int) -> bytes:
     return bytes(changed)
 
 
+@functools.cache
 def broken_docx() -> dict[str, bytes]:
     body = "word/document.xml"
     word = b'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

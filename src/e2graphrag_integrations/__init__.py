@@ -14,6 +14,7 @@ from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 
 if TYPE_CHECKING:
+    __version__: str
     from e2graphrag_integrations.embedders import HashingEmbedder, SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.extraction import SpacyEntityExtractor
@@ -91,6 +92,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("e2graphrag-integrations")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -299,6 +299,10 @@ class E2GraphRAG:
             if wanted:
                 self._store.delete_documents(wanted)
 
+    async def adelete(self, ids: str | Iterable[str]) -> None:
+        """Remove documents like `delete`, in a thread."""
+        await asyncio.to_thread(self.delete, ids)
+
     # Reading
 
     def retrieve(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import PaperStrategy, SourceDocument
+from e2graphrag_integrations import HashingEmbedder, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
 from fakes import CountingLLM, LineCounter
 
@@ -278,3 +278,17 @@ def test_the_hub_question_of_many_entities_stays_bounded(lines):
     trace = rag.retrieve(" ".join(names), k=3).trace
     assert len(trace.links) == 32
     assert len(trace.pairs) == 32 * 31 // 2
+
+
+@pytest.mark.parametrize("max_hops", [0, -1, 101, 2.5, True, "4", None])
+def test_a_number_of_hops_that_makes_no_sense_is_refused(max_hops):
+    with pytest.raises(InvalidInputError, match="max_hops"):
+        PaperStrategy(max_hops)
+
+
+def test_an_empty_index_embeds_nothing(open_index):
+    class Unwilling(HashingEmbedder):
+        def embed_query(self, text):
+            raise AssertionError("asked")
+
+    assert open_index(embedder=Unwilling()).retrieve("Anna").nodes == ()

@@ -13,6 +13,9 @@ from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
 
+_MOST_HOPS = 100
+"""More than any graph of co-occurrence needs, and within what distances are stored in."""
+
 
 @dataclass(frozen=True, slots=True)
 class PaperStrategy:
@@ -30,8 +33,11 @@ class PaperStrategy:
     max_hops: int = 4
 
     def __post_init__(self) -> None:
-        if self.max_hops < 1:
-            raise InvalidInputError(f"max_hops={self.max_hops} must be at least 1")
+        whole = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
+        if not whole or not 1 <= self.max_hops <= _MOST_HOPS:
+            raise InvalidInputError(
+                f"max_hops={self.max_hops!r} must be a whole number from 1 to {_MOST_HOPS}"
+            )
 
     @property
     def name(self) -> str:
@@ -176,6 +182,8 @@ class _Retrieval:
         return self._finish(candidates, "global", reason, lists)
 
     def _search(self, count: int) -> list[tuple[int, float]]:
+        if not len(self.snapshot.dense.nodes):
+            return []  # and no model is loaded for it
         return self.snapshot.dense.search(self.query.vector, count, self.query.allowed)
 
     def _matches(self, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:

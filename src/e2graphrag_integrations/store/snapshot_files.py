@@ -26,6 +26,8 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
 _FORMAT = 1
+"""Goes up when the files or what is derived in them change: older snapshots are built again."""
+
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _META, _ARRAYS = "meta.json", "arrays.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
