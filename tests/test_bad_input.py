@@ -11,12 +11,13 @@ import pytest
 from e2graphrag_integrations import HashingEmbedder, Mention, SourceDocument, SpacyEntityExtractor
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
+    E2GraphRAGError,
     EmbeddingError,
     ExtractionError,
     InvalidInputError,
     SummaryError,
 )
-from fakes import CountingLLM, NameExtractor, numbered
+from fakes import CountingLLM, LineCounter, NameExtractor, numbered
 
 ASKED = "Did Anna meet Bert?"
 
@@ -56,6 +57,7 @@ class Guarded:
     def __init__(self, rag, parts):
         self.rag = rag
         self.embedder, self.extractor, self.summarizer = parts
+        self.calls = self.summarizer.llm.calls
 
 
 @pytest.fixture
@@ -242,6 +244,48 @@ def test_segments_that_overlap_or_lie_outside_are_refused(guarded, segments):
         SourceDocument("d", "Text.", segments=segments)
 
 
+@pytest.mark.parametrize("given", [None, 5, object(), "text", [None]])
+def test_what_is_no_document_or_id_is_refused_by_every_call(guarded, given):
+    rag = guarded.rag
+    for call in (rag.add, rag.update, rag.estimate):
+        with pytest.raises(InvalidInputError, match="SourceDocument"):
+            call(given)
+    if given != "text":
+        for call in (rag.delete, rag.document):
+            with pytest.raises(InvalidInputError, match="id"):
+                call(given)
+
+
+def test_a_listener_that_is_no_function_is_refused_before_any_work(guarded):
+    with pytest.raises(InvalidInputError, match="progress=5"):
+        guarded.rag.add(numbered(12), progress=5)
+    assert guarded.summarizer.llm.calls == guarded.calls
+
+
+@pytest.mark.parametrize(
+    ("spans", "count"),
+    [(lambda _: None, len), (lambda _: [], len), (str, len), (None, lambda _: None)],
+)
+def test_a_token_counter_that_counts_nothing_is_refused_before_anything_is_written(
+    open_index, story, spans, count
+):
+    class Counter(LineCounter):
+        def spans(self, text):
+            return spans(text) if spans else super().spans(text)
+
+        def count(self, text):
+            return count(text)
+
+    summarizer = CountingLLM()
+    rag = open_index(token_counter=Counter(), summarizer=summarizer, chunk_size=1, chunk_overlap=0)
+    document = SourceDocument("lines", story.text.replace(". ", ".\n"))
+    for call in (rag.estimate, rag.add):
+        with pytest.raises(E2GraphRAGError, match=r"Counter\.(spans|count)\(\)"):
+            call(document)
+    assert rag.document_ids == []
+    assert rag.verify().ok
+
+
 # Summarisers
 
 
@@ -337,6 +381,22 @@ def test_vectors_of_any_length_are_normalised(guarded):
     guarded.rag.add(numbered(12))
     scores = [n.score for n in guarded.rag.retrieve("Item 7 ends", mode="global", k=3).nodes]
     assert scores[0] > 0.5
+
+
+@pytest.mark.parametrize("call", ["embed", "extract"])
+@pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, StopIteration, MemoryError])
+def test_a_part_that_raises_is_named_on_adding_and_on_asking(guarded, call, error):
+    def bad(_):
+        raise error("oops")
+
+    part, kind = {
+        "embed": (guarded.embedder, EmbeddingError),
+        "extract": (guarded.extractor, ExtractionError),
+    }[call]
+    part.bad = bad
+    refuse(guarded, kind, rf"{call}\(\) failed.*{error.__name__}: '?oops")
+    with pytest.raises(kind, match=rf"failed.*{error.__name__}: '?oops"):
+        guarded.rag.retrieve("no names here")
 
 
 # Extractors

@@ -148,3 +148,18 @@ def test_every_character_of_a_token_but_white_space_lies_in_a_chunk(case):
 def test_without_overlap_chunks_are_disjoint(text, size):
     spans = chunk_spans(text, minilm_counter(), chunk_size=size, chunk_overlap=0)
     assert all(before.end <= after.start for before, after in pairwise(spans))
+
+
+@pytest.mark.parametrize("span", [None, (1, 1), (3, 4)])
+def test_a_counter_that_finds_no_token_in_words_is_refused(span):
+    class Blind:
+        def count(self, text):
+            return 1
+
+        def spans(self, text):
+            return [span] if span else []
+
+    with pytest.raises(InvalidInputError, match=r"Blind\.spans\(\) found no token in 'one two'"):
+        chunk_spans("one two", Blind(), chunk_size=5, chunk_overlap=0)
+    # Control characters are no tokens to many tokenizers.
+    assert chunk_spans("\0\u200b  ", Blind(), chunk_size=5, chunk_overlap=0) == []

@@ -8,12 +8,19 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     ExtractiveSummarizer,
     HashingEmbedder,
+    PaperStrategy,
     SentenceTransformerEmbedder,
     SourceDocument,
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError, SummaryError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    EmbeddingError,
+    InvalidInputError,
+    SettingsMismatchError,
+    SummaryError,
+)
 from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
@@ -218,6 +225,13 @@ def test_an_emptied_index_may_be_made_anew_with_other_models(path, open_index):
         assert rag.stats().settings["chunk_size"] == "30"
 
 
+class SummarizerClass:
+    """Has the method, but is no object."""
+
+    def summarize(self, texts, *, level, max_tokens):
+        return "Text."
+
+
 class NoMethods:
     pass
 
@@ -233,13 +247,30 @@ class NoMethods:
         ({"summarizer": NoMethods()}, "neither callable"),
         ({"summarizer": CountingLLM}, "neither callable"),
         ({"chunk_sise": 5}, "unknown setting 'chunk_sise'"),
-        ({"chunk_size": 0}, "chunk_overlap"),
+        ({"chunk_size": 0}, "chunk_size=0"),
         ({"chunk_overlap": 16}, "chunk_overlap=16"),
         ({"group_size": 1}, "group_size=1"),
         ({"summary_tokens": 0}, "summary_tokens=0"),
         ({"chunk_size": 5.5}, "chunk_size=5.5"),
         ({"chunk_size": True}, "chunk_size=True"),
+        ({"chunk_size": 2**63}, "chunk_size=9223372036854775808 must be a whole number from 1 to"),
         ({"concurrency": 0}, "concurrency=0"),
+        ({"concurrency": True}, "concurrency=True"),
+        ({"embedder": " "}, "embedder must be a non-empty string"),
+        ({"extractor": ""}, "extractor must be a non-empty string"),
+        ({"token_counter": 0}, "token_counter 0 does not fit"),
+        ({"strategy": 0}, "strategy 0 has no method rank"),
+        ({"strategy": PaperStrategy}, "has no method rank"),
+        ({"summarizer": SummarizerClass}, "neither callable"),
+        ({"summarizer_id": ""}, "summarizer_id must be a non-empty string"),
+        ({"summarizer_id": "\ud800"}, "summarizer_id holds a lone surrogate"),
+        ({"summarizer_id": 5}, "summarizer_id must be a string"),
+        ({"prompts": "Summarise {text}"}, "must be a Prompts"),
+        ({"retry": 5}, "retry=5 must be a RetryPolicy"),
+        ({"lock_timeout": "x"}, "lock_timeout='x'"),
+        ({"lock_timeout": None}, "lock_timeout=None"),
+        ({"lock_timeout": -1}, "lock_timeout=-1"),
+        ({"lock_timeout": float("nan")}, "lock_timeout=nan"),
     ],
 )
 def test_a_part_or_setting_that_does_not_fit_is_named_and_no_file_is_made(
@@ -249,3 +280,55 @@ def test_a_part_or_setting_that_does_not_fit_is_named_and_no_file_is_made(
         open_index(tmp_path / "new.e2g", **options)
     assert needed in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", [None, 5, b"bytes.e2g", [], object(), "", "a\0b", "a" * 5000, b"x".join]
+)
+def test_a_path_that_can_name_no_file_is_refused(open_index, path):
+    with pytest.raises(InvalidInputError, match="path="):
+        open_index(path)
+
+
+class BrokenEmbedder(AnonymousEmbedder):
+    """Has every method; the probe finds out."""
+
+    def embed(self, texts):
+        raise ZeroDivisionError("oops")
+
+
+class WithoutDimension(AnonymousEmbedder):
+    """Fails where it is asked for its dimension, as a model that cannot be loaded."""
+
+    fingerprint = "without"
+    dimension = property(lambda _: 1 / 0, lambda *_: None)
+
+
+def an_embedder(**attributes):
+    made = AnonymousEmbedder()
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        *(
+            (lambda v=value: an_embedder(dimension=v), InvalidInputError, r"\.dimension=")
+            for value in (None, "x", [8], 8.7, 0)
+        ),
+        (lambda: an_embedder(max_tokens="x"), InvalidInputError, r"\.max_tokens='x'"),
+        (lambda: an_embedder(tokens="x"), InvalidInputError, r"\.tokens 'x' does not fit"),
+        (
+            BrokenEmbedder,
+            EmbeddingError,
+            r"BrokenEmbedder\.embed\(\) failed: ZeroDivisionError: oops",
+        ),
+        (WithoutDimension, E2GraphRAGError, "ZeroDivisionError"),
+    ],
+)
+def test_an_embedder_that_fails_its_first_use_writes_nothing(path, open_index, make, error, match):
+    with pytest.raises(error, match=match):  # at open or at add, by the version of Python
+        open_index(path, embedder=make()).add(numbered(3))
+    assert not path.exists() or open_index(path).document_ids == []

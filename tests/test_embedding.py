@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.embedding import WindowedEmbedder
-from e2graphrag_integrations.errors import EmbeddingError
+from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
 from strategies import (
     FakeEmbedder,
     WordCounter,
@@ -137,8 +137,39 @@ def test_a_wrong_shape_or_no_numbers_is_an_error(answer):
         WindowedEmbedder(Wrong()).embed(["a", "b"])
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [None, 3.5, [], {}, "ab", (v for v in (1, 0)), [1, 0, 0], [[1, 0]], np.array([1 + 1j, 0])],
+)
+def test_a_questions_vector_of_the_wrong_shape_or_no_numbers_is_an_error(answer):
+    class Wrong(FakeEmbedder):
+        def embed_query(self, text):
+            return answer
+
+    with pytest.raises(EmbeddingError, match=r"Wrong\.embed_query\(\) returned"):
+        WindowedEmbedder(Wrong()).embed_question("a")
+
+
+def test_complex_vectors_keep_no_half_of_themselves():
+    class Complex(FakeEmbedder):
+        def embed(self, texts):
+            return super().embed(texts) + 1j
+
+    with pytest.raises(EmbeddingError, match="complex"):
+        WindowedEmbedder(Complex()).embed(["a"])
+
+
+def test_an_embedder_that_raises_is_named_with_its_call():
+    class Raising(FakeEmbedder):
+        def embed(self, texts):
+            raise StopIteration("oops")
+
+    with pytest.raises(EmbeddingError, match=r"Raising\.embed\(\) failed: StopIteration: oops"):
+        WindowedEmbedder(Raising()).embed(["a"])
+
+
 def test_a_limit_below_one_is_an_error():
-    with pytest.raises(EmbeddingError, match="max_tokens is 0"):
+    with pytest.raises(InvalidInputError, match="max_tokens=0"):
         windowed(0)
 
 

@@ -7,6 +7,10 @@ from e2graphrag_integrations.store.snapshot import Records
 
 BOOK = {"document_id": "wells", "author": "Wells", "year": 1895, "read": True, "tags": ["a", "b"]}
 
+DEEP: list = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
 
 @pytest.mark.parametrize(
     "where",
@@ -19,6 +23,12 @@ BOOK = {"document_id": "wells", "author": "Wells", "year": 1895, "read": True, "
         {"year": {"$in": (1895,)}},
         {"author": {"$in": {"Wells", "Verne"}}, "read": True},
         {"tags": ["a", "b"]},
+        {"tags": ("a", "b")},
+        {"year": {"$in": range(1890, 1900)}},
+        {"year": np.int64(1895)},
+        {"year": np.float32(1895)},
+        {"read": np.True_},
+        {"year": {"$in": [np.int64(1895)]}},
     ],
 )
 def test_a_record_passes_where_every_key_holds(where):
@@ -50,6 +60,12 @@ def test_null_and_objects_compare_as_json_does():
     assert not compile_where({"b": {"x": 1}})(record)
 
 
+def test_numbers_compare_by_value_at_any_depth():
+    record = {"list": [1, 2.5], "map": {"x": 1.0}, "ones": [True]}
+    assert compile_where({"list": [1.0, 2.5], "map": {"x": 1}})(record)
+    assert not compile_where({"ones": [1]})(record)
+
+
 @pytest.mark.parametrize(
     ("where", "message"),
     [
@@ -60,6 +76,10 @@ def test_null_and_objects_compare_as_json_does():
         ({"year": {"$in": [1], "$nin": [2]}}, r"where\['year'\]: only"),
         ({"year": {"$in": "1895"}}, r"\$in needs a list"),
         ({"year": object()}, "is no JSON value"),
+        ({"year": 10**5000}, "is no JSON value"),
+        ({"year": {"$in": [10**5000]}}, "is no JSON value"),
+        ({"year": DEEP}, "is no JSON value"),
+        ({"year": {"$in": np.arange(3)}}, r"\$in needs a list"),
         ({"year": float("nan")}, "is no JSON value"),
         ({"year": {"$in": [float("inf")]}}, "is no JSON value"),
     ],

@@ -24,7 +24,7 @@ PRINTERS = {"cli", "cli_output", "demo"}
 
 # Each may import those before it; within one rank imports may go either way but never in a circle.
 RANKS = [
-    {"errors", "types", "protocols"},
+    {"errors", "checks", "types", "protocols"},
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
         *("chunking", "tree", "names", "graph", "linking", "vectors", "embedding", "embedders"),

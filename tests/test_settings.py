@@ -1,6 +1,11 @@
+import numpy as np
 import pytest
 
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    SettingsMismatchError,
+)
 from e2graphrag_integrations.settings import Settings, resolve_settings
 
 
@@ -18,6 +23,8 @@ def test_defaults_are_those_of_the_paper():
         ({"summary_tokens": 0}, "summary_tokens=0"),
         ({"chunk_size": 1200.0}, r"chunk_size=1200\.0 must be a whole number"),
         ({"chunk_size": "1200"}, "chunk_size='1200' must be a whole number"),
+        ({"chunk_size": 2**63}, "chunk_size=.* from 1 to 10,000,000"),
+        ({"summary_tokens": 10**5000}, "summary_tokens="),
         ({"group_size": True}, "group_size=True must be a whole number"),
     ],
 )
@@ -52,3 +59,14 @@ def test_another_value_than_the_index_was_made_with_is_an_error():
 def test_an_unknown_setting_is_refused_with_the_known_ones():
     with pytest.raises(InvalidInputError, match="'chunksize'; there are chunk_size"):
         resolve_settings({"chunksize": 5}, {}, "x.e2g")
+
+
+def test_numbers_of_numpy_become_plain():
+    made = Settings(chunk_size=np.int64(50), chunk_overlap=np.int32(5))
+    assert made == Settings(50, 5)
+    assert {type(made.chunk_size), type(made.chunk_overlap)} == {int}
+
+
+def test_a_manifest_that_is_no_number_is_a_damaged_index():
+    with pytest.raises(CorruptStoreError, match=r"x\.e2g says chunk_size='abc'"):
+        resolve_settings({}, {"chunk_size": "abc"}, "x.e2g")

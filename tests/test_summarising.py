@@ -2,7 +2,7 @@ import asyncio
 import dataclasses
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -266,6 +266,19 @@ def test_nothing_is_begun_once_it_is_stopped_from_outside(maker):
     with pytest.raises(Stopped):
         fill([numbered(26)], maker(model), stopping=stopping)
     assert model.prompts == []
+
+
+@pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_that_was_cancelled_failed_like_any_other(maker, error, is_async):
+    def model(prompt):
+        raise error
+
+    async def async_model(prompt):
+        raise error
+
+    with pytest.raises(SummaryError, match="could not be made: CancelledError"):
+        fill([numbered(3)], maker(async_model if is_async else model))
 
 
 def test_an_interrupt_is_not_wrapped(maker):

@@ -5,6 +5,7 @@ import time
 import pytest
 import tenacity
 
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.summarizers import (
     CallableSummarizer,
@@ -225,3 +226,22 @@ def test_a_stop_ends_the_wait_and_the_repeats():
     with pytest.raises(TimeoutError):
         RetryPolicy(first_wait=3600, longest_wait=3600).retrying(stopping)(call)
     assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: Prompts("no place"), r"prompt for chunks has no \{text\}"),
+        (lambda: Prompts("{text}", ""), r"prompt for summaries has no \{text\}"),
+        (lambda: Prompts(5), "prompt for chunks must be a string, not int"),
+        (lambda: Prompts("{text}\ud800"), "lone surrogate"),
+        (lambda: RetryPolicy(attempts=0), "attempts=0"),
+        (lambda: RetryPolicy(attempts="x"), "attempts='x'"),
+        (lambda: RetryPolicy(first_wait=-1), "first_wait=-1"),
+        (lambda: RetryPolicy(longest_wait=float("nan")), "longest_wait=nan"),
+        (lambda: RetryPolicy(transient=5), "transient=5"),
+    ],
+)
+def test_prompts_and_patience_that_make_no_sense_are_refused(make, match):
+    with pytest.raises(InvalidInputError, match=match):
+        make()

@@ -8,6 +8,7 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.tokens import (
     ApproximateTokenCounter,
     HuggingFaceTokenCounter,
+    count_tokens,
     token_spans,
 )
 from strategies import (
@@ -139,9 +140,9 @@ def test_overlapping_spans_are_made_disjoint():
             return 3
 
         def spans(self, text):
-            return [(0, 3), (2, 5), (1, 4)]
+            return [(0, 3), (1, 3), (2, 5)]
 
-    # (2, 5) starts where (0, 3) ended; (1, 4) lies within what is covered already.
+    # (2, 5) starts where (0, 3) ended; (1, 3) lies within what is covered already.
     assert token_spans(Overlapping(), "abcdef").tolist() == [[0, 3], [3, 5]]
 
 
@@ -161,3 +162,59 @@ def test_spans_outside_the_text_are_an_error(span):
 def test_all_counters_fit_the_port():
     made = [ApproximateTokenCounter(), minilm_counter(), metaspace_counter()]
     assert all(isinstance(counter, TokenCounter) for counter in made)
+
+
+class Given:
+    """Answers what it is given, or raises it."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def spans(self, text):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    count = spans
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        5,
+        "ab",
+        ((i, i + 1) for i in range(3)),
+        [(0.0, 1.0)],
+        [(float("nan"), 1)],
+        [("a", "b")],
+        [(0,), (1, 2)],
+        [(0, 1, 2)],
+        [0, 1, 2],
+        [0, 1],
+        [(0, 10**30)],
+        [(1, 2), (0, 1)],
+        KeyError("oops"),
+    ],
+)
+def test_what_is_no_list_of_spans_in_order_is_refused_naming_the_counter(answer):
+    with pytest.raises(InvalidInputError, match=r"Given\.spans\(\)"):
+        token_spans(Given(answer), "abc")
+
+
+def test_spans_of_numpy_and_those_of_no_character_are_taken():
+    assert token_spans(Given(np.array([(0, 1), (1, 3)], dtype=np.uint8)), "abc").tolist() == [
+        [0, 1],
+        [1, 3],
+    ]
+    assert token_spans(Given([(1, 3), (0, 0)]), "abc").tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("answer", [None, "5", -1, 2.5, float("nan"), True, ValueError("oops")])
+def test_what_is_no_count_is_refused_naming_the_counter(answer):
+    with pytest.raises(InvalidInputError, match=r"Given\.count\(\)"):
+        count_tokens(Given(answer), "abc")
+
+
+def test_a_count_may_be_of_numpy():
+    assert type(count_tokens(Given(np.int64(3)), "abc")) is int

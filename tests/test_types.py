@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
 from e2graphrag_integrations.errors import InvalidInputError
@@ -13,6 +14,22 @@ def test_segments_become_segments():
 
 def test_segments_may_leave_gaps_and_be_empty():
     assert len(SourceDocument("d", "abcd", segments=[(0, 0, {}), (1, 2, {}), (3, 4, {})]).segments)
+
+
+def test_segments_may_be_cut_by_numpy():
+    [segment] = SourceDocument("d", "abcd", segments=[(np.int64(0), np.int32(2), {})]).segments
+    assert segment == (0, 2, {})
+    assert {type(segment.start), type(segment.end)} == {int}
+
+
+def test_metadata_changed_after_it_was_given_changes_no_document():
+    own, page = {"tags": ["a"]}, {"page": [1]}
+    document = SourceDocument("d", "abcd", metadata=own, segments=[(0, 2, page)])
+    own["tags"].append(object())
+    own["document_id"] = "reserved"
+    page["page"].append(object())
+    assert document.metadata == {"tags": ["a"]}
+    assert document.segments[0].metadata == {"page": [1]}
 
 
 def test_a_document_is_frozen():
@@ -49,6 +66,9 @@ def test_any_text_is_accepted_as_it_is(text):
         ({"segments": [(2, 1, {})]}, "segment 0"),
         ({"segments": [(-1, 1, {})]}, "segment 0"),
         ({"segments": [(0, 1.5, {})]}, "segment 0"),
+        ({"segments": [(False, True, {})]}, "segment 0"),
+        ({"segments": 7}, "triples"),
+        ({"metadata": {"a": 10**5000}}, "is not plain JSON"),
         ({"segments": [("0", "1", {})]}, "segment 0"),
         ({"segments": [(0, 1)]}, "triples"),
         ({"segments": [7]}, "triples"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ def shown(value: object) -> str:
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an int of 5000 digits; a list in itself many times over
-        return f"a {type(value).__name__} too large to show"
+        return f"({type(value).__name__}, too large to show)"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -52,7 +51,7 @@ def checked_seconds(name: str, value: Any) -> float:
         InvalidInputError: For no number, NaN, and out of range.
     """
     fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not fits or math.isnan(value) or not 0 <= value <= _MOST_SECONDS:
+    if not fits or not 0 <= value <= _MOST_SECONDS:  # NaN is in no range
         raise InvalidInputError(
             f"{name}={shown(value)} must be a number of seconds from 0 to {_MOST_SECONDS:,}"
         )

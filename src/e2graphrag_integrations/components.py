@@ -235,9 +235,10 @@ def _resolve_summarizer(
         checked_name("summarizer_id", summarizer_id)
     if given is None:
         return ExtractiveSummarizer(counter=counter)
-    if isinstance(given, Summarizer):
+    is_class = inspect.isclass(given)
+    if isinstance(given, Summarizer) and not is_class:
         return given
-    if not callable(given) or inspect.isclass(given):
+    if not callable(given) or is_class:
         raise InvalidInputError(
             f"summarizer {shown(given)} is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from e2graphrag_integrations import Mention, SourceDocument
+from e2graphrag_integrations import Mention, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
 from fakes import CountingLLM
 
@@ -27,7 +28,11 @@ def rag(open_index, story):
         ({"token_budget": "9"}, "token_budget='9'"),
         ({"mode": "both"}, "mode='both'"),
         ({"expand": "up"}, "expand='up'"),
+        ({"k": 10**5000 * -1}, "k=(int, too large to show)"),
+        ({"mode": []}, "mode=[]"),
         ({"strategy": object()}, "has no method rank"),
+        ({"strategy": 0}, "has no method rank"),
+        ({"strategy": PaperStrategy}, "has no method rank"),
     ],
 )
 def test_an_argument_out_of_range_is_named(rag, options, word):
@@ -36,10 +41,35 @@ def test_an_argument_out_of_range_is_named(rag, options, word):
     assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("question", ["", "  \n\t ", None, 7, b"Anna"])
+@pytest.mark.parametrize("question", ["", "  \n\t "])
 def test_a_question_without_words_is_refused(rag, question):
-    with pytest.raises(InvalidInputError, match="question"):
+    with pytest.raises(InvalidInputError, match="question is empty"):
         rag.retrieve(question)
+
+
+@pytest.mark.parametrize("question", [None, 7, b"Anna", ["Anna"]])
+def test_a_question_that_is_no_string_is_refused(rag, question):
+    kind = type(question).__name__
+    with pytest.raises(InvalidInputError, match=f"question must be a string, not {kind}"):
+        rag.retrieve(question)
+
+
+def test_numbers_of_numpy_are_taken(rag):
+    expected = rag.retrieve("Anna and Bert", k=3, token_budget=30)
+    given = rag.retrieve("Anna and Bert", k=np.int64(3), token_budget=np.int32(30))
+    assert given.nodes == expected.nodes
+
+
+@pytest.mark.parametrize("answer", [None, [], ([],), ([], None), ("ab", None), 7])
+def test_a_strategy_that_ranks_nothing_is_named(rag, answer):
+    class Wrong:
+        name = "wrong"
+
+        def rank(self, query, snapshot):
+            return answer
+
+    with pytest.raises(InvalidInputError, match=r"Wrong\.rank\(\) must return a list of candid"):
+        rag.retrieve("Anna", strategy=Wrong())
 
 
 @pytest.mark.parametrize(
