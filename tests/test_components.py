@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import (
+    CallableSummarizer,
     E2GraphRAG,
     ExtractiveSummarizer,
     HashingEmbedder,
     PaperStrategy,
+    Prompts,
     SentenceTransformerEmbedder,
     SourceDocument,
     SpacyEntityExtractor,
@@ -332,3 +334,92 @@ def test_an_embedder_that_fails_its_first_use_writes_nothing(path, open_index, m
     with pytest.raises(error, match=match):  # at open or at add, by the version of Python
         open_index(path, embedder=make()).add(numbered(3))
     assert not path.exists() or open_index(path).document_ids == []
+
+
+class Anonymous:
+    """A summariser object without a fingerprint."""
+
+    def __init__(self, name):
+        self.name, self.calls = name, 0
+
+    def summarize(self, texts, *, level, max_tokens):
+        self.calls += 1
+        return f"{self.name} says {len(texts[0])}."
+
+
+def summaries_of(rag):
+    return {n.text for n in rag.retrieve("Item", k=99, mode="global").nodes if n.level}
+
+
+def test_two_summarisers_of_one_class_do_not_share_summaries(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    with open_index(path, summarizer=Anonymous("one"), **FOUR) as rag:
+        rag.add(numbered(6))
+    second = Anonymous("two")
+    with open_index(path, summarizer=second, **FOUR) as rag:
+        rag.add(numbered(6, "again"))
+        assert second.calls == 2
+        assert {text.split()[0] for text in summaries_of(rag)} == {"one", "two"}
+
+
+def test_an_id_makes_the_summaries_of_an_object_last(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    for name, calls in (("one", 2), ("one too", 0)):
+        model = Anonymous(name)
+        with open_index(path, summarizer=model, summarizer_id="model", **FOUR) as rag:
+            rag.add(numbered(6, name))
+        assert model.calls == calls
+
+
+def test_the_id_of_a_wrapped_function_counts(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    for name, calls in (("one", 2), ("two", 0)):
+        llm = CountingLLM()
+        wrapped = CallableSummarizer(llm, summarizer_id="x")
+        with open_index(path, summarizer=wrapped, **FOUR) as rag:
+            rag.add(numbered(6, name))
+        assert llm.calls == calls
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"summarizer_id": "x"},
+        {"prompts": Prompts()},
+        {"summarizer": Anonymous("one"), "prompts": Prompts()},
+        {"summarizer": CallableSummarizer(str, summarizer_id="a"), "summarizer_id": "b"},
+    ],
+)
+def test_options_that_the_summariser_would_ignore_are_refused(open_index, options):
+    with pytest.raises(InvalidInputError, match="is for a"):
+        open_index(**options)
+
+
+def test_a_reader_whose_embedder_no_longer_fits_the_file_says_so(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    reader = open_index(path, embedder=AnonymousEmbedder(shift=1))
+    open_index(path, embedder=AnonymousEmbedder()).add(numbered(6))
+    with pytest.raises(SettingsMismatchError, match="embedder"):
+        reader.retrieve("Item", mode="global")
+
+
+def test_a_reader_whose_extractor_no_longer_fits_the_file_says_so(tmp_path, open_index):
+    class Other(NameExtractor):
+        fingerprint = "fake:other"
+
+    path = tmp_path / "i.e2g"
+    reader = open_index(path, extractor=Other())
+    open_index(path).add(numbered(6))
+    with pytest.raises(SettingsMismatchError, match="extractor"):
+        reader.retrieve("Item")
+
+
+def test_two_tokenizers_are_told_apart(tmp_path, open_index, wordpiece_counter, bytes_counter):
+    path = tmp_path / "i.e2g"
+    with open_index(path, token_counter=wordpiece_counter) as rag:
+        rag.add(numbered(6))
+    with (
+        open_index(path, token_counter=bytes_counter) as rag,
+        pytest.raises(SettingsMismatchError, match="token_counter"),
+    ):
+        rag.add(numbered(6, "again"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
 from fakes import CountingLLM, numbered
 
 THREADS = 8
@@ -96,38 +98,49 @@ def test_a_reader_of_its_own_sees_whole_documents_only(tmp_path, open_index):
     assert len(opened) == THREADS
 
 
-def test_a_question_asked_on_a_node_just_deleted_starts_over(open_index, story, monkeypatch):
-    """The writer comes exactly between ranking and reading."""
-    rag = open_index()
+class Disturbed(PaperStrategy):
+    """The paper's ranking; after each, a writer comes before the texts are read."""
+
+    def rank(self, query, snapshot):
+        ranked = PaperStrategy().rank(query, snapshot)
+        if WRITERS:
+            WRITERS.pop()()
+        return ranked
+
+
+WRITERS: list[Callable[[], None]] = []
+
+
+def test_a_question_asked_on_a_node_just_deleted_starts_over(open_index, story):
+    rag = open_index(strategy=Disturbed())
     rag.add([story, numbered(3)])
-    real, deleted = rag._store.nodes, []
-
-    def nodes(ids):
-        if not deleted:
-            deleted.append("numbered")
-            rag.delete("numbered")
-        return real(ids)
-
-    monkeypatch.setattr(rag._store, "nodes", nodes)
+    WRITERS[:] = [lambda: rag.delete("numbered")]
     result = rag.retrieve("Item", k=50, mode="global")
-    assert deleted
+    assert not WRITERS
     assert {node.document_id for node in result.nodes} == {"story"}
 
 
-def test_a_writer_that_never_rests_is_made_to_wait_at_last(open_index, story, monkeypatch):
-    rag = open_index()
+def test_an_answer_never_mixes_two_versions_of_a_document(open_index, story):
+    rag = open_index(strategy=Disturbed())
+    rag.add(SourceDocument("story", story.text, metadata={"version": 1}))
+    newer = SourceDocument("story", f"Once. {story.text}", metadata={"version": 2})
+    WRITERS[:] = [lambda: rag.update(newer)]
+    for node in rag.retrieve("Where did Anna meet Bert?", k=50).nodes:
+        assert node.metadata == {"version": 2}
+        assert newer.text[node.start : node.end] == node.text or node.level
+
+
+def test_a_writer_that_never_rests_does_not_keep_a_reader_from_an_answer(
+    open_index, story, tmp_path
+):
+    path = tmp_path / "i.e2g"
+    rag, writer = open_index(path, strategy=Disturbed()), open_index(path)
     rag.add([story, *(numbered(3, f"d{n}") for n in range(9))])
-    real, left = rag._store.nodes, [f"d{n}" for n in range(9)]
-
-    def nodes(ids):
-        if left and not rag._store._db.in_transaction:  # the last attempt holds the file
-            rag.delete(left.pop())
-        return real(ids)
-
-    monkeypatch.setattr(rag._store, "nodes", nodes)
+    WRITERS[:] = [partial(writer.delete, f"d{n}") for n in range(9)]
     result = rag.retrieve("Item", k=99, mode="global")
-    assert len(left) == 4  # five attempts were disturbed
-    assert {node.document_id for node in result.nodes} == {"story", *left}
+    assert len(WRITERS) == 3  # five attempts were disturbed, and the last one held its state
+    assert {n.document_id for n in result.nodes} == {"story", *(f"d{n}" for n in range(4))}
+    WRITERS.clear()
 
 
 def test_two_threads_adding_take_turns(open_index):

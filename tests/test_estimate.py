@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.errors import DuplicateDocumentError, SummaryError
+from e2graphrag_integrations.errors import SummaryError
 from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
@@ -67,8 +67,10 @@ def test_documents_that_are_there_cost_nothing(open_index):
     rag.add(numbered(30))
     estimate = rag.estimate([numbered(30), numbered(2, "new", first=500)])
     assert (estimate.documents, estimate.chunks, estimate.llm_calls) == (1, 2, 1)
-    with pytest.raises(DuplicateDocumentError):
-        rag.estimate(numbered(31))
+    # 31 chunks: 7 groups, of which 6 are cached, and 2 above them of which the second is new.
+    changed = rag.estimate(numbered(31))
+    assert [(lv.summaries, lv.llm_calls) for lv in changed.levels] == [(7, 1), (2, 1)]
+    assert rag.update(numbered(31)).llm_calls == changed.llm_calls
 
 
 def test_cached_parts_cost_nothing(open_index):

@@ -28,7 +28,7 @@ from e2graphrag_integrations.fingerprints import (
     same_embedder,
 )
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
-from e2graphrag_integrations.summarizers import CallableSummarizer, Prompts
+from e2graphrag_integrations.summarizers import CallableSummarizer, NamedSummarizer, Prompts
 from e2graphrag_integrations.tokens import ApproximateTokenCounter
 
 HASHING = "hashing"
@@ -80,9 +80,9 @@ class Components:
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
         fits_port("token_counter", self.counter, TokenCounter)
         self.summarizer = _resolve_summarizer(summarizer, summarizer_id, prompts, self.counter)
-        own = object_fingerprint(self.summarizer)
-        anonymous = isinstance(self.summarizer, CallableSummarizer) and not summarizer_id
-        self.summarizer_print = f"{_SESSION}{uuid.uuid4().hex}" if anonymous else own
+        own = getattr(self.summarizer, "fingerprint", None)
+        # Two models of one class must not share summaries: who has no name has a new one each time.
+        self.summarizer_print = str(own) if own else f"{_SESSION}{uuid.uuid4().hex}"
         if embedder is not None:
             self._check_dimension()
 
@@ -127,6 +127,14 @@ class Components:
                 f"embedder makes {dimension}: open it with the embedder it was made "
                 "with, or index into a new file"
             )
+
+    def hold_to(self, manifest: Mapping[str, str]) -> None:
+        """Check the parts anew when next used if another instance filled the file since opening."""
+        with self._lock:
+            if manifest and any(self._manifest.get(k) != v for k, v in manifest.items()):
+                self._manifest = dict(manifest)
+                self._windowed = None
+                self._extractor_print = None
 
     @property
     def embedder(self) -> WindowedEmbedder:
@@ -188,7 +196,7 @@ class Components:
             "summarizer": self.summarizer_print if stable else "callable",
             "token_counter": object_fingerprint(self.counter),
         }
-        for part in ("summarizer", "token_counter"):
+        for part in ("token_counter", "summarizer"):
             made = self._manifest.get(part, entries[part])
             if made != entries[part]:
                 raise self._mismatch(part, made, entries[part])
@@ -230,17 +238,32 @@ def _resolve_summarizer(
     prompts: Prompts | None,
     counter: TokenCounter,
 ) -> Summarizer:
-    prompts = given_or_new("prompts", prompts, Prompts)
     if summarizer_id is not None:
         checked_name("summarizer_id", summarizer_id)
+    given_prompts = given_or_new("prompts", prompts, Prompts)
+    _check_applies(given, summarizer_id, prompts)
     if given is None:
         return ExtractiveSummarizer(counter=counter)
     is_class = inspect.isclass(given)
     if isinstance(given, Summarizer) and not is_class:
-        return given
+        return given if summarizer_id is None else NamedSummarizer(given, summarizer_id)
     if not callable(given) or is_class:
         raise InvalidInputError(
             f"summarizer {shown(given)} is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
-    return CallableSummarizer(given, summarizer_id, prompts)
+    return CallableSummarizer(given, summarizer_id, given_prompts)
+
+
+def _check_applies(given: object, summarizer_id: str | None, prompts: Prompts | None) -> None:
+    """Refuse options that the given summariser would silently ignore."""
+    plain = given is not None and not isinstance(given, Summarizer)
+    if prompts is not None and not plain:
+        raise InvalidInputError(
+            "prompts= is for a plain function: give the prompts to the summarizer object itself"
+        )
+    if summarizer_id is not None and (given is None or getattr(given, "fingerprint", None)):
+        raise InvalidInputError(
+            f"summarizer_id={summarizer_id!r} is for a function or an object without a fingerprint "
+            "of its own"
+        )

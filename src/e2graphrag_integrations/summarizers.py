@@ -12,6 +12,7 @@ import tenacity
 
 from e2graphrag_integrations.checks import checked_seconds, checked_text, shown, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.protocols import Summarizer
 
 TextFunction = Callable[[str], "str | Awaitable[str]"]
 
@@ -100,6 +101,31 @@ class CallableSummarizer:
         if self.summarizer_id is None:
             return None
         return f"callable:{self.summarizer_id}:{self.prompts.fingerprint}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSummarizer:
+    """A summariser without a fingerprint of its own, under the name that its user gave it."""
+
+    summarizer: Summarizer
+    summarizer_id: str
+
+    def summarize(
+        self, texts: Sequence[str], *, level: int, max_tokens: int
+    ) -> str | Awaitable[str]:
+        """Return what the summariser returns."""
+        return self.summarizer.summarize(texts, level=level, max_tokens=max_tokens)
+
+    @property
+    def uses_llm(self) -> bool:
+        """As the summariser says; True where it says nothing."""
+        return bool(getattr(self.summarizer, "uses_llm", True))
+
+    @property
+    def fingerprint(self) -> str:
+        """The name."""
+        prompts = getattr(self.summarizer, "prompts", None)
+        return f"named:{self.summarizer_id}:{getattr(prompts, 'fingerprint', '')}"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,8 @@ class HuggingFaceTokenCounter:
         self._tokenizer = type(backend).from_str(backend.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        digest = hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
+        self.fingerprint = f"huggingface:{digest[:16]}"
 
     def count(self, text: str) -> int:
         """Return the number of tokens of `text`, special tokens not counted."""

@@ -25,6 +25,7 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedN
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.types import Node
 
 _BUDGET_CANDIDATES = 50
 """With a token budget at least this many nodes compete, and the budget alone cuts."""
@@ -119,6 +120,7 @@ class _Answer:
 
     def run(self) -> RetrievalResult:
         request = self.request
+        self.components.hold_to(self.snapshot.made_with)
         # A tool may hand on lone surrogates, which no tokenizer takes.
         question = request.question.encode("utf-8", "replace").decode()
         with self.timed("filter"):
@@ -145,13 +147,21 @@ class _Answer:
             expanded = expand(candidates, self.snapshot, request.expand)
             kept = expanded[:candidates_wanted]
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
-            stored = self.store.nodes(ids)
-            if len(stored) < len(ids):
-                raise NodeGoneError("a node of the snapshot is not in the file")
+            stored = self._stored(ids)
             nodes = to_nodes(kept, self.snapshot, stored, entities)
         nodes, cuts = self._cut(nodes, len(expanded) - len(kept), trace)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
+
+    def _stored(self, ids: list[str]) -> dict[str, Node]:
+        """Return nodes from the very state of the store that the snapshot was derived from."""
+        with self.store.consistent():
+            if self.store.generation != self.snapshot.generation:
+                raise NodeGoneError("the file has a newer state than the snapshot")
+            stored = self.store.nodes(ids)
+        if len(stored) < len(ids):
+            raise NodeGoneError("a node of the snapshot is not in the file")
+        return stored
 
     def _cut(
         self, nodes: list[RetrievedNode], expanded_away: int, trace: Trace
