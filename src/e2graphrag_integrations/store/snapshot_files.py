@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 import shutil
-import tempfile
+import uuid
 import zlib
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,8 @@ def current_snapshot(store: Store) -> Snapshot:
 
 def _save(snapshot: Snapshot, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    aside = folder / f"new-{uuid.uuid4().hex}"  # not mkdtemp: other users may read it
+    aside.mkdir()
     try:
         np.savez(aside / _ARRAYS, **_arrays(snapshot))
         meta = _meta(snapshot) | {"checksum": _crc(aside / _ARRAYS)}
