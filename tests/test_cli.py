@@ -122,7 +122,9 @@ def test_indexing_again_skips_what_is_unchanged_and_adds_what_is_new(tmp_path, b
 def test_a_changed_document_is_refused_and_replaced_on_demand(book, index, capsys):
     book.write_text(TEXT + " The End.", encoding="utf-8")
     assert cli.main(["index", str(book), "--out", str(index)]) == 2
-    assert "another content" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "another content" in refused
+    assert "--replace" in refused
     assert cli.main(["index", str(book), "--out", str(index), "--replace", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["documents"] == 1
     assert cli.main(["verify", str(index)]) == 0
@@ -343,3 +345,16 @@ def test_a_bar_is_drawn_on_a_terminal(tmp_path, book):
     os.close(master)
     assert process.wait() == 0
     assert b"step" in seen
+
+
+def test_an_estimate_for_a_model_needs_no_key(tmp_path, book, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    arguments = ["index", str(book), "--out", str(tmp_path / "x.e2g"), *SMALL]
+    assert cli.main([*arguments, "--llm-model", "m", "--estimate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["llm_calls"] > 0
+
+
+def test_a_budget_that_nothing_fits_is_named(index, capsys):
+    question = "What did the Hatter give to Alice?"
+    assert cli.main(["query", str(index), question, "--token-budget", "1"]) == 1
+    assert "nothing fits the token budget" in capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_the_spans_that_the_demo_prints_slice_back_to_the_novel(demo):
 def test_the_demo_run_again_indexes_nothing_anew(demo, capsys):
     path, _ = demo
     assert cli.main(["demo", "--out", str(path)]) == 0
-    assert "0 document(s) indexed, 1 unchanged" in capsys.readouterr().out
+    assert "nothing new, 1 document(s) unchanged" in capsys.readouterr().out
 
 
 def test_a_summary_of_the_demo_is_found_by_its_words_and_expands_to_its_leaves(demo):

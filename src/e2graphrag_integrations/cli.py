@@ -14,7 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    E2GraphRAGError,
+    InvalidInputError,
+)
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
@@ -149,7 +153,12 @@ def _index(options: argparse.Namespace) -> int:
 def _write(
     rag: E2GraphRAG, documents: list[SourceDocument], listener: Any, *, replace: bool
 ) -> Any:
-    there = set(rag.document_ids) if replace else set()
+    if not replace:
+        try:
+            return rag.add(documents, progress=listener)
+        except DuplicateDocumentError as error:
+            raise DuplicateDocumentError(f"{error}; from the command line, --replace") from error
+    there = set(rag.document_ids)
     known = [document for document in documents if document.id in there]
     new = [document for document in documents if document.id not in there]
     return rag.update(known, progress=listener) + rag.add(new, progress=listener)
@@ -181,6 +190,8 @@ def _summarizer(options: argparse.Namespace) -> Any:
 
     variable = options.llm_api_key_env or "OPENAI_API_KEY"
     key = os.environ.get(variable)
+    if options.estimate:
+        key = key or "none"  # nothing is called
     if not key and (options.llm_api_key_env or not options.llm_base_url):
         raise InvalidInputError(f"the environment variable {variable} holds no API key")
     # Servers of one's own mostly take any key, and the client insists on one.

@@ -33,7 +33,7 @@ def print_estimate(estimate: CostEstimate) -> None:
             f"at most {level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
         )
     print(
-        f"LLM calls: {estimate.llm_calls} (none without --llm-model)\n"
+        f"LLM calls: {estimate.llm_calls} (with --llm-model; without it, summaries cost none)\n"
         f"prompt tokens: at most {estimate.prompt_tokens}\n"
         f"completion tokens: at most {estimate.completion_tokens}"
     )
@@ -41,6 +41,9 @@ def print_estimate(estimate: CostEstimate) -> None:
 
 def print_report(report: IndexReport, path: str) -> None:
     """Print what indexing did."""
+    if not report.documents:
+        print(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
+        return
     print(
         f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
         f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
@@ -80,7 +83,8 @@ def print_result(result: RetrievalResult, *, explain: bool) -> None:
         print()
         _print_hit(rank, node)
     if not result.nodes:
-        print("nothing found")
+        cut = result.trace.cuts.get("token_budget")
+        print("nothing fits the token budget" if cut else "nothing found")
 
 
 def _print_hit(rank: int, node: RetrievedNode) -> None:

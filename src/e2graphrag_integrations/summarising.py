@@ -223,7 +223,10 @@ def _named(error: BaseException, node: Node) -> BaseException:
     if not isinstance(error, Exception | asyncio.CancelledError):
         return error
     place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
-    failed = SummaryError(f"{place} could not be made: {type(error).__name__}: {error}")
+    failed = SummaryError(
+        f"{place} could not be made: {type(error).__name__}: {error}. What is finished is kept: "
+        "see to the cause and index again"
+    )
     failed.__cause__ = error
     return failed
 

@@ -63,3 +63,18 @@ def test_a_repeated_retrieval_differs_in_timings_only(open_index, story):
         first, second = one.trace.to_dict(), other.trace.to_dict()
         del first["timings"], second["timings"]
         assert first == second
+
+
+def test_what_was_not_looked_up_is_not_said_to_be_missing(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    trace = rag.retrieve("Where did Anna meet Bert?", mode="global").trace
+    assert "entities: not looked up" in trace.explain()
+
+
+def test_loading_the_models_is_timed_apart(open_index, story):
+    rag = open_index()
+    rag.add(story)
+    timings = rag.retrieve("Where did Anna meet Bert?").trace.timings
+    assert set(timings) >= {"load", "entities", "rank", "read"}
+    assert all(seconds >= 0 for seconds in timings.values())

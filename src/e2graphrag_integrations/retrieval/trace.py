@@ -96,6 +96,8 @@ class Trace:
         return "\n".join([*lines, f"time: {steps}"])
 
     def _entities(self) -> str:
+        if self.mode == "global":
+            return "not looked up"
         if not self.links:
             return "none linked"
         return ", ".join(
