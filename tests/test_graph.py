@@ -137,8 +137,31 @@ def test_pending_contributions_are_bounded(monkeypatch):
     builder = GraphBuilder()
     for _ in range(50):
         builder.add(nouns("a b c"))
-        assert sum(len(keys) for keys in builder._pairs[0]) <= 10 + 3 + 3
+        assert sum(len(ids) for _, ids in builder._pending) <= 10
+        assert len(builder._pairs[0]) <= 3
     assert weight(builder.finish(), "a", "b") == pytest.approx(50 / 3)
+
+
+@quick
+@given(chunk_lists, st.integers(0, 4))
+def test_columns_say_the_same_as_sentences(chunks, cut):
+    builder = GraphBuilder()
+    for part in (chunks[:cut], chunks[cut:]):
+        sentences = [sentence for chunk in part for sentence in chunk]
+        mentions = [mention for sentence in sentences for mention in sentence]
+        names = sorted({name for name, _ in mentions})
+        builder.add_columns(
+            names,
+            [any(named for n, named in mentions if n == name) for name in names],
+            np.asarray([names.index(name) for name, _ in mentions], dtype=np.int64),
+            np.asarray([len(sentence) for sentence in sentences], dtype=np.int64),
+            np.asarray([len(chunk) for chunk in part], dtype=np.int64),
+        )
+    columns, whole = builder.finish(), build_graph(chunks)
+    assert columns.names == whole.names
+    assert columns.named.tolist() == whole.named.tolist()
+    for one, other in zip(dense(columns), dense(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 @quick

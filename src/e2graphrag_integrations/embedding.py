@@ -25,6 +25,16 @@ _BALANCE = 1.1
 """Room above the mean window size for sentence borders, so that no short rest is left over."""
 
 
+def unit_mean(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
+    """Return the unit vector of the mean of unit vectors; the first where they cancel out."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = np.mean(vectors, axis=0)
+    norm = float(np.linalg.norm(mean))
+    unit: FloatArray = (mean / norm if norm > 0 else vectors[0]).astype(np.float32)
+    return unit
+
+
 class WindowedEmbedder:
     """An embedder that never cuts a text silently and never lets a bad vector through.
 
@@ -98,10 +108,7 @@ class WindowedEmbedder:
         """
         pieces = [question[start:end] for start, end in self.windows(question)]
         vectors = np.concatenate([self._embed_piece(piece) for piece in pieces])
-        mean = vectors.mean(axis=0)
-        norm = float(np.linalg.norm(mean))
-        unit: FloatArray = (mean / norm if norm > 0 else vectors[0]).astype(np.float32)
-        return unit
+        return unit_mean(vectors)
 
     def _embed_piece(self, piece: str) -> FloatArray:
         with blamed(EmbeddingError, f"{self._name}.embed_query() failed"):

@@ -17,7 +17,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.documents import Documents, as_documents, as_id, as_ids, sort_out
 from e2graphrag_integrations.errors import DuplicateDocumentError, UnknownDocumentError
 from e2graphrag_integrations.estimate import estimate_cost
-from e2graphrag_integrations.filters import Where, compile_where
+from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.indexing import Writer, write_documents
 from e2graphrag_integrations.progress import Stop
@@ -335,10 +335,10 @@ class E2GraphRAG:
             CorruptStoreError: If a row read for the answer does not match its checksum.
         """
         strategy = self._strategy if strategy is None else strategy
-        request = Request(question, strategy, k, mode, where, token_budget, expand)
-        if where is not None:
-            compile_where(where)
-        return self._reader.answer(request)
+        nodes = None if where is None else metadata_filter(where)
+        return self._reader.answer(
+            Request(question, strategy, k, mode, nodes, token_budget, expand)
+        )
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
         """Retrieve in a thread, with the options of `retrieve`."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.store.snapshot import Records
+from e2graphrag_integrations.store.snapshot import Records, Snapshot
 
 Where = Mapping[str, Any]
 Predicate = Callable[[Mapping[str, Any]], bool]
@@ -45,6 +45,16 @@ def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
     failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])
     mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
     return mask
+
+
+def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
+    """Return the filter of nodes that `where` stands for.
+
+    Raises:
+        FilterError: If it is not understood.
+    """
+    predicate = compile_where(where)
+    return lambda snapshot: allowed_nodes(snapshot.records, predicate)
 
 
 def _options(key: object, condition: Any) -> frozenset[str]:

@@ -15,8 +15,11 @@ from scipy.sparse import coo_array, csr_array
 IntArray = NDArray[np.integer[Any]]
 """Indices and counts: 64 bits where we make them, 32 where scipy does."""
 
-_PENDING_LIMIT = 1 << 21
-"""Edge contributions gathered before they are summed: bounds memory while building."""
+_PENDING_LIMIT = 1 << 17
+"""Mentions gathered before their pairs are summed: bounds memory while building."""
+
+_LOW = 0xFFFFFFFF
+"""Two rows travel in one number of 64 bits: this masks the lower."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +126,57 @@ class GraphBuilder:
         self._ids: dict[str, int] = {}
         self._named: list[bool] = []
         self._chunks = 0
-        self._posts: tuple[list[int], list[int]] = ([], [])
-        self._pairs: tuple[list[IntArray], list[NDArray[np.float64]]] = ([], [])
-        self._pending = 0
+        self._sentences = 0
+        self._posts: list[tuple[IntArray, IntArray]] = []
+        self._pending: list[tuple[IntArray, IntArray]] = []
+        self._waiting = 0
+        self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
 
     def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
         """Add the next chunk: per sentence, `(normal form, named)` of each mention."""
-        for sentence in sentences:
-            ids = [self._id(name, named) for name, named in sentence]
-            self._posts[0].extend(ids)
-            self._posts[1].extend([self._chunks] * len(ids))
-            self._add_pairs(np.unique(np.asarray(ids, dtype=np.int64)))
-        self._chunks += 1
+        ids = [self._id(name, named) for sentence in sentences for name, named in sentence]
+        sizes = [len(sentence) for sentence in sentences]
+        self._add(
+            np.asarray(ids, dtype=np.int64),
+            np.repeat(np.arange(len(sizes)), sizes),
+            np.zeros(len(ids), dtype=np.int64),
+            len(sizes),
+            1,
+        )
+
+    def add_columns(
+        self,
+        names: Sequence[str],
+        named: Sequence[bool],
+        mentions: IntArray,
+        sentence_sizes: IntArray,
+        chunk_sizes: IntArray,
+    ) -> None:
+        """Add the next chunks, many at once.
+
+        Args:
+            names: Distinct normal forms.
+            named: Whether each is a name somewhere in the chunks.
+            mentions: For each mention the row of its normal form.
+            sentence_sizes: Mentions of each sentence.
+            chunk_sizes: Sentences of each chunk.
+        """
+        pairs = zip(names, named, strict=True)
+        rows = np.asarray([self._id(name, is_named) for name, is_named in pairs], dtype=np.int64)
+        sentence = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)
+        chunk = np.repeat(np.arange(len(chunk_sizes)), chunk_sizes)
+        self._add(rows[mentions], sentence, chunk[sentence], len(sentence_sizes), len(chunk_sizes))
+
+    def _add(
+        self, ids: IntArray, sentence: IntArray, chunk: IntArray, sentences: int, chunks: int
+    ) -> None:
+        self._posts.append((ids, chunk + self._chunks))
+        self._pending.append((sentence + self._sentences, ids))
+        self._waiting += len(ids)
+        self._sentences += sentences
+        self._chunks += chunks
+        if self._waiting > _PENDING_LIMIT:
+            self._sum_pairs()
 
     def _id(self, name: str, named: bool) -> int:
         row = self._ids.setdefault(name, len(self._ids))
@@ -144,23 +186,25 @@ class GraphBuilder:
             self._named[row] = True
         return row
 
-    def _add_pairs(self, entities: IntArray) -> None:
-        if len(entities) < 2:  # noqa: PLR2004 - a pair needs two
-            return
-        a, b = np.triu_indices(len(entities), 1)
-        keys = (entities[a] << 32) | entities[b]
-        self._pairs[0].append(keys)
-        self._pairs[1].append(np.full(len(keys), 1.0 / len(entities)))
-        self._pending += len(keys)
-        if self._pending > _PENDING_LIMIT:
-            self._sum_pairs()
-
     def _sum_pairs(self) -> None:
-        keys, values = (np.concatenate(part) if part else np.empty(0) for part in self._pairs)
-        distinct, inverse = np.unique(keys.astype(np.int64), return_inverse=True)
-        sums = np.bincount(inverse, weights=values, minlength=len(distinct))
-        self._pairs = ([distinct], [sums.astype(np.float64)])
-        self._pending = 0
+        """Add `1 / distinct entities` of each pending sentence to every pair of them."""
+        none = np.empty(0, dtype=np.int64)
+        sentences = np.concatenate([none, *(some for some, _ in self._pending)])
+        ids = np.concatenate([none, *(some for _, some in self._pending)])
+        self._pending, self._waiting = [], 0
+        distinct = np.unique((sentences << 32) | ids)
+        _, starts, sizes = np.unique(distinct >> 32, return_index=True, return_counts=True)
+        entities = distinct & _LOW
+        keys, weights = [self._pairs[0]], [self._pairs[1]]
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            rows = entities[starts[sizes == size][:, None] + np.arange(size)]
+            a, b = np.triu_indices(size, 1)
+            found = ((rows[:, a] << 32) | rows[:, b]).ravel()
+            keys.append(found)
+            weights.append(np.full(len(found), 1.0 / size))
+        together, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        sums = np.bincount(inverse, weights=np.concatenate(weights), minlength=len(together))
+        self._pairs = (together, sums.astype(np.float64))
 
     def finish(self) -> EntityGraph:
         """Return the graph of all chunks added."""
@@ -168,15 +212,16 @@ class GraphBuilder:
         names = sorted(self._ids)
         rank = np.empty(len(names), dtype=np.int64)  # arrival order -> sorted order
         rank[[self._ids[name] for name in names]] = np.arange(len(names))
-        keys, weights = self._pairs[0][0], self._pairs[1][0]
-        a, b = rank[keys >> 32], rank[keys & 0xFFFFFFFF]
+        keys, weights = self._pairs
+        a, b = rank[keys >> 32], rank[keys & _LOW]
         size = len(names)
         edges = coo_array(
             (np.concatenate([weights, weights]), (np.concatenate([a, b]), np.concatenate([b, a]))),
             shape=(size, size),
         ).tocsr()
-        rows = rank[np.asarray(self._posts[0], dtype=np.int64)]
-        columns = np.asarray(self._posts[1], dtype=np.int64)
+        none = np.empty(0, dtype=np.int64)
+        rows = rank[np.concatenate([none, *(ids for ids, _ in self._posts)])]
+        columns = np.concatenate([none, *(chunks for _, chunks in self._posts)])
         postings = coo_array(
             (np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=(size, self._chunks)
         ).tocsr()

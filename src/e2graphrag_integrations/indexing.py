@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -32,9 +32,13 @@ from e2graphrag_integrations.progress import StageWatch, Stop
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
-from e2graphrag_integrations.store.records import StoredNode, decode_sentences, encode_sentences
+from e2graphrag_integrations.store.records import (
+    DocumentSink,
+    StoredNode,
+    decode_sentences,
+    encode_sentences,
+)
 from e2graphrag_integrations.store.snapshot import contribution
-from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import Stopped, SummaryMaker, fill_tree
 from e2graphrag_integrations.tree import Tree, plan_tree, without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument, Span
@@ -49,6 +53,17 @@ Windows = tuple[tuple[Span, bytes], ...]
 T = TypeVar("T")
 
 
+def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
+    """Return a document's tree, its summaries still without text."""
+    spans = chunk_spans(
+        document.text,
+        counter,
+        chunk_size=settings.chunk_size,
+        chunk_overlap=settings.chunk_overlap,
+    )
+    return plan_tree(document.id, document.text, spans, settings.group_size)
+
+
 @dataclass(frozen=True)
 class Writer:
     """Everything that indexing needs, resolved and checked.
@@ -58,10 +73,11 @@ class Writer:
         embedder_print, extractor_print: Their parts of the cache keys.
         concurrency: Summaries in the making at once.
         replaces: Of documents that are there, the content hash of the version to replace, by id.
+        planner: Makes a document's tree, its summaries without text.
         stop: Set from outside, ends the work.
     """
 
-    store: Store
+    store: DocumentSink
     manifest: Mapping[str, str]
     settings: Settings
     counter: TokenCounter
@@ -72,18 +88,8 @@ class Writer:
     summaries: SummaryMaker
     concurrency: int
     replaces: Mapping[str, str] = field(default_factory=dict)
+    planner: Callable[[SourceDocument, Settings, TokenCounter], Tree] = plan
     stop: Stop = field(default_factory=Stop)
-
-
-def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-    """Return a document's tree, its summaries still without text."""
-    spans = chunk_spans(
-        document.text,
-        counter,
-        chunk_size=settings.chunk_size,
-        chunk_overlap=settings.chunk_overlap,
-    )
-    return plan_tree(document.id, document.text, spans, settings.group_size)
 
 
 def write_documents(
@@ -136,7 +142,7 @@ class _Run:
         batch = _Batch()
         for document in documents:
             with self.watch.timed("chunk"):
-                tree = plan(document, self.writer.settings, self.writer.counter)
+                tree = self.writer.planner(document, self.writer.settings, self.writer.counter)
             batch.add(document, tree, self.writer.embedder.prefix(document.title))
             self._announce(tree)
             if len(batch.chunks) >= _BATCH_CHUNKS:

@@ -16,7 +16,7 @@ from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers import RetryPolicy
 from e2graphrag_integrations.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
@@ -43,6 +43,13 @@ class SummaryUsage:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
+def summary_key(fingerprint: str, max_tokens: int, texts: Sequence[str], level: int) -> bytes:
+    """Return the cache key of the summary of `texts` by a summariser."""
+    head = f"summary\0{fingerprint}\0{max_tokens}\0{level}"
+    parts = "".join(f"\0{len(text)}:{text}" for text in texts)
+    return hashlib.sha256((head + parts).encode()).digest()
+
+
 @dataclass(frozen=True)
 class SummaryMaker:
     """Makes one summary, or finds it in the cache.
@@ -62,7 +69,7 @@ class SummaryMaker:
     counter: TokenCounter
     max_tokens: int
     retry: RetryPolicy
-    store: Store
+    store: ContentCache
     bridge: Bridge
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
@@ -70,9 +77,7 @@ class SummaryMaker:
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
         """Return the cache key of the summary of `texts`."""
-        head = f"summary\0{self.fingerprint}\0{self.max_tokens}\0{level}"
-        parts = "".join(f"\0{len(text)}:{text}" for text in texts)
-        return hashlib.sha256((head + parts).encode()).digest()
+        return summary_key(self.fingerprint, self.max_tokens, texts, level)
 
     def prompt(self, texts: Sequence[str], level: int) -> str:
         """Return what is sent for a summary, as far as it is known: the texts, or the prompt."""

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import importlib
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.protocols import FloatArray
+
+
+class NodeSearch(Protocol):
+    """Finds nodes by cosine; a node scores as its best window."""
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of each window."""
+        ...
+
+    def search(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return up to `count` distinct nodes, best first, with their cosines."""
+        ...
 
 
 class DenseIndex:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
@@ -14,6 +14,7 @@ from e2graphrag_integrations.linking import Linking
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.types import Node
 
 Mode = Literal["auto", "local", "global"]
 MODES: tuple[Mode, ...] = ("auto", "local", "global")
@@ -55,6 +56,22 @@ class Candidate:
     score: float
     route: Route
     reasons: tuple[str, ...]
+
+
+NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
+"""Makes the mask over a snapshot's nodes that a question may see."""
+
+
+class NodeSource(Protocol):
+    """Where the texts of nodes are read from."""
+
+    def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
+        """Return nodes from the state that a snapshot was derived from.
+
+        Raises:
+            NodeGoneError: If that state is no more, or a node is not there.
+        """
+        ...
 
 
 class Strategy(Protocol):

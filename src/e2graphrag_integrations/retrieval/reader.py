@@ -7,7 +7,8 @@ import threading
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import NodeGoneError, Request, answer
+from e2graphrag_integrations.retrieval.retriever import Request, answer
+from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from e2graphrag_integrations.store.sqlite import Store

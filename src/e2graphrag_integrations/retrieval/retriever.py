@@ -9,23 +9,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from e2graphrag_integrations.checks import shown, whole_number
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedding import unit_mean
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.extraction import checked_extraction
-from e2graphrag_integrations.filters import Where, allowed_nodes, compile_where
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.base import MODES, Candidate, Mode, Query, Strategy
+from e2graphrag_integrations.retrieval.base import (
+    MODES,
+    Candidate,
+    Mode,
+    NodeFilter,
+    NodeSource,
+    Query,
+    Strategy,
+)
 from e2graphrag_integrations.retrieval.packing import EXPANSIONS, Expand, expand, pack, to_nodes
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.types import Node
 
 _BUDGET_CANDIDATES = 50
 """With a token budget at least this many nodes compete, and the budget alone cuts."""
@@ -34,13 +37,13 @@ _MOST_ENTITIES = 32
 """Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
 
 
-class NodeGoneError(LookupError):
-    """Raised within the package when a node of the snapshot is no longer in the store."""
-
-
 @dataclass(frozen=True)
 class Request:
     """One call of `retrieve`, checked.
+
+    Attributes:
+        embed_texts: Embedded in the question's place, their mean taken (HyDE, section 3.2).
+        vector: The question's unit vector, if the caller has it.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -51,9 +54,11 @@ class Request:
     strategy: Strategy
     k: int = 10
     mode: Mode = "auto"
-    where: Where | None = None
+    where: NodeFilter | None = None
     token_budget: int | None = None
     expand: Expand = "none"
+    embed_texts: tuple[str, ...] = ()
+    vector: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):
@@ -87,14 +92,14 @@ def check_strategy(strategy: object) -> None:
 
 
 def answer(
-    request: Request, snapshot: Snapshot, store: Store, components: Components
+    request: Request, snapshot: Snapshot, source: NodeSource, components: Components
 ) -> RetrievalResult:
-    """Rank the snapshot's nodes for the request and read their texts from the store.
+    """Rank the snapshot's nodes for the request and read their texts from their source.
 
     Raises:
-        NodeGoneError: If the store has moved on and a node of the snapshot is gone.
+        NodeGoneError: If the source has moved on and a node of the snapshot is gone.
     """
-    return _Answer(request, snapshot, store, components).run()
+    return _Answer(request, snapshot, source, components).run()
 
 
 def _ranked(strategy: Strategy, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
@@ -110,11 +115,11 @@ def _ranked(strategy: Strategy, query: Query, snapshot: Snapshot) -> tuple[list[
 
 class _Answer:
     def __init__(
-        self, request: Request, snapshot: Snapshot, store: Store, components: Components
+        self, request: Request, snapshot: Snapshot, source: NodeSource, components: Components
     ) -> None:
         self.request = request
         self.snapshot = snapshot
-        self.store = store
+        self.source = source
         self.components = components
         self.seconds: dict[str, float] = {}
 
@@ -124,7 +129,7 @@ class _Answer:
         # A tool may hand on lone surrogates, which no tokenizer takes.
         question = request.question.encode("utf-8", "replace").decode()
         with self.timed("filter"):
-            allowed = self._allowed()
+            allowed = None if request.where is None else request.where(self.snapshot)
         if request.mode != "global" and self.snapshot.graph.names:
             with self.timed("load"):  # at first use
                 _ = self.components.extractor
@@ -152,21 +157,11 @@ class _Answer:
             expanded = expand(candidates, self.snapshot, request.expand)
             kept = expanded[:candidates_wanted]
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
-            stored = self._stored(ids)
+            stored = self.source.nodes_at(self.snapshot.generation, ids)
             nodes = to_nodes(kept, self.snapshot, stored, entities)
         nodes, cuts = self._cut(nodes, len(expanded) - len(kept), trace)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
-
-    def _stored(self, ids: list[str]) -> dict[str, Node]:
-        """Return nodes from the very state of the store that the snapshot was derived from."""
-        with self.store.consistent():
-            if self.store.generation != self.snapshot.generation:
-                raise NodeGoneError("the file has a newer state than the snapshot")
-            stored = self.store.nodes(ids)
-        if len(stored) < len(ids):
-            raise NodeGoneError("a node of the snapshot is not in the file")
-        return stored
 
     def _cut(
         self, nodes: list[RetrievedNode], expanded_away: int, trace: Trace
@@ -179,11 +174,6 @@ class _Answer:
                     nodes, self.request.token_budget, self.components.counter
                 )
         return nodes, cuts
-
-    def _allowed(self) -> NDArray[np.bool_] | None:
-        if self.request.where is None:
-            return None
-        return allowed_nodes(self.snapshot.records, compile_where(self.request.where))
 
     def _entities(self, question: str) -> tuple[tuple[str, ...], Linking, list[int]]:
         """Return the mentions in the question, their links, and the entities' rows."""
@@ -204,10 +194,14 @@ class _Answer:
 
     def _embedding(self, question: str) -> Callable[[], FloatArray]:
         def embed() -> FloatArray:
+            given = self.request.vector
+            if given is not None:
+                return given
             with self.timed("load"):
                 embedder = self.components.embedder
             with self.timed("embed"):
-                return embedder.embed_question(question)
+                texts = self.request.embed_texts or [question]
+                return unit_mean([embedder.embed_question(text) for text in texts])
 
         return embed
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from e2graphrag_integrations.types import Mention as _Mention
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
+
+
+class NodeGoneError(LookupError):
+    """Raised within the package when a node of the snapshot is no longer in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,32 @@ class DocumentHead:
     status: str
     nodes: int
     windows: int
+
+
+class ContentCache(Protocol):
+    """Keeps what was made of texts, by keys of what it was made from."""
+
+    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the contents that are there."""
+        ...
+
+    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
+        """Keep contents, at once and for good."""
+        ...
+
+
+class DocumentSink(ContentCache, Protocol):
+    """Where the write path puts documents, each whole or not at all."""
+
+    def write_document(
+        self,
+        document: SourceDocument,
+        nodes: Sequence[StoredNode],
+        manifest: Mapping[str, str],
+        replaces: str | None = None,
+    ) -> None:
+        """Write a document and all nodes of its tree, linked to cached content."""
+        ...
 
 
 def canonical_json(value: Any) -> str:

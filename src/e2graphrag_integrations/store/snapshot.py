@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,8 +25,8 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.types import Segment, Sentences
-from e2graphrag_integrations.vectors import DenseIndex
+from e2graphrag_integrations.types import Node, Segment, Sentences, Span
+from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Snapshot:
     chunk_nodes: IntArray
     words: IntArray
     graph: EntityGraph
-    dense: DenseIndex
+    dense: NodeSearch
     window_spans: IntArray
     records: Records
 
@@ -113,13 +113,14 @@ def _build(store: Store) -> Snapshot:
             for head in heads
             if head.segments
         }
-    table, chunk_nodes = _node_table(stored, {head.id: i for i, head in enumerate(heads)})
     graph = build_graph(
         contribution(decode_sentences(extractions[s.content_key]))
         for s in stored
         if s.node.level == 0
     )
-    dense, spans = _dense(stored, vectors)
+    table, chunk_nodes = node_table(
+        [s.node for s in stored], {head.id: i for i, head in enumerate(heads)}
+    )
     return Snapshot(
         generation=generation,
         made_with=made_with,
@@ -129,8 +130,8 @@ def _build(store: Store) -> Snapshot:
         chunk_nodes=chunk_nodes,
         words=np.asarray([stored[i].words for i in chunk_nodes], dtype=np.int64),
         graph=graph,
-        dense=dense,
-        window_spans=spans,
+        dense=_dense(stored, vectors),
+        window_spans=window_spans(s.windows for s in stored),
         records=_records(heads, segments, table),
     )
 
@@ -158,10 +159,8 @@ def contribution(sentences: Sentences) -> list[list[tuple[str, bool]]]:
     ]
 
 
-def _node_table(
-    stored: Sequence[StoredNode], documents: Mapping[str, int]
-) -> tuple[NodeTable, IntArray]:
-    nodes = [s.node for s in stored]
+def node_table(nodes: Sequence[Node], documents: Mapping[str, int]) -> tuple[NodeTable, IntArray]:
+    """Return the table of nodes, given by document, level and position, and the rows of chunks."""
     rows = {node.id: i for i, node in enumerate(nodes)}
     chunk_nodes = [i for i, node in enumerate(nodes) if node.level == 0]
     first = np.full(len(nodes), len(nodes), dtype=np.int64)
@@ -186,21 +185,23 @@ def _node_table(
     return table, np.asarray(chunk_nodes, dtype=np.int64)
 
 
-def _dense(
-    stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]
-) -> tuple[DenseIndex, IntArray]:
-    keys, owners, spans = [], [], []
+def _dense(stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> DenseIndex:
+    keys, owners = [], []
     for i, node in enumerate(stored):
-        for span, key in node.windows:
+        for _, key in node.windows:
             keys.append(key)
             owners.append(i)
-            spans.append(span)
     width = len(vectors[keys[0]]) // 4 if keys else 0
     matrix = np.empty((len(keys), width), dtype=np.float32)
     for row, key in enumerate(keys):
         matrix[row] = np.frombuffer(vectors[key], dtype="<f4")
-    index = DenseIndex(matrix, np.asarray(owners, dtype=np.int64))
-    return index, np.asarray(spans, dtype=np.int64).reshape(-1, 2)
+    return DenseIndex(matrix, np.asarray(owners, dtype=np.int64))
+
+
+def window_spans(windows: Iterable[Sequence[tuple[Span, Any]]]) -> IntArray:
+    """Return the span of each window of each node, shape (windows, 2)."""
+    spans = [span for node in windows for span, _ in node]
+    return np.asarray(spans, dtype=np.int64).reshape(-1, 2)
 
 
 def _without_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:

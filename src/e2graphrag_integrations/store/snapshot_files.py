@@ -108,6 +108,8 @@ def _meta(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _arrays(snapshot: Snapshot) -> dict[str, Any]:
+    if not isinstance(snapshot.dense, DenseIndex):
+        raise TypeError("only a snapshot that holds its own vectors can be saved")
     arrays: dict[str, Any] = {
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.words,

@@ -18,6 +18,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.store.database import GENERATION, Database, advance
 from e2graphrag_integrations.store.records import (
     DocumentHead,
+    NodeGoneError,
     StoredNode,
     canonical_json,
     content_hash,
@@ -208,6 +209,21 @@ class Store(Database):
             query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({marks})"  # noqa: S608 - constants and marks only
             for row in self.read(query, batch):
                 found[row[0]] = node_of(row, self.path).node
+        return found
+
+    def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
+        """Return nodes from one state of the store.
+
+        Raises:
+            NodeGoneError: If the store has another state by now, or a node is not there.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        with self.consistent():
+            if self.generation != generation:
+                raise NodeGoneError("the file has a newer state than the snapshot")
+            found = self.nodes(ids)
+        if len(found) < len(ids):
+            raise NodeGoneError("a node of the snapshot is not in the file")
         return found
 
     def all_nodes(self) -> Iterator[StoredNode]:

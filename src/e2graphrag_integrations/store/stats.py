@@ -23,7 +23,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         edges=snapshot.graph.edges.nnz // 2,
         mentions=int(snapshot.graph.postings.sum()),
         windows=len(snapshot.dense.nodes),
-        dimension=snapshot.dense.dimension,
+        dimension=int(snapshot.made_with.get("dimension", 0)),
         bytes=sum(file.stat().st_size for file in files if file.exists()),
         settings=dict(sorted(store.manifest().items())),
     )
