@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -92,3 +92,14 @@ class OwnLoop:
             self._thread.join()
             self._loop.close()
             self._loop = self._thread = None
+
+
+async def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
+    """Run `work` in a thread; when cancelled, call `stop` and wait for what is in flight."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stop()
+        await asyncio.wait([task])
+        raise

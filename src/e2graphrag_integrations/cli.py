@@ -128,6 +128,7 @@ def _query_parser(commands: Any) -> None:
 
 def _index(options: argparse.Namespace) -> int:
     from e2graphrag_integrations import cli_output as output
+    from e2graphrag_integrations.progress import ProgressBar
     from e2graphrag_integrations.readers import read_documents
 
     summarizer = _summarizer(options)
@@ -137,7 +138,7 @@ def _index(options: argparse.Namespace) -> int:
         if options.estimate:
             estimate = rag.estimate(documents)
         else:
-            bar = output.ProgressBar()
+            bar = ProgressBar()
             try:
                 report = _write(rag, documents, bar, replace=options.replace)
             finally:

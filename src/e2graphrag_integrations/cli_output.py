@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, Progress, Stats, VerifyReport
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VerifyReport
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _SNIPPET = 240
@@ -108,27 +108,3 @@ def result_to_dict(result: RetrievalResult, *, explain: bool) -> dict[str, Any]:
         "nodes": [asdict(node) for node in result.nodes],
     }
     return value | ({"trace": result.trace.to_dict()} if explain else {})
-
-
-class ProgressBar:
-    """One bar for all stages, drawn on a terminal only."""
-
-    def __init__(self) -> None:
-        from tqdm import tqdm
-
-        # None draws on a terminal and is silent in a pipe, but fails where there is no stderr.
-        disable = True if sys.stderr is None else None
-        self._bar = tqdm(total=0, unit="step", disable=disable, leave=False)
-        self._latest: dict[str, Progress] = {}
-
-    def __call__(self, progress: Progress) -> None:
-        """Show a step."""
-        self._latest[progress.stage] = progress
-        self._bar.total = sum(p.total for p in self._latest.values())
-        self._bar.n = sum(p.done for p in self._latest.values())
-        open_stages = [p for p in self._latest.values() if p.done < p.total]
-        self._bar.set_description(", ".join(f"{p.stage} {p.done}/{p.total}" for p in open_stages))
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self._bar.close()

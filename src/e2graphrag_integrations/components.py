@@ -83,8 +83,7 @@ class Components:
         own = getattr(self.summarizer, "fingerprint", None)
         # Two models of one class must not share summaries: who has no name has a new one each time.
         self.summarizer_print = str(own) if own else f"{_SESSION}{uuid.uuid4().hex}"
-        if embedder is not None:
-            self._check_dimension()
+        self._is_given = embedder is not None
 
     def _resolve_embedder(self, given: Embedder | str | None) -> Embedder | None:
         if given is None:
@@ -112,10 +111,14 @@ class Components:
         fits_port("extractor", given, EntityExtractor)
         return given
 
-    def _check_dimension(self) -> None:
-        """Refuse at once what costs nothing to recognise."""
+    def check_embedder(self) -> None:
+        """Refuse a given embedder at once, by what costs little to find out.
+
+        Raises:
+            SettingsMismatchError: If it is plainly not the one the index was made with.
+        """
         made = self._manifest.get("embedder")
-        if made is None or self._embedder is None:
+        if made is None or self._embedder is None or not self._is_given:
             return
         own = getattr(self._embedder, "fingerprint", None)
         if own is not None and not same_embedder(str(own), made):

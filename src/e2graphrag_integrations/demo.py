@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2graphrag_integrations.cli_output import ProgressBar, print_report, print_result
+from e2graphrag_integrations.cli_output import print_report, print_result
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.progress import ProgressBar
 from e2graphrag_integrations.types import SourceDocument
 
 TEXT = "the_time_machine.txt"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop, in_thread
 from e2graphrag_integrations.checks import checked_seconds, given_or_new, whole_number
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.documents import Documents, as_documents, as_id, as_ids, sort_out
@@ -139,6 +139,7 @@ class E2GraphRAG:
             manifest = store.manifest()
             resolved = resolve_settings(settings, manifest, store.path)
             components = Components(store.path, manifest, **parts)
+            components.check_embedder()
         except BaseException:
             store.close()
             raise
@@ -192,13 +193,10 @@ class E2GraphRAG:
     ) -> IndexReport:
         """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
         bridge = CallerLoop(asyncio.get_running_loop())
-        task = asyncio.ensure_future(asyncio.to_thread(work, documents, bridge, progress))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self._stop.all()
-            await asyncio.wait([task])
-            raise
+        return await in_thread(lambda: work(documents, bridge, progress), self._stop_all)
+
+    def _stop_all(self) -> None:
+        self._stop.all()
 
     def _add(
         self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None

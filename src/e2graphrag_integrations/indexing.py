@@ -92,6 +92,11 @@ class Writer:
     stop: Stop = field(default_factory=Stop)
 
 
+def extraction_key(fingerprint: str, text: str) -> bytes:
+    """Return the cache key of what an extractor finds in a text."""
+    return hashlib.sha256(f"extraction\0{fingerprint}\0{text}".encode()).digest()
+
+
 def write_documents(
     writer: Writer, documents: Iterable[SourceDocument], listener: ProgressListener | None = None
 ) -> IndexReport:
@@ -184,8 +189,7 @@ class _Run:
         return keys
 
     def _extraction_key(self, text: str) -> bytes:
-        data = f"extraction\0{self.writer.extractor_print}\0{text}"
-        return hashlib.sha256(data.encode()).digest()
+        return extraction_key(self.writer.extractor_print, text)
 
     def _embed(self, batch: _Batch, nodes: Sequence[Node]) -> dict[str, Windows]:
         """Return for each node its windows and the keys of their vectors, in the cache."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -63,3 +64,31 @@ class StageWatch:
             self._done[stage] += count
             if self._listener is not None and count:
                 self._listener(Progress(stage, round(self._done[stage]), self._total[stage]))
+
+
+class ProgressBar:
+    """One bar for all stages.
+
+    Args:
+        always: Draw into pipes and notebooks too, not on a terminal only.
+    """
+
+    def __init__(self, *, always: bool = False) -> None:
+        from tqdm import tqdm
+
+        # None draws on a terminal and is silent in a pipe, but fails where there is no stderr.
+        disable = True if sys.stderr is None else False if always else None
+        self._bar = tqdm(total=0, unit="step", disable=disable, leave=False)
+        self._latest: dict[str, Progress] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        """Show a step."""
+        self._latest[progress.stage] = progress
+        self._bar.total = sum(p.total for p in self._latest.values())
+        self._bar.n = sum(p.done for p in self._latest.values())
+        open_stages = [p for p in self._latest.values() if p.done < p.total]
+        self._bar.set_description(", ".join(f"{p.stage} {p.done}/{p.total}" for p in open_stages))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.close()

@@ -57,13 +57,16 @@ def plan_tree(document_id: str, text: str, spans: Sequence[Span], group_size: in
     touches): chunk = uuid5(document, "chunk", sha256(text), n), n counting equal chunks before it;
     summary = uuid5(document, level, child ids).
     """
-    levels: list[tuple[Node, ...]] = []
-    if spans:
-        levels.append(_chunks(document_id, text, spans))
-        for level in range(1, len(level_sizes(len(spans), group_size))):
-            children, parents = _parents(document_id, level, levels[-1], group_size)
-            levels[-1] = children
-            levels.append(parents)
+    return tree_over(document_id, _chunks(document_id, text, spans), group_size)
+
+
+def tree_over(document_id: str, chunks: Sequence[Node], group_size: int = 5) -> Tree:
+    """Build the tree over given chunks, whatever their ids, its summaries still without text."""
+    levels: list[tuple[Node, ...]] = [tuple(chunks)] if chunks else []
+    for level in range(1, len(level_sizes(len(chunks), group_size))):
+        children, parents = _parents(document_id, level, levels[-1], group_size)
+        levels[-1] = children
+        levels.append(parents)
     return Tree(document_id, tuple(levels))
 
 
@@ -107,6 +110,15 @@ def _parents(
 def _node_id(*parts: str) -> str:
     # The length prefix keeps ("a", "bc") apart from ("ab", "c").
     return str(uuid.uuid5(_NAMESPACE, "".join(f"{len(part)}:{part}" for part in parts)))
+
+
+def children_of(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes with the `child_ids` that their parents' ids imply."""
+    children: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.parent_id is not None:
+            children.setdefault(node.parent_id, []).append(node.id)
+    return [replace(node, child_ids=tuple(children.get(node.id, ()))) for node in nodes]
 
 
 def without_overlap(children: Sequence[Node]) -> list[str]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
+    from e2graphrag_integrations.llama_index.embedding import EmbedModel
+    from e2graphrag_integrations.llama_index.events import E2RoutingEvent
+    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
+    from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
+    from e2graphrag_integrations.llama_index.property_graph import EntityCooccurrenceExtractor
+    from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
+    from e2graphrag_integrations.llama_index.selector import GraphProximitySelector
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("llama_index"):
         raise
@@ -14,4 +21,16 @@ except ModuleNotFoundError as error:
         "pip install 'e2graphrag-integrations[llama-index]'"
     ) from error
 
-__all__ = ["SummaryTreeNodeParser"]
+register()
+
+__all__ = [
+    "E2GraphRAGIndex",
+    "E2GraphRAGIndexStruct",
+    "E2GraphRAGRetriever",
+    "E2RoutingEvent",
+    "EmbedModel",
+    "EntityCooccurrenceExtractor",
+    "GraphProximitySelector",
+    "RetrieverMode",
+    "SummaryTreeNodeParser",
+]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Sequence
 
 from llama_index.core import PromptTemplate, Settings
-from llama_index.core.llms import LLM
+from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations.extractive import ExtractiveSummarizer
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
@@ -15,6 +15,11 @@ from e2graphrag_integrations.summarizers import Prompts
 
 _ASIS = PromptTemplate("{text}")
 _SECRET = ("key", "token", "secret", "password", "credential")
+_TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback", "verbose")
+"""Words in the names of settings that do not change what a model says."""
+
+_SAYS_ANYWAY = ("max_tokens", "max_new_tokens")
+"""Settings that do, though a word above is in their names."""
 
 
 class LLMSummarizer:
@@ -33,11 +38,12 @@ class LLMSummarizer:
 
     @property
     def fingerprint(self) -> str:
-        """Class and settings of the model without its secrets, and the prompts."""
+        """Class of the model, those of its settings that shape its answers, and the prompts."""
         settings = {
             name: value
             for name, value in self._llm.to_dict().items()
-            if not any(word in name.lower() for word in _SECRET)
+            if name in _SAYS_ANYWAY
+            or not any(word in name.lower() for word in (*_SECRET, *_TRANSPORT))
         }
         text = json.dumps(settings, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -57,15 +63,20 @@ class LLMSummarizer:
         return self._llm.predict(_ASIS, text=prompt)
 
 
+def settings_llm() -> LLM | None:
+    """Return the LLM that the user put in `Settings`.
+
+    `Settings.llm` is read only where the user has set it: asking for it otherwise makes LlamaIndex
+    look for an OpenAI key. Set to None it holds a bare MockLLM, which repeats its prompt: no LLM.
+    """
+    given = Settings._llm  # noqa: SLF001 - the public property has the side effect above
+    return None if type(given) is MockLLM and given.max_tokens is None else given
+
+
 def summarizer_for(
     llm: LLM | None, prompts: Prompts, counter: TokenCounter, *, is_async: bool
 ) -> Summarizer:
-    """Return the summariser of an LLM, of the one the user put in `Settings`, or the extractive.
-
-    `Settings.llm` is read only where the user has set it: asking for it otherwise makes LlamaIndex
-    look for an OpenAI key.
-    """
-    chosen = llm or Settings._llm  # noqa: SLF001 - the public property has the side effect above
-    if chosen is None:
+    """Return the summariser of an LLM, or the extractive one."""
+    if llm is None:
         return ExtractiveSummarizer(counter=counter)
-    return LLMSummarizer(chosen, prompts, is_async=is_async)
+    return LLMSummarizer(llm, prompts, is_async=is_async)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny
@@ -17,8 +18,8 @@ from llama_index.core.utils import get_tqdm_iterable
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
 from e2graphrag_integrations.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing import plan
-from e2graphrag_integrations.llama_index.llm import summarizer_for
-from e2graphrag_integrations.llama_index.nodes import tree_to_nodes
+from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
+from e2graphrag_integrations.llama_index.nodes import Origin, tree_to_nodes
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
@@ -112,7 +113,9 @@ class SummaryTreeNodeParser(NodeParser):
         return [
             node
             for source, tree, made in zip(sources, trees, summaries, strict=True)
-            for node in tree_to_nodes(source, tree, made)
+            for node in tree_to_nodes(
+                Origin.of(source), [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
+            )
         ]
 
     def _fill(self, trees: list[Tree], maker: SummaryMaker, *, show_progress: bool) -> list[Any]:
@@ -129,7 +132,7 @@ class SummaryTreeNodeParser(NodeParser):
         self, store: Store, bridge: Bridge, counter: ApproximateTokenCounter, *, is_async: bool
     ) -> SummaryMaker:
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
-        summarizer = summarizer_for(self.llm, prompts, counter, is_async=is_async)
+        summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
         return SummaryMaker(
             summarizer=summarizer,
             fingerprint=object_fingerprint(summarizer),

@@ -86,7 +86,7 @@ def _to_node(
         reasons=candidate.reasons,
         entities=held,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
-        metadata=_metadata(snapshot, row),
+        metadata=metadata_of(snapshot, row),
         position=node.position,
     )
 
@@ -97,7 +97,7 @@ def _holds(snapshot: Snapshot, row: int, entity: int) -> bool:
     return bool(np.searchsorted(chunks, first) < np.searchsorted(chunks, end))
 
 
-def _metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
+def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
     """Return the metadata that all segments under the node agree on."""
     records = snapshot.records
     own = [

@@ -110,6 +110,13 @@ class Store(Database):
         with self.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
 
+    def drop_cached(self, kinds: Sequence[str]) -> None:
+        """Delete contents of some kinds that no document links to."""
+        with self.transaction() as db:
+            for kind in kinds:
+                keys = db.execute("SELECT key FROM content WHERE kind = ?", (kind,)).fetchall()
+                drop_unused(db, [key for (key,) in keys])
+
     # Documents
 
     def content_hashes(self) -> dict[str, str]:

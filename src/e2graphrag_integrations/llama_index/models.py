@@ -1,0 +1,137 @@
+"""The models of an index: the user's, or those in `Settings`, found out when they are needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core import Settings as LlamaSettings
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import LLM
+
+from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.components import Components, embedder_named
+from e2graphrag_integrations.embedders import DEFAULT_MODEL
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.extractive import ExtractiveSummarizer
+from e2graphrag_integrations.llama_index.embedding import EmbedModel
+from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.summarizers import Prompts
+from e2graphrag_integrations.tokens import ApproximateTokenCounter
+
+EmbedModelType = BaseEmbedding | Embedder | str
+ExtractorType = EntityExtractor | str | os.PathLike[str]
+
+EXTRACTIVE = "extractive"
+
+
+@dataclass
+class Models:
+    """What the user gave, resolved late: loading an index and local retrieval need no LLM.
+
+    Args:
+        llm: Summarises; `"extractive"` does without one. None goes on as the index was made; at
+            first it takes `Settings.llm` where the user set it, else none.
+        embed_model: A LlamaIndex embedding, an embedder of the core, or a sentence-transformers
+            name; None takes `Settings.embed_model` where the user set it, else the model that the
+            index was made with, at first all-MiniLM-L6-v2.
+        embed_max_tokens: Longest text that a LlamaIndex embedding reads, if it does not tell.
+        extractor: As the core's.
+        prompts: For summaries.
+        counter: Measures chunks and prompts.
+
+    Raises:
+        InvalidInputError: For a part of another kind.
+    """
+
+    llm: LLM | str | None = None
+    embed_model: EmbedModelType | None = None
+    embed_max_tokens: int | None = None
+    extractor: ExtractorType | None = None
+    prompts: Prompts = field(default_factory=Prompts)
+    counter: TokenCounter = field(default_factory=ApproximateTokenCounter)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._embedder: tuple[object, Embedder] | None = None
+        if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
+            raise InvalidInputError(
+                f"llm={shown(self.llm)} is no LlamaIndex LLM: pass an object such as "
+                f"OpenAILike(...), or {EXTRACTIVE!r} to summarise without one"
+            )
+
+    def components(
+        self, where: str, manifest: Mapping[str, str], *, is_async: bool = False
+    ) -> Components:
+        """Return the parts, held to what the index was made with.
+
+        Args:
+            where: Names the index in messages.
+            manifest: What it was made with, empty for a new one.
+            is_async: Whether summaries are awaited in the caller's event loop.
+
+        Raises:
+            SettingsMismatchError: For a part that is plainly not the one it was made with.
+        """
+        held = dict(manifest)
+        if self.llm is not None:
+            held.pop("summarizer", None)  # a model named on purpose may follow another
+        return Components(
+            where,
+            held,
+            embedder=self._resolved_embedder(held),
+            extractor=self.extractor,
+            summarizer=summarizer_for(
+                self._resolved_llm(held), self.prompts, self.counter, is_async=is_async
+            ),
+            token_counter=self.counter,
+        )
+
+    def _resolved_llm(self, manifest: Mapping[str, str]) -> LLM | None:
+        if isinstance(self.llm, LLM):
+            return self.llm
+        made = manifest.get("summarizer")
+        if self.llm == EXTRACTIVE or made == ExtractiveSummarizer(counter=self.counter).fingerprint:
+            return None  # the LLM in Settings may be there for the answers alone
+        return settings_llm()
+
+    def embedder_key(self) -> object:
+        """Return what the embedder is made from; another object means another embedder."""
+        return self._given_embedder()
+
+    def _given_embedder(self) -> Any:
+        if self.embed_model is not None:
+            return self.embed_model
+        # The public property of Settings would make LlamaIndex look for an OpenAI key.
+        of_settings = LlamaSettings._embed_model  # noqa: SLF001
+        if isinstance(of_settings, MockEmbedding) and of_settings.embed_dim == 1:
+            return None  # what `Settings.embed_model = None` puts there
+        return of_settings
+
+    def _resolved_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:
+        given = self._given_embedder()
+        if given is None and ("embedder" in manifest and not manifest.get("embedder_model")):
+            return None
+        with self._lock:
+            if self._embedder is None or self._embedder[0] is not given:
+                self._embedder = (given, self._made(given, manifest))
+            return self._embedder[1]
+
+    def _made(self, given: Any, manifest: Mapping[str, str]) -> Embedder:
+        if isinstance(given, BaseEmbedding):
+            return EmbedModel(given, self.embed_max_tokens)
+        if given is None:
+            return embedder_named(manifest.get("embedder_model") or DEFAULT_MODEL)
+        if isinstance(given, str):
+            return embedder_named(given.removeprefix("local:"))
+        if not isinstance(given, Embedder):
+            raise InvalidInputError(
+                f"embed_model={shown(given)} is no LlamaIndex embedding, no embedder with "
+                "dimension, max_tokens, embed and embed_query, and no model's name"
+            )
+        return given

@@ -1,0 +1,161 @@
+"""The entity graph for LlamaIndex's property graph stores: an extractor and an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.graph_stores.types import (
+    KG_NODES_KEY,
+    KG_RELATIONS_KEY,
+    ChunkNode,
+    EntityNode,
+    LabelledNode,
+    PropertyGraphStore,
+    Relation,
+)
+from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
+
+from e2graphrag_integrations.extraction import SpacyEntityExtractor, checked_extraction
+from e2graphrag_integrations.graph import EntityGraph, GraphBuilder
+from e2graphrag_integrations.llama_index.storage import IndexStorage
+from e2graphrag_integrations.store.snapshot import contribution
+
+CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
+NAME, NOUN = "NAME", "NOUN"
+
+_BATCH = 1000
+
+
+class EntityCooccurrenceExtractor(TransformComponent):
+    """Entities and who co-occurs with whom, for `PropertyGraphIndex(kg_extractors=[...])`; no LLM.
+
+    Edges are summed over all nodes of a call, as stores do not add up weights of a relation that
+    comes twice (E2GraphRAG, section 3.2, has the weights). Each node MENTIONS its entities.
+
+    Raises:
+        MissingDependencyError: If the spaCy pipeline is not installed.
+    """
+
+    extractor: str | None = Field(
+        default=None, description="A spaCy pipeline's name or path; None takes the bundled one."
+    )
+    min_weight: float = Field(default=0.0, ge=0, description="Least weight of an edge.")
+    _loaded: SpacyEntityExtractor | None = PrivateAttr(default=None)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which pipelines store this extractor."""
+        return "EntityCooccurrenceExtractor"
+
+    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
+        """Return the nodes with their entities and relations in the metadata keys of LlamaIndex."""
+        del kwargs
+        if self._loaded is None:
+            self._loaded = (
+                SpacyEntityExtractor(self.extractor) if self.extractor else SpacyEntityExtractor()
+            )
+        texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
+        found = checked_extraction(self._loaded, texts, [f"node {n.node_id}" for n in nodes])
+        builder = GraphBuilder()
+        for sentences in found:
+            builder.add(contribution(sentences))
+        graph = builder.finish()
+        mentions = graph.postings.tocsc()
+        for column, node in enumerate(nodes):
+            rows = mentions.indices[mentions.indptr[column] : mentions.indptr[column + 1]].tolist()
+            node.metadata[KG_NODES_KEY] = [_entity(graph, row) for row in rows]
+            node.metadata[KG_RELATIONS_KEY] = [
+                Relation(
+                    label=MENTIONS,
+                    source_id=node.node_id,
+                    target_id=_entity(graph, row).id,
+                    properties={"count": int(count)},
+                )
+                for row, count in zip(
+                    rows, mentions.data[mentions.indptr[column] :].tolist(), strict=False
+                )
+            ]
+        if nodes:
+            nodes[0].metadata[KG_RELATIONS_KEY].extend(_co_occurrences(graph, self.min_weight))
+        return nodes
+
+
+def export_property_graph(
+    storage: IndexStorage, graph: EntityGraph, store: PropertyGraphStore, min_weight: float = 0.0
+) -> dict[str, int]:
+    """Write an index into a property graph store, for browsing and Cypher; see the index's method.
+
+    Returns:
+        How many of each kind were written.
+    """
+    records = list(storage.struct.records())
+    chunk_ids = [node.id for record in records for node in record.leaves]
+    entities = (_entity(graph, row) for row in range(len(graph.names)))
+    counts = {
+        "nodes": _put(store.upsert_nodes, _nodes(storage)),
+        "entities": _put(store.upsert_nodes, entities),
+        "co_occurrences": _put(store.upsert_relations, _co_occurrences(graph, min_weight)),
+        "mentions": _put(store.upsert_relations, _mentions(graph, chunk_ids)),
+    }
+    counts["parts"] = _put(
+        store.upsert_relations,
+        (
+            Relation(label=PART_OF, source_id=node.id, target_id=node.parent_id)
+            for record in records
+            for node in record.nodes
+            if node.parent_id is not None
+        ),
+    )
+    return counts
+
+
+def _nodes(storage: IndexStorage) -> Iterator[LabelledNode]:
+    for record in storage.struct.records():
+        ids = [node.id for node in record.nodes]
+        for node in storage.context.docstore.get_nodes(ids, raise_error=False):
+            flat = {k: v for k, v in node.metadata.items() if isinstance(v, str | int | float)}
+            yield ChunkNode(
+                id_=node.node_id,
+                label="summary" if node.metadata.get("e2_level") else "text_chunk",
+                text=node.get_content(metadata_mode=MetadataMode.NONE),
+                properties={**flat, "document_id": record.id},
+            )
+
+
+def _entity(graph: EntityGraph, row: int) -> EntityNode:
+    return EntityNode(name=graph.names[row], label=NAME if graph.named[row] else NOUN)
+
+
+def _co_occurrences(graph: EntityGraph, min_weight: float) -> Iterator[Relation]:
+    edges = graph.edges.tocoo()
+    upper = (edges.row < edges.col) & (edges.data >= min_weight)
+    for a, b, weight in zip(edges.row[upper], edges.col[upper], edges.data[upper], strict=True):
+        yield Relation(
+            label=CO_OCCURS,
+            source_id=_entity(graph, int(a)).id,
+            target_id=_entity(graph, int(b)).id,
+            properties={"weight": round(float(weight), 6)},
+        )
+
+
+def _mentions(graph: EntityGraph, chunk_ids: Sequence[str]) -> Iterator[Relation]:
+    postings = graph.postings.tocoo()
+    for row in np.lexsort((postings.row, postings.col)).tolist():
+        yield Relation(
+            label=MENTIONS,
+            source_id=chunk_ids[int(postings.col[row])],
+            target_id=_entity(graph, int(postings.row[row])).id,
+            properties={"count": int(postings.data[row])},
+        )
+
+
+def _put(upsert: Any, items: Iterator[Any]) -> int:
+    count = 0
+    while batch := list(islice(items, _BATCH)):
+        upsert(batch)
+        count += len(batch)
+    return count

@@ -1,0 +1,96 @@
+"""Dense search through a vector store, with the promises of the core's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.protocols import FloatArray
+
+StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
+
+
+class StoreSearch:
+    """Finds nodes by cosine through a store; a node scores as its best window.
+
+    Args:
+        query: Asks the store for the ids and cosines of the nearest vectors of some documents.
+        name: Of the store, for messages.
+        ids: The store's id of each window.
+        owners: The node of each window, shape (windows,).
+        documents: The document of each node.
+    """
+
+    def __init__(
+        self,
+        query: StoreQuery,
+        name: str,
+        ids: Sequence[str],
+        owners: IntArray,
+        documents: Sequence[str],
+    ) -> None:
+        self._query = query
+        self._name = name
+        self._rows = {id_: row for row, id_ in enumerate(ids)}
+        self._owners = np.asarray(owners, dtype=np.int64)
+        self._documents = documents
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of each window."""
+        return self._owners
+
+    def search(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return up to `count` distinct nodes, best first, with their cosines.
+
+        The store is asked for more and more until enough of what it finds counts: it may hold
+        several windows of a node, vectors that are not the index's, and nodes that may not be seen.
+
+        Raises:
+            CorruptStoreError: If the store finds none of the index's vectors.
+        """
+        usable = self._owners if allowed is None else self._owners[allowed[self._owners]]
+        if count < 1 or not len(usable):
+            return []
+        documents = self._allowed_documents(allowed)
+        per_node = -(-len(self._owners) // max(1, len(np.unique(self._owners))))
+        fetch = count * per_node + 1
+        while True:
+            hits = self._query(query, fetch, documents)
+            known = [(self._rows[id_], cosine) for id_, cosine in hits if id_ in self._rows]
+            best: dict[int, float] = {}
+            for row, cosine in known:
+                node = int(self._owners[row])
+                if allowed is None or allowed[node]:
+                    best[node] = max(cosine, best.get(node, -2.0))
+            ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
+            exhausted = len(hits) < fetch
+            # What is not fetched may still tie with the last score.
+            if len(ranked) == count and (exhausted or hits[-1][1] < ranked[-1][1]):
+                return ranked
+            if exhausted and documents is not None and not known:
+                documents, fetch = None, fetch // 4  # this store knows documents by other names
+            elif exhausted:
+                return self._checked(ranked)
+            fetch *= 4
+
+    def _checked(self, ranked: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        if not ranked:
+            raise CorruptStoreError(
+                f"{self._name} holds none of the index's {len(self._rows)} vectors: pass the "
+                "vector store that the index was made with, or build the index again"
+            )
+        return ranked
+
+    def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
+        if allowed is None:
+            return None
+        return list(
+            dict.fromkeys(self._documents[node] for node in np.flatnonzero(allowed).tolist())
+        )

@@ -1,0 +1,201 @@
+"""What an index keeps in its `StorageContext`: written and deleted in an order that loses nothing.
+
+Vectors first, which a store may refuse, then texts, then the struct that makes both count, and last
+the removal of what the struct no longer names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from llama_index.core.schema import BaseNode, NodeRelationship
+from llama_index.core.storage import StorageContext
+
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import CorruptStoreError, StoreError
+from e2graphrag_integrations.llama_index.building import Built
+from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.nodes import link_levels, set_place
+from e2graphrag_integrations.llama_index.reading import DocstoreNodes, build_snapshot
+from e2graphrag_integrations.llama_index.record import DocumentRecord
+from e2graphrag_integrations.llama_index.vector_stores import Vectors, vectors_of
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.retriever import Request, answer
+from e2graphrag_integrations.store.records import NodeGoneError
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.tree import children_of
+
+_ATTEMPTS = 5
+"""How often an answer starts over because a writer changed the index under it."""
+
+
+class IndexStorage:
+    """One index struct with the docstore and the vector store that it names things in.
+
+    Args:
+        struct: Of the index; changed in place.
+        context: Holds the stores.
+    """
+
+    def __init__(self, struct: E2GraphRAGIndexStruct, context: StorageContext) -> None:
+        self.struct = struct
+        self.context = context
+        self.vectors: Vectors = vectors_of(context.vector_store)
+        self._docstore = context.docstore
+        self._refreshing = threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def where(self) -> str:
+        """How messages call the index."""
+        return f"index {self.struct.index_id}"
+
+    # Reading
+
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the present state."""
+        held = self._snapshot
+        if held is not None and held.generation == self.struct.generation:
+            return held
+        with self._refreshing:
+            if self._snapshot is None or self._snapshot.generation != self.struct.generation:
+                self._snapshot = build_snapshot(self.struct, self.vectors)
+            return self._snapshot
+
+    def answer(
+        self, request: Request, components: Components
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return the result of a request, and its nodes as the docstore has them.
+
+        Raises:
+            CorruptStoreError: If a node of the index is not in the docstore.
+        """
+        for attempt in range(_ATTEMPTS):
+            snapshot = self.snapshot()
+            source = DocstoreNodes(self._docstore, self.struct)
+            try:
+                return answer(request, snapshot, source, components), source.found
+            except NodeGoneError as error:
+                if snapshot.generation == self.struct.generation or attempt == _ATTEMPTS - 1:
+                    raise CorruptStoreError(
+                        f"{self.where}: {error}: pass the docstore that the index was made with, "
+                        "or build it again"
+                    ) from error
+        raise AssertionError("unreachable")
+
+    # Writing
+
+    def save(self) -> None:
+        """Put the struct into the index store."""
+        self.context.index_store.add_index_struct(self.struct)
+
+    def put(self, built: Sequence[Built], made_with: Mapping[str, str], *, save: bool) -> None:
+        """Store documents, in the place of older versions that may be there.
+
+        Raises:
+            StoreError: If a store failed; before the struct is written, nothing has changed.
+        """
+        old = [
+            self.struct.record(b.record.id) for b in built if b.record.id in self.struct.payloads
+        ]
+        stored = {w.key: w.stored for record in old for w in record.windows}
+        fresh = [entry for b in built for entry in b.vectors if entry.node_id not in stored]
+        added = dict(
+            zip((entry.node_id for entry in fresh), self.vectors.add(fresh), strict=True)
+            if fresh
+            else ()
+        )
+        try:
+            self._docstore.add_documents([node for b in built for node in b.nodes])
+            for b in built:
+                if b.record.hash:
+                    self._docstore.set_document_hash(b.record.id, b.record.hash)
+        except Exception as error:
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                self.vectors.remove(list(added.values()), self._live())
+            raise StoreError(
+                f"{type(self._docstore).__name__} did not take the nodes ({type(error).__name__}: "
+                f"{error}); nothing was indexed"
+            ) from error
+        records = [b.record.stored_as(stored | added) for b in built]
+        self.struct.put(records)
+        self.struct.made_with = dict(made_with)
+        kept = {node.id for record in records for node in record.nodes}
+        self._forget_nodes(n.id for record in old for n in record.nodes if n.id not in kept)
+        if save:
+            self.save()
+        keys = {w.key for record in records for w in record.windows}
+        self._remove([id_ for key, id_ in stored.items() if key not in keys], save=save)
+
+    def delete(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
+        """Delete documents that are there."""
+        records = [self.struct.record(document_id) for document_id in document_ids]
+        self.struct.drop(record.id for record in records)
+        if not self.struct.payloads:
+            self.struct.made_with = {}  # an index that was emptied is a new one
+        self.save()
+        self._remove([w.stored for record in records for w in record.windows], save=True)
+        if from_docstore:
+            for record in records:
+                self._forget_nodes(node.id for node in record.nodes)
+                if self._docstore.get_ref_doc_info(record.id) is None:
+                    # Its hash is kept apart; nobody else has nodes of it.
+                    self._docstore.delete_document(record.id, raise_error=False)
+
+    def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
+        """Delete nodes, and the summaries that were made of them."""
+        gone: list[str] = []
+        for record in list(self.struct.records()):
+            mine = node_ids & {node.id for node in record.nodes}
+            if not mine:
+                continue
+            rest = record.without(mine)
+            if not rest.leaves:
+                gone.append(record.id)
+                continue
+            there = {node.id for node in rest.nodes}
+            dead = [w.stored for w in record.windows if record.nodes[w.node].id not in there]
+            self.struct.put([rest])
+            self._relink(rest)
+            if from_docstore:
+                self._forget_nodes(n.id for n in record.nodes if n.id not in there)
+            self.save()
+            self._remove(dead, save=True)
+        if gone:
+            self.delete(gone, from_docstore=from_docstore)
+
+    def _relink(self, record: DocumentRecord) -> None:
+        """Mend the links of a document's nodes after some of them have gone."""
+        ids = [node.id for node in record.nodes]
+        found = {n.node_id: n for n in self._docstore.get_nodes(ids, raise_error=False)}
+        places = [node for node in children_of(record.nodes) if node.id in found]
+        nodes = [found[place.id] for place in places]
+        for node, place in zip(nodes, places, strict=True):
+            node.relationships.pop(NodeRelationship.PREVIOUS, None)
+            node.relationships.pop(NodeRelationship.NEXT, None)
+            set_place(node, place)
+        link_levels(nodes, places)
+        self._docstore.add_documents(nodes)
+
+    def _forget_nodes(self, node_ids: Iterable[str]) -> None:
+        for node_id in list(node_ids):
+            self._docstore.delete_document(node_id, raise_error=False)
+
+    def _live(self) -> list[str]:
+        return [w.stored for record in self.struct.records() for w in record.windows]
+
+    def _remove(self, vector_ids: Sequence[str], *, save: bool) -> None:
+        if not vector_ids:
+            return
+        moved = self.vectors.remove(vector_ids, self._live())
+        if moved:
+            changed = []
+            for record in self.struct.records():
+                keys = {w.key: moved[w.stored] for w in record.windows if w.stored in moved}
+                if keys:
+                    changed.append(record.stored_as(keys))
+            self.struct.put(changed)
+            if save:
+                self.save()

@@ -1,0 +1,183 @@
+"""The write path of an index: what is new or changed is built, then stored; one writer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from llama_index.core.schema import BaseNode
+
+from e2graphrag_integrations.bridge import Bridge, OwnLoop
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import DuplicateDocumentError
+from e2graphrag_integrations.estimate import estimate_cost
+from e2graphrag_integrations.llama_index.building import Builder, Collector
+from e2graphrag_integrations.llama_index.models import Models
+from e2graphrag_integrations.llama_index.sources import Source, of_nodes
+from e2graphrag_integrations.llama_index.storage import IndexStorage
+from e2graphrag_integrations.progress import ProgressBar, Stop
+from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.summarising import SummaryMaker
+from e2graphrag_integrations.summarizers import RetryPolicy
+
+
+@dataclass
+class IndexWriter:
+    """Writes to one index.
+
+    Args:
+        storage: Of the index.
+        settings: How documents are cut and summarised.
+        models: The user's.
+        num_workers: Summaries in the making at once.
+        retry: Patience with transient errors of the LLM.
+        cache: Keeps finished summaries.
+    """
+
+    storage: IndexStorage
+    settings: Settings
+    models: Models
+    num_workers: int
+    retry: RetryPolicy
+    cache: Store
+    report: IndexReport = field(default_factory=IndexReport)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _stop: Stop = field(default_factory=Stop)
+    _reading: tuple[Any, Components] | None = None
+
+    def components(self, *, is_async: bool = False) -> Components:
+        """Return the models, held to what the index was made with."""
+        made_with = self.storage.struct.made_with
+        return self.models.components(self.storage.where, made_with, is_async=is_async)
+
+    def reading_components(self) -> Components:
+        """Return the models for retrieval: the same until they, or the index's own, change."""
+        made_with = self.storage.struct.made_with
+        held = self._reading
+        if held is None or held[0][0] is not self.models.embedder_key() or held[0][1] != made_with:
+            key = (self.models.embedder_key(), dict(made_with))
+            self._reading = held = (key, self.components())
+        return held[1]
+
+    def is_there(self, source: Source) -> bool:
+        """Tell whether a document is in the index, unchanged."""
+        struct, id_ = self.storage.struct, source.document.id
+        return id_ in struct.payloads and struct.record(id_).hash == source.hash
+
+    def with_known(self, nodes: Sequence[BaseNode]) -> list[Source]:
+        """Return nodes as sources, together with those of their documents that are there.
+
+        A document to which nothing is added keeps the hash it has; a new part gives it another.
+        """
+        given = {node.node_id: node for node in nodes}
+        struct, docstore = self.storage.struct, self.storage.context.docstore
+        known: list[BaseNode] = []
+        grown: set[str] = set()
+        for node in given.values():
+            document_id = node.ref_doc_id or node.node_id
+            if document_id not in struct.payloads or document_id in grown:
+                continue
+            own = [place.id for place in struct.record(document_id).nodes]
+            if node.node_id not in own:
+                grown.add(document_id)
+                left = [id_ for id_ in own if id_ not in given]
+                known.extend(docstore.get_nodes(left, raise_error=False))
+        sources = of_nodes([*known, *given.values()], self.settings.group_size)
+        return [replace(s, hash="") if s.document.id in grown else s for s in sources]
+
+    def write(
+        self,
+        sources: Sequence[Source],
+        bridge: Bridge,
+        *,
+        is_async: bool = False,
+        replacing: bool = False,
+        show_progress: bool = False,
+        save: bool = True,
+    ) -> set[str]:
+        """Index sources and return the ids of those that were new or changed.
+
+        Args:
+            sources: Documents.
+            bridge: Runs the LLM's coroutines.
+            is_async: Whether it has any.
+            replacing: Whether documents that are there may be replaced.
+            show_progress: Draw a bar.
+            save: Put the struct into the index store.
+
+        Raises:
+            DuplicateDocumentError: For a document that is there with another content.
+            IndexingError: If a model failed; nothing has changed.
+            StoreError: If a store failed.
+        """
+        with self.lock:
+            wanted = [source for source in sources if not self.is_there(source)]
+            if not replacing:
+                self._refuse_changed(wanted)
+            skipped = tuple(s.document.id for s in sources if s not in wanted)
+            self.report = IndexReport(skipped=skipped)
+            if wanted:
+                self._write(wanted, bridge, is_async, show_progress, save)
+                self.report = replace(self.report, skipped=skipped)
+            return {source.document.id for source in wanted}
+
+    def _write(
+        self,
+        sources: Sequence[Source],
+        bridge: Bridge,
+        is_async: bool,
+        show_progress: bool,
+        save: bool,
+    ) -> None:
+        self._stop = Stop()
+        components = self.components(is_async=is_async)
+        manifest = components.check_for_writing() | self.settings.to_manifest()
+        self.storage.vectors.check(components.embedder.dimension)
+        builder = Builder(
+            self.settings,
+            components,
+            manifest,
+            self.cache,
+            self.num_workers,
+            self.retry,
+            bridge,
+            self._stop,
+        )
+        bar = ProgressBar(always=True) if show_progress else None
+        try:
+            built, self.report = builder.build(sources, bar)
+        finally:
+            if bar is not None:
+                bar.close()
+        self.storage.put(built, manifest, save=save)
+
+    def stop(self) -> None:
+        """Let calls in flight end and begin no other."""
+        self._stop.all()
+
+    def estimate(self, sources: Sequence[Source]) -> CostEstimate:
+        """Return what indexing would cost; nothing is called and nothing is written."""
+        components = self.components()
+        maker = SummaryMaker(
+            components.summarizer,
+            components.summarizer_print,
+            components.counter,
+            self.settings.summary_tokens,
+            self.retry,
+            Collector(self.cache),
+            OwnLoop(),
+        )
+        new = [source.document for source in sources if not self.is_there(source)]
+        return estimate_cost(new, self.settings, components.counter, maker)
+
+    def _refuse_changed(self, sources: Sequence[Source]) -> None:
+        for source in sources:
+            if source.document.id in self.storage.struct.payloads:
+                raise DuplicateDocumentError(
+                    f"document {source.document.id!r} is in {self.storage.where} with another "
+                    "content: use update_ref_doc() to replace it, or give it another id_"
+                )
