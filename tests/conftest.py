@@ -16,15 +16,9 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from fakes import NameExtractor
+from fakes import STORY, NameExtractor
 
 OpenIndex = Callable[..., E2GraphRAG]
-
-STORY = (
-    "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
-    "Later Cleo followed Bert to Rome. Dora sold the map to Emil. Emil sailed from Oslo at night. "
-    "Anna wrote to Dora about the map. Nobody ever saw Emil again."
-)
 
 
 @pytest.fixture

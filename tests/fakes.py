@@ -11,6 +11,12 @@ import numpy as np
 
 from e2graphrag_integrations import Mention, SourceDocument
 
+STORY = (
+    "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
+    "Later Cleo followed Bert to Rome. Dora sold the map to Emil. Emil sailed from Oslo at night. "
+    "Anna wrote to Dora about the map. Nobody ever saw Emil again."
+)
+
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
 _SENTENCE = re.compile(r"[^.]+\.?")
 

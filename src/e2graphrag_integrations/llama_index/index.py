@@ -406,6 +406,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """What the last insert or update did: nodes, LLM calls, tokens, seconds."""
         return self._writer.report
 
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """Settings and fingerprints of the models that the index was made with."""
+        return self._storage.struct.made_with
+
     def answer(self, request: Request) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
         """Return what a request gets from this index, with the docstore's nodes by id.
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from llama_index.core import instrumentation
@@ -25,9 +25,6 @@ from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request
 from e2graphrag_integrations.retrieval.trace import Trace
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # re-exported without saying so
 
@@ -48,6 +45,24 @@ _MODES: Mapping[RetrieverMode, Mode] = {
     RetrieverMode.LOCAL: "local",
     RetrieverMode.GLOBAL: "global",
 }
+
+
+class Answering(Protocol):
+    """What a retriever needs of an index."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Ranks, where the retriever has none of its own."""
+        ...
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """Settings and fingerprints of the models."""
+        ...
+
+    def answer(self, request: Request) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return what a request gets, with the docstore's nodes by id."""
+        ...
 
 
 class E2GraphRAGRetriever(BaseRetriever):
@@ -78,7 +93,7 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: E2GraphRAGIndex,
+        index: Answering,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         similarity_top_k: int = 10,
@@ -137,8 +152,8 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def _vector(self, bundle: QueryBundle) -> FloatArray | None:
         """Return the bundle's embedding, if it can be one of this index's model."""
-        made_with = self._index.index_struct.made_with
-        if bundle.embedding is None or str(len(bundle.embedding)) != made_with.get("dimension"):
+        dimension = self._index.made_with.get("dimension")
+        if bundle.embedding is None or str(len(bundle.embedding)) != dimension:
             return None  # another retriever has left its own there
         vector = np.asarray(bundle.embedding, dtype=np.float32)
         norm = float(np.linalg.norm(vector))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.prompts.mixin import PromptDictType
@@ -12,11 +12,8 @@ from llama_index.core.tools import ToolMetadata
 
 from e2graphrag_integrations.checks import whole_number
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.llama_index.retriever import Answering, E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.trace import Trace
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
 
 
 class GraphProximitySelector(BaseSelector):
@@ -37,7 +34,7 @@ class GraphProximitySelector(BaseSelector):
 
     def __init__(
         self,
-        index: E2GraphRAGIndex,
+        index: Answering,
         *,
         local_index: int = 0,
         global_index: int = 1,
