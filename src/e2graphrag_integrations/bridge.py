@@ -7,12 +7,22 @@ break them. `add` uses a loop in a thread of its own; `aadd` uses the caller's.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class ContextThreads(ThreadPoolExecutor):
+    """Threads that work in the context of who submits: callbacks and counters live in it."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run a call in a thread, in a copy of the present context."""
+        return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
 class Bridge(Protocol):

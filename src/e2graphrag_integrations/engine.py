@@ -12,14 +12,18 @@ from types import TracebackType
 from typing import Any
 
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop, in_thread
-from e2graphrag_integrations.checks import checked_seconds, given_or_new, whole_number
+from e2graphrag_integrations.checks import checked_seconds, given_or_new, shown, whole_number
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.documents import Documents, as_documents, as_id, as_ids, sort_out
-from e2graphrag_integrations.errors import DuplicateDocumentError, UnknownDocumentError
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    UnknownDocumentError,
+)
 from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.indexing import Writer, write_documents
+from e2graphrag_integrations.indexing import Splitter, Writer, planner_of, write_documents
 from e2graphrag_integrations.progress import Stop
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
@@ -61,6 +65,7 @@ class E2GraphRAG:
         *,
         concurrency: int,
         retry: RetryPolicy,
+        splitter: Splitter | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -68,6 +73,7 @@ class E2GraphRAG:
         self._strategy = strategy
         self._concurrency = concurrency
         self._retry = retry
+        self._splitter = splitter
         self._loop = OwnLoop()
         self._writing = threading.Lock()
         self._stop = Stop()
@@ -83,6 +89,7 @@ class E2GraphRAG:
         extractor: EntityExtractor | str | os.PathLike[str] | None = None,
         token_counter: TokenCounter | None = None,
         strategy: Strategy | None = None,
+        splitter: Splitter | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         concurrency: int = 4,
@@ -102,6 +109,8 @@ class E2GraphRAG:
                 one the file was made with, at first the bundled English pipeline.
             token_counter: Counts tokens for sizes and budgets; None counts by rule.
             strategy: Ranks; None is `PaperStrategy()`.
+            splitter: Cuts a text into the spans of its chunks, in order; None cuts at sentences by
+                `chunk_size`.
             summarizer_id: Names a plain function's model in the cache, so that later runs reuse
                 its summaries.
             prompts: For a plain function.
@@ -119,6 +128,8 @@ class E2GraphRAG:
         """
         path = checked_path(path)
         concurrency = whole_number("concurrency", concurrency)
+        if splitter is not None and not callable(splitter):
+            raise InvalidInputError(f"splitter={shown(splitter)} must be a function of a text")
         lock_timeout = checked_seconds("lock_timeout", lock_timeout)
         retry = given_or_new("retry", retry, RetryPolicy)
         strategy = PaperStrategy() if strategy is None else strategy
@@ -143,7 +154,15 @@ class E2GraphRAG:
         except BaseException:
             store.close()
             raise
-        return cls(store, resolved, components, strategy, concurrency=concurrency, retry=retry)
+        return cls(
+            store,
+            resolved,
+            components,
+            strategy,
+            concurrency=concurrency,
+            retry=retry,
+            splitter=splitter,
+        )
 
     # Writing
 
@@ -158,6 +177,7 @@ class E2GraphRAG:
             self._settings,
             self._components.counter,
             self._maker(self._loop),
+            planner_of(self._splitter),
         )
 
     def add(self, documents: Documents, *, progress: ProgressListener | None = None) -> IndexReport:
@@ -177,30 +197,35 @@ class E2GraphRAG:
             SettingsMismatchError: If the parts are not those the file was made with.
             IndexingError: If summariser, embedder or extractor failed.
         """
-        return self._add(as_documents(documents), self._loop, progress)
+        return self.add_through(as_documents(documents), None, progress)
 
     async def aadd(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
-        return await self._in_thread(self._add, as_documents(documents), progress)
+        return await self._in_thread(self.add_through, as_documents(documents), progress)
 
     async def _in_thread(
         self,
-        work: Callable[[list[SourceDocument], Bridge, ProgressListener | None], IndexReport],
+        work: Callable[[list[SourceDocument], Bridge | None, ProgressListener | None], IndexReport],
         documents: list[SourceDocument],
         progress: ProgressListener | None,
     ) -> IndexReport:
         """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
         bridge = CallerLoop(asyncio.get_running_loop())
-        return await in_thread(lambda: work(documents, bridge, progress), self._stop_all)
+        return await in_thread(lambda: work(documents, bridge, progress), self.stop)
 
-    def _stop_all(self) -> None:
+    def stop(self) -> None:
+        """Let calls in flight end and begin no other: indexing raises StoppedError."""
         self._stop.all()
 
-    def _add(
-        self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
+    def add_through(
+        self,
+        documents: list[SourceDocument],
+        bridge: Bridge | None,
+        progress: ProgressListener | None,
     ) -> IndexReport:
+        """Index like `add`; coroutines of the summariser run through `bridge`, if one is given."""
         with self._writing:
             sorted_out = sort_out(documents, self._store.content_hashes())
             if sorted_out.changed:
@@ -224,17 +249,21 @@ class E2GraphRAG:
             SettingsMismatchError: As `add`; nothing was changed.
             IndexingError: As `add`.
         """
-        return self._update(as_documents(documents), self._loop, progress)
+        return self.update_through(as_documents(documents), None, progress)
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
-        return await self._in_thread(self._update, as_documents(documents), progress)
+        return await self._in_thread(self.update_through, as_documents(documents), progress)
 
-    def _update(
-        self, documents: list[SourceDocument], bridge: Bridge, progress: ProgressListener | None
+    def update_through(
+        self,
+        documents: list[SourceDocument],
+        bridge: Bridge | None,
+        progress: ProgressListener | None,
     ) -> IndexReport:
+        """Replace like `update`; coroutines of the summariser run through `bridge`, if given."""
         with self._writing:
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes)
@@ -248,7 +277,7 @@ class E2GraphRAG:
         self,
         documents: Sequence[SourceDocument],
         unchanged: Sequence[SourceDocument],
-        bridge: Bridge,
+        bridge: Bridge | None,
         progress: ProgressListener | None,
         replaces: Mapping[str, str],
     ) -> IndexReport:
@@ -268,9 +297,10 @@ class E2GraphRAG:
             embedder_print=components.embedder_print,
             extractor=components.extractor,
             extractor_print=components.extractor_print,
-            summaries=self._maker(bridge),
+            summaries=self._maker(bridge or self._loop),
             concurrency=self._concurrency,
             replaces=replaces,
+            planner=planner_of(self._splitter),
             stop=self._stop,
         )
         return replace(write_documents(writer, documents, progress), skipped=skipped)
@@ -313,6 +343,7 @@ class E2GraphRAG:
         where: Where | None = None,
         token_budget: int | None = None,
         expand: Expand = "none",
+        fill: bool = False,
     ) -> RetrievalResult:
         """Return the nodes that answer a question; no language model is called.
 
@@ -323,9 +354,10 @@ class E2GraphRAG:
                 fewer than k; `global` uses no entity list.
             strategy: Instead of the index's.
             where: Metadata that every node must have, applied before ranking: equality and
-                `{"$in": [...]}`, `document_id` included.
+                `{"$in": [...]}`, `document_id` included; or a function of the metadata.
             token_budget: Most tokens of `result.context()`.
             expand: `children` or `leaves` puts those in a summary's place.
+            fill: Make up for what is missing to k, where entities give fewer, by the nearest nodes.
 
         Raises:
             InvalidInputError: For an argument out of range, an empty question among them.
@@ -335,7 +367,7 @@ class E2GraphRAG:
         strategy = self._strategy if strategy is None else strategy
         nodes = None if where is None else metadata_filter(where)
         return self._reader.answer(
-            Request(question, strategy, k, mode, nodes, token_budget, expand)
+            Request(question, strategy, k, mode, nodes, token_budget, expand, fill=bool(fill))
         )
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
@@ -346,6 +378,11 @@ class E2GraphRAG:
     def graph(self) -> EntityGraph:
         """The entity graph of the present state."""
         return self._reader.snapshot().graph
+
+    @property
+    def store(self) -> Store:
+        """The file, for what is built on an index."""
+        return self._store
 
     @property
     def settings(self) -> Settings:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.indexing import plan
+from e2graphrag_integrations.indexing import Planner, plan
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.settings import Settings
@@ -21,6 +21,7 @@ def estimate_cost(
     settings: Settings,
     counter: TokenCounter,
     maker: SummaryMaker,
+    planner: Planner = plan,
 ) -> CostEstimate:
     """Return the exact number of summaries to make and bounds of their tokens.
 
@@ -28,7 +29,7 @@ def estimate_cost(
     """
     run = _Estimate(settings, counter, maker)
     for document in documents:
-        run.add(plan(document, settings, counter))
+        run.add(planner(document, settings, counter))
     return run.finish()
 
 

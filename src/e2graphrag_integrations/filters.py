@@ -13,8 +13,8 @@ from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.store.snapshot import Records, Snapshot
 
-Where = Mapping[str, Any]
 Predicate = Callable[[Mapping[str, Any]], bool]
+Where = Mapping[str, Any] | Predicate
 
 _MISSING = object()
 
@@ -24,11 +24,13 @@ def compile_where(where: Where) -> Predicate:
 
     `{"author": "Wells", "year": {"$in": [1894, 1895]}}` holds where every key does. The key
     `document_id` stands for the document's id. Values compare as JSON does: `1` is not `true`. A
-    missing key matches nothing.
+    missing key matches nothing. A function of the metadata is taken as it is.
 
     Raises:
         FilterError: For anything else, naming the key.
     """
+    if not isinstance(where, Mapping) and callable(where):
+        return where
     if not isinstance(where, Mapping):
         raise FilterError(f"where must be a mapping of metadata keys, not {type(where).__name__}")
     tests = [(key, _options(key, condition)) for key, condition in where.items()]

@@ -12,10 +12,12 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from e2graphrag_integrations.bridge import ContextThreads
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import (
@@ -23,6 +25,7 @@ from e2graphrag_integrations.errors import (
     EmbeddingError,
     ExtractionError,
     IndexingError,
+    InvalidInputError,
     StoppedError,
 )
 from e2graphrag_integrations.extraction import checked_extraction
@@ -51,6 +54,50 @@ _SLICE = 64
 
 Windows = tuple[tuple[Span, bytes], ...]
 T = TypeVar("T")
+
+
+Splitter = Callable[[str], Sequence[tuple[int, int]]]
+"""Cuts a text into the half-open spans of its chunks, in order."""
+
+Planner = Callable[[SourceDocument, Settings, TokenCounter], Tree]
+"""Makes a document's tree, its summaries still without text."""
+
+
+def planner_of(splitter: Splitter | None) -> Planner:
+    """Return the planner that cuts with a user's splitter, or else with our own."""
+    if splitter is None:
+        return plan
+
+    def planned(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
+        del counter
+        spans = checked_spans(splitter, document)
+        return plan_tree(document.id, document.text, spans, settings.group_size)
+
+    return planned
+
+
+def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
+    """Return where a splitter cuts a document.
+
+    Raises:
+        InvalidInputError: If the spans are not in order, not in the text, or leave text out.
+    """
+    with blamed(InvalidInputError, f"the splitter failed on document {document.id!r}"):
+        spans = [Span(int(start), int(end)) for start, end in splitter(document.text)]
+    text, at = document.text, 0
+    for number, (start, end) in enumerate(spans):
+        after = not number or start > spans[number - 1].start
+        if not (0 <= start < end <= len(text) and after and not text[at:start].strip()):
+            raise InvalidInputError(
+                f"the splitter cut document {document.id!r} at {start}-{end}: spans must be in "
+                "order, within the text, and leave nothing but white space out"
+            )
+        at = max(at, end)
+    if text[at:].strip():
+        raise InvalidInputError(
+            f"the splitter left the end of document {document.id!r} out, from {at}"
+        )
+    return spans
 
 
 def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
@@ -88,7 +135,7 @@ class Writer:
     summaries: SummaryMaker
     concurrency: int
     replaces: Mapping[str, str] = field(default_factory=dict)
-    planner: Callable[[SourceDocument, Settings, TokenCounter], Tree] = plan
+    planner: Planner = plan
     stop: Stop = field(default_factory=Stop)
 
 
@@ -119,10 +166,10 @@ class _Run:
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
         began = time.perf_counter()
         with (
-            ThreadPoolExecutor(1, "e2graphrag-extract") as extracting,
-            ThreadPoolExecutor(1, "e2graphrag-embed") as embedding,
-            ThreadPoolExecutor(1, "e2graphrag-summaries") as coordinating,
-            ThreadPoolExecutor(self.writer.concurrency, "e2graphrag-llm") as calling,
+            ContextThreads(1, "e2graphrag-extract") as extracting,
+            ContextThreads(1, "e2graphrag-embed") as embedding,
+            ContextThreads(1, "e2graphrag-summaries") as coordinating,
+            ContextThreads(self.writer.concurrency, "e2graphrag-llm") as calling,
         ):
             running: deque[_Batch] = deque()
             try:
@@ -222,7 +269,7 @@ class _Run:
             self.watch.advance("embed", len(nodes))
         return windows
 
-    def _summarise(self, batch: _Batch, pool: ThreadPoolExecutor) -> list[Mapping[str, str]]:
+    def _summarise(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str]]:
         return fill_tree(
             batch.trees,
             self.writer.summaries,
@@ -231,7 +278,7 @@ class _Run:
             self.writer.stop.calls,
         )
 
-    def _finish(self, batch: _Batch, embedding: ThreadPoolExecutor) -> None:
+    def _finish(self, batch: _Batch, embedding: Executor) -> None:
         """Wait for a batch and write its documents, one transaction each."""
         texts = batch.summarised.result()
         filled = [

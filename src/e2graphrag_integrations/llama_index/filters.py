@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,8 @@ def node_filter(
         return None
     if filters is not None and not isinstance(filters, MetadataFilters):
         raise FilterError(f"filters={shown(filters)} must be MetadataFilters([...])")
-    if isinstance(doc_ids, str):
-        raise FilterError(f"doc_ids={doc_ids!r} must be a list of document ids")
+    if isinstance(doc_ids, str) or not isinstance(doc_ids, Collection | None):
+        raise FilterError(f"doc_ids={shown(doc_ids)} must be a list of document ids")
     _check(filters)
     wanted = None if doc_ids is None else frozenset(doc_ids)
 
@@ -88,8 +88,14 @@ def _check(filters: MetadataFilters | None) -> None:
             _check(one)
         elif _operator(one) not in _TESTS and _operator(one) not in _WITHOUT_TEST:
             raise FilterError(f"filters: operator {_operator(one)} on {one.key!r} is not supported")
+        elif _operator(one) in _OF_LISTS and not isinstance(one.value, list):
+            raise FilterError(
+                f"filters: {one.key} {_operator(one).value} {shown(one.value)}: the value must be "
+                "a list"
+            )
 
 
+_OF_LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 _WITHOUT_TEST = (FilterOperator.IS_EMPTY, getattr(FilterOperator, "TEXT_MATCH_INSENSITIVE", None))
 
 

@@ -56,6 +56,11 @@ class E2GraphRAGIndexStruct(IndexStruct):
         if found is None:
             where = f"document {document_id!r} of index {self.index_id}"
             found = DocumentRecord.decode(self.payloads[document_id], where)
+            if found.id != document_id:  # the name is outside of the record's checksum
+                raise CorruptStoreError(
+                    f"{where} is damaged (its record is of {found.id!r}): restore a backup of the "
+                    "index store, or index the document again"
+                )
             self._decoded[document_id] = found
         return found
 

@@ -69,7 +69,9 @@ def settings_llm() -> LLM | None:
     `Settings.llm` is read only where the user has set it: asking for it otherwise makes LlamaIndex
     look for an OpenAI key. Set to None it holds a bare MockLLM, which repeats its prompt: no LLM.
     """
-    given = Settings._llm  # noqa: SLF001 - the public property has the side effect above
+    if Settings._llm is None:  # noqa: SLF001 - the public property has the side effect above
+        return None
+    given = Settings.llm  # with the callback manager of Settings
     return None if type(given) is MockLLM and given.max_tokens is None else given
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, MetadataMode
 from llama_index.core.utils import get_tqdm_iterable
 
-from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations.bridge import Bridge, CallerLoop, ContextThreads, OwnLoop
 from e2graphrag_integrations.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing import plan
 from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
@@ -121,7 +120,7 @@ class SummaryTreeNodeParser(NodeParser):
     def _fill(self, trees: list[Tree], maker: SummaryMaker, *, show_progress: bool) -> list[Any]:
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
         steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarising"))
-        with ThreadPoolExecutor(self.num_workers, "e2graphrag-llm") as pool:
+        with ContextThreads(self.num_workers, "e2graphrag-llm") as pool:
             summaries = fill_tree(
                 trees, maker, pool, lambda: next(steps, None) and None, threading.Event()
             )

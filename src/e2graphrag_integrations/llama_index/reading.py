@@ -140,4 +140,5 @@ def _core_node(node: BaseNode) -> Node:
         start if isinstance(start, int) else 0,
         end if isinstance(end, int) else len(text),
         text,
+        None if node.parent_node is None else node.parent_node.node_id,
     )

@@ -28,7 +28,7 @@ from e2graphrag_integrations.retrieval.trace import Trace
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # re-exported without saying so
 
-_OF_TOOL = re.compile(r"\n\w+ is ")
+_OF_TOOL = re.compile(r"\A\n\w+ is ")
 """What `RetrieverTool` puts before a question that an agent passes by name."""
 
 
@@ -135,8 +135,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         return self._told(*await asyncio.to_thread(self._answer, query_bundle))
 
     def _answer(self, bundle: QueryBundle) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        question = _OF_TOOL.sub("", bundle.query_str, count=1).strip()
-        texts = bundle.embedding_strs
+        question = _OF_TOOL.sub("", bundle.query_str).strip()
+        # A model that had nothing to say leaves an empty text among those of HyDE.
+        texts = [text for text in bundle.embedding_strs if text.strip()]
         request = Request(
             question,
             self._request.strategy,
@@ -155,10 +156,10 @@ class E2GraphRAGRetriever(BaseRetriever):
         dimension = self._index.made_with.get("dimension")
         if bundle.embedding is None or str(len(bundle.embedding)) != dimension:
             return None  # another retriever has left its own there
-        vector = np.asarray(bundle.embedding, dtype=np.float32)
-        norm = float(np.linalg.norm(vector))
-        unit: FloatArray = vector / norm
-        return unit if np.isfinite(norm) and norm > 0 else None
+        with np.errstate(over="ignore"):  # what is too large has an infinite norm
+            vector: FloatArray = np.asarray(bundle.embedding, dtype=np.float32)
+            norm = float(np.linalg.norm(vector))
+        return vector / norm if np.isfinite(norm) and norm > 0 else None
 
     def _told(self, result: RetrievalResult, found: Mapping[str, BaseNode]) -> list[NodeWithScore]:
         trace = result.trace

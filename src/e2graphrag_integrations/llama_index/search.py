@@ -14,6 +14,32 @@ from e2graphrag_integrations.protocols import FloatArray
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 
 
+class LostSearch:
+    """Stands where the vectors of an index are gone; fails the questions that need them.
+
+    Args:
+        error: Says what is gone.
+        owners: The node of each window, shape (windows,).
+    """
+
+    def __init__(self, error: CorruptStoreError, owners: IntArray) -> None:
+        self._error = error
+        self.nodes: NDArray[np.int64] = owners
+
+    def search(
+        self,
+        query: FloatArray,  # noqa: ARG002 - the port's signature
+        count: int,  # noqa: ARG002 - the port's signature
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002 - the port's signature
+    ) -> list[tuple[int, float]]:
+        """Find nothing.
+
+        Raises:
+            CorruptStoreError: Always.
+        """
+        raise self._error
+
+
 class StoreSearch:
     """Finds nodes by cosine through a store; a node scores as its best window.
 
@@ -74,11 +100,12 @@ class StoreSearch:
             # What is not fetched may still tie with the last score.
             if len(ranked) == count and (exhausted or hits[-1][1] < ranked[-1][1]):
                 return ranked
-            if exhausted and documents is not None and not known:
-                documents, fetch = None, fetch // 4  # this store knows documents by other names
-            elif exhausted:
+            if not exhausted:
+                fetch *= 4
+            elif documents is not None and not known:
+                documents = None  # this store knows documents by other names
+            else:
                 return self._checked(ranked)
-            fetch *= 4
 
     def _checked(self, ranked: list[tuple[int, float]]) -> list[tuple[int, float]]:
         if not ranked:

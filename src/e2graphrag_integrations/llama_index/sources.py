@@ -44,6 +44,7 @@ class Source:
         leaf_metadata: Distinct metadata of the chunks, where it differs from the document's.
         leaf_rows: For each chunk its rows in `leaf_metadata`.
         segments: As the core has them.
+        grown: Whether something was added to a document that is there.
     """
 
     document: SourceDocument
@@ -56,6 +57,7 @@ class Source:
     leaf_metadata: Sequence[Mapping[str, Any]] = ()
     leaf_rows: Sequence[Sequence[int]] = ()
     segments: Sequence[tuple[int, int, Mapping[str, Any]]] = ()
+    grown: bool = False
 
     def of_leaf(self, nodes: Sequence[Node]) -> Sequence[Sequence[int]]:
         """Return for each chunk the rows of `leaf_metadata` it stands under."""

@@ -70,20 +70,29 @@ class IndexStorage:
         """Return the result of a request, and its nodes as the docstore has them.
 
         Raises:
-            CorruptStoreError: If a node of the index is not in the docstore.
+            CorruptStoreError: If a node of the index is not in the docstore, or its vectors are
+                not in the vector store.
         """
         for attempt in range(_ATTEMPTS):
             snapshot = self.snapshot()
             source = DocstoreNodes(self._docstore, self.struct)
             try:
                 return answer(request, snapshot, source, components), source.found
-            except NodeGoneError as error:
-                if snapshot.generation == self.struct.generation or attempt == _ATTEMPTS - 1:
-                    raise CorruptStoreError(
-                        f"{self.where}: {error}: pass the docstore that the index was made with, "
-                        "or build it again"
-                    ) from error
+            except (NodeGoneError, CorruptStoreError) as error:
+                if snapshot.generation != self.struct.generation and attempt < _ATTEMPTS - 1:
+                    continue
+                if isinstance(error, CorruptStoreError):
+                    raise
+                raise CorruptStoreError(
+                    f"{self.where}: {error}: pass the docstore that the index was made with, "
+                    "or build it again"
+                ) from error
         raise AssertionError("unreachable")
+
+    def docstore_nodes(self, record: DocumentRecord) -> dict[str, BaseNode]:
+        """Return the nodes of a document that are in the docstore, by id, in the tree's order."""
+        ids = [node.id for node in record.nodes]
+        return {n.node_id: n for n in self._docstore.get_nodes(ids, raise_error=False)}
 
     # Writing
 
@@ -136,18 +145,20 @@ class IndexStorage:
         if not self.struct.payloads:
             self.struct.made_with = {}  # an index that was emptied is a new one
         self.save()
-        self._remove([w.stored for record in records for w in record.windows], save=True)
         if from_docstore:
             for record in records:
                 self._forget_nodes(node.id for node in record.nodes)
                 if self._docstore.get_ref_doc_info(record.id) is None:
                     # Its hash is kept apart; nobody else has nodes of it.
                     self._docstore.delete_document(record.id, raise_error=False)
+        self._remove([w.stored for record in records for w in record.windows], save=True)
 
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
         """Delete nodes, and the summaries that were made of them."""
         gone: list[str] = []
-        for record in list(self.struct.records()):
+        for document_id in sorted(self.struct.payloads):
+            # Read one by one: what was removed for one document may move the vectors of the next.
+            record = self.struct.record(document_id)
             mine = node_ids & {node.id for node in record.nodes}
             if not mine:
                 continue
@@ -168,8 +179,7 @@ class IndexStorage:
 
     def _relink(self, record: DocumentRecord) -> None:
         """Mend the links of a document's nodes after some of them have gone."""
-        ids = [node.id for node in record.nodes]
-        found = {n.node_id: n for n in self._docstore.get_nodes(ids, raise_error=False)}
+        found = self.docstore_nodes(record)
         places = [node for node in children_of(record.nodes) if node.id in found]
         nodes = [found[place.id] for place in places]
         for node, place in zip(nodes, places, strict=True):

@@ -17,7 +17,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph import IntArray
-from e2graphrag_integrations.llama_index.search import StoreSearch
+from e2graphrag_integrations.llama_index.search import LostSearch, StoreSearch
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 
@@ -96,7 +96,8 @@ class AnyVectors:
                 added.extend(self.store.add(batch))
         except Exception as error:
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                self.remove([*added, *(node.node_id for node in nodes[len(added) :])], [])
+                rest = [node.node_id for node in nodes[len(added) :]]
+                self.store.delete_nodes([*added, *rest])
             raise StoreError(
                 f"{self._name} did not take the vectors ({type(error).__name__}: {error}); nothing "
                 "was indexed: see to the vector store and insert again"
@@ -104,10 +105,21 @@ class AnyVectors:
         return added
 
     def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - ids stay as they are
-        """Remove vectors by id."""
-        if ids:
-            with contextlib.suppress(NotImplementedError):
+        """Remove vectors by id.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        try:
+            if ids:
                 self.store.delete_nodes(list(ids))
+        except NotImplementedError:
+            pass
+        except Exception as error:
+            raise StoreError(
+                f"{self._name} did not remove {len(ids)} vectors ({type(error).__name__}: {error}):"
+                " they are still in it, though the index does not know them any more"
+            ) from error
         return {}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
@@ -162,12 +174,11 @@ class SimpleVectors(AnyVectors):
     """LlamaIndex's own in memory; searched through FAISS, as its own search is a Python loop."""
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - the mask says it
-        """Return an exact search over the store's vectors.
-
-        Raises:
-            CorruptStoreError: If one of them is gone.
-        """
-        return DenseIndex(self.read(ids), owners.astype(np.int64))
+        """Return an exact search over the store's vectors."""
+        try:
+            return DenseIndex(self.read(ids), owners.astype(np.int64))
+        except CorruptStoreError as error:
+            return LostSearch(error, owners.astype(np.int64))  # local retrieval needs no vectors
 
     def read(self, ids: Sequence[str]) -> FloatArray:
         """Return vectors as they are stored.
@@ -220,6 +231,21 @@ class FaissVectors(AnyVectors):
                 f"model makes {dimension}: make it with faiss.IndexFlatIP({dimension})"
             )
 
+    def add(self, nodes: Sequence[TextNode]) -> list[str]:
+        """Add all nodes, or none; return their positions.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        index = self.store.client
+        held = index.ntotal
+        try:
+            return super().add(nodes)
+        except StoreError:
+            with contextlib.suppress(RuntimeError):  # some kinds of index cannot remove
+                index.remove_ids(np.arange(held, index.ntotal))
+            raise
+
     def cosine(self, similarity: float) -> float:
         """Return the cosine: FAISS gives inner products or squared distances."""
         return 1 - similarity / 2 if self.store.client.metric_type == _FAISS_L2 else similarity
@@ -258,21 +284,41 @@ class FaissMapVectors(FaissVectors):
     It numbers a new vector by how many there are: after a delete that number may be taken.
     """
 
-    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:
-        """Take everything out and put back what stays, so that numbers have no gaps."""
-        if not ids:
+    def check(self, dimension: int) -> None:
+        """Refuse an index of another dimension, and a map that gives no vectors back.
+
+        Raises:
+            InvalidInputError: If the store cannot be used.
+        """
+        super().check(dimension)
+        if not hasattr(self.store.client, "rev_map"):
+            raise InvalidInputError(
+                "the FAISS index gives no vectors back, so that nothing could be removed safely: "
+                f"make it with faiss.IndexIDMap2(faiss.IndexFlatIP({dimension}))"
+            )
+
+    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - what others put in stays too
+        """Take everything out and put back what stays, so that numbers have no gaps.
+
+        Raises:
+            StoreError: If the index under the map gives no vectors back.
+        """
+        held = list(self.store._node_id_to_faiss_id_map)  # noqa: SLF001 - it has no public name
+        gone = set(ids)
+        stays = [id_ for id_ in held if id_ not in gone]
+        if len(stays) == len(held):
             return {}
-        vectors = self.read(kept)
+        vectors = self.read(stays)
         if vectors is None:
             raise StoreError(
                 "this FAISS index gives no vectors back, so that nothing can be removed safely: "
-                "wrap it in faiss.IndexIDMap2"
+                "wrap an IndexFlatIP in faiss.IndexIDMap2"
             )
-        self.store.delete_nodes([*ids, *kept])
+        self.store.delete_nodes(held)
         self.store.add(
             [
                 TextNode(id_=id_, text="", embedding=vector.tolist())
-                for id_, vector in zip(kept, vectors, strict=True)
+                for id_, vector in zip(stays, vectors, strict=True)
             ]
         )
         return {}

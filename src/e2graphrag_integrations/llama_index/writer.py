@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, MetadataMode
 
 from e2graphrag_integrations.bridge import Bridge, OwnLoop
 from e2graphrag_integrations.components import Components
@@ -66,28 +66,35 @@ class IndexWriter:
     def is_there(self, source: Source) -> bool:
         """Tell whether a document is in the index, unchanged."""
         struct, id_ = self.storage.struct, source.document.id
-        return id_ in struct.payloads and struct.record(id_).hash == source.hash
+        if source.grown or id_ not in struct.payloads:
+            return False
+        return struct.record(id_).hash == source.hash
 
     def with_known(self, nodes: Sequence[BaseNode]) -> list[Source]:
-        """Return nodes as sources, together with those of their documents that are there.
+        """Return nodes as sources, together with what is there of their documents.
 
-        A document to which nothing is added keeps the hash it has; a new part gives it another.
+        Nodes of another version of a document, by the hash of their SOURCE, take the place of the
+        old ones; others are added to them. Where all are there already nothing is to be done.
         """
-        given = {node.node_id: node for node in nodes}
-        struct, docstore = self.storage.struct, self.storage.context.docstore
+        groups: dict[str, dict[str, BaseNode]] = {}
+        for node in nodes:
+            groups.setdefault(node.ref_doc_id or node.node_id, {})[node.node_id] = node
         known: list[BaseNode] = []
         grown: set[str] = set()
-        for node in given.values():
-            document_id = node.ref_doc_id or node.node_id
-            if document_id not in struct.payloads or document_id in grown:
+        for document_id in [id_ for id_ in groups if id_ in self.storage.struct.payloads]:
+            given = groups[document_id]
+            record = self.storage.struct.record(document_id)
+            if _version(given.values()) not in ("", record.hash):
                 continue
-            own = [place.id for place in struct.record(document_id).nodes]
-            if node.node_id not in own:
-                grown.add(document_id)
-                left = [id_ for id_ in own if id_ not in given]
-                known.extend(docstore.get_nodes(left, raise_error=False))
-        sources = of_nodes([*known, *given.values()], self.settings.group_size)
-        return [replace(s, hash="") if s.document.id in grown else s for s in sources]
+            own = self.storage.docstore_nodes(record)
+            if all(id_ in own and _text(node) == _text(own[id_]) for id_, node in given.items()):
+                del groups[document_id]
+                continue
+            grown.add(document_id)
+            known.extend(node for id_, node in own.items() if id_ not in given)
+        wanted = [node for group in groups.values() for node in group.values()]
+        sources = of_nodes([*known, *wanted], self.settings.group_size)
+        return [replace(source, grown=source.document.id in grown) for source in sources]
 
     def write(
         self,
@@ -181,3 +188,13 @@ class IndexWriter:
                     f"document {source.document.id!r} is in {self.storage.where} with another "
                     "content: use update_ref_doc() to replace it, or give it another id_"
                 )
+
+
+def _version(nodes: Iterable[BaseNode]) -> str:
+    """Return the hash of the document that nodes were made from, as far as they tell."""
+    hashes = {n.source_node.hash or "" for n in nodes if n.source_node is not None} - {""}
+    return hashes.pop() if len(hashes) == 1 else ""
+
+
+def _text(node: BaseNode) -> str:
+    return node.get_content(metadata_mode=MetadataMode.NONE)

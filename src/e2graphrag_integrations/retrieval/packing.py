@@ -11,7 +11,7 @@ import numpy as np
 from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.retrieval.base import Candidate
+from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.tokens import count_tokens, token_spans
@@ -41,6 +41,30 @@ def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> 
     return expanded
 
 
+def filled(
+    kept: Sequence[Candidate], query: Query, snapshot: Snapshot, how: Expand
+) -> list[Candidate]:
+    """Add the nodes nearest to the question until there are k; none scores above those before."""
+    if not len(snapshot.dense.nodes):
+        return list(kept)
+    complete = list(kept)
+    seen = {candidate.row for candidate in kept}
+    for row, cosine in snapshot.dense.search(
+        query.vector,
+        query.k + len(kept) if how == "none" else len(snapshot.nodes.ids),
+        query.allowed,
+    ):
+        score = min(1 / (len(complete) + 1), complete[-1].score if complete else 1.0)
+        near = Candidate(row, score, "global", (f"filled up to k: cosine {cosine:.4f}",))
+        for candidate in expand([near], snapshot, how):
+            if candidate.row not in seen and len(complete) < query.k:
+                seen.add(candidate.row)
+                complete.append(candidate)
+        if len(complete) >= query.k:
+            break
+    return complete
+
+
 def _below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
     nodes = snapshot.nodes
     if how == "none" or nodes.level[row] == 0:
@@ -49,13 +73,18 @@ def _below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
         leaves: IntArray = snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]]
         yield from (int(leaf) for leaf in leaves)
     else:
-        inside = (
-            (nodes.document == nodes.document[row])
-            & (nodes.level == nodes.level[row] - 1)
-            & (nodes.first_leaf >= nodes.first_leaf[row])
-            & (nodes.end_leaf <= nodes.end_leaf[row])
-        )
-        yield from (int(child) for child in np.flatnonzero(inside))
+        yield from _children(row, snapshot)
+
+
+def _children(row: int, snapshot: Snapshot) -> range:
+    """Return the rows of the nodes that a summary was made of: they lie side by side."""
+    nodes = snapshot.nodes
+    first, end = np.searchsorted(nodes.document, [nodes.document[row], nodes.document[row] + 1])
+    below = nodes.level[row] - 1
+    level = first + np.searchsorted(nodes.level[first:end], [below, below + 1])
+    leaves = nodes.first_leaf[level[0] : level[1]]
+    inside = np.searchsorted(leaves, [nodes.first_leaf[row], nodes.end_leaf[row]])
+    return range(int(level[0] + inside[0]), int(level[0] + inside[1]))
 
 
 def to_nodes(
@@ -87,7 +116,12 @@ def _to_node(
         entities=held,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
         metadata=metadata_of(snapshot, row),
-        position=node.position,
+        differing=_differing(snapshot, row),
+        position=int(snapshot.nodes.position[row]),
+        parent_id=node.parent_id,
+        child_ids=tuple(
+            snapshot.nodes.ids[child] for child in (_children(row, snapshot) if node.level else ())
+        ),
     )
 
 
@@ -99,15 +133,27 @@ def _holds(snapshot: Snapshot, row: int, entity: int) -> bool:
 
 def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
     """Return the metadata that all segments under the node agree on."""
-    records = snapshot.records
-    own = [
-        records.values[i] for i in records.of_node[records.first[row] : records.last[row]].tolist()
-    ]
+    first, *others = _records_of(snapshot, row)
     return {
         key: value
-        for key, value in own[0].items()
-        if key != "document_id" and all(key in r and r[key] == value for r in own[1:])
+        for key, value in first.items()
+        if key != "document_id" and all(key in r and r[key] == value for r in others)
     }
+
+
+def _differing(snapshot: Snapshot, row: int) -> tuple[str, ...]:
+    own = _records_of(snapshot, row)
+    if len(own) == 1:
+        return ()
+    agreed = metadata_of(snapshot, row)
+    keys = dict.fromkeys(key for record in own for key in record)
+    return tuple(key for key in keys if key != "document_id" and key not in agreed)
+
+
+def _records_of(snapshot: Snapshot, row: int) -> list[Mapping[str, Any]]:
+    records = snapshot.records
+    span = slice(int(records.first[row]), int(records.last[row]))
+    return [records.values[i] for i in records.of_node[span].tolist()]
 
 
 def pack(

@@ -27,8 +27,11 @@ class RetrievedNode:
         reasons: Why it is here, in words.
         entities: Linked entities of the question that it holds, in the question's order.
         title: Its document's title.
-        metadata: Its document's metadata, with its segment's over it where it lies in one alone.
+        metadata: Its document's metadata with its segments' over it, as far as they agree.
+        differing: Keys of metadata on which the segments under it do not agree.
         position: Its place among the nodes of its document and level, from 0.
+        parent_id: The summary above it.
+        child_ids: The nodes that a summary was made of.
     """
 
     node_id: str
@@ -44,7 +47,10 @@ class RetrievedNode:
     entities: tuple[str, ...] = ()
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    differing: tuple[str, ...] = ()
     position: int = 0
+    parent_id: str | None = None
+    child_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

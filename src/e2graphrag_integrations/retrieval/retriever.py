@@ -25,7 +25,14 @@ from e2graphrag_integrations.retrieval.base import (
     Query,
     Strategy,
 )
-from e2graphrag_integrations.retrieval.packing import EXPANSIONS, Expand, expand, pack, to_nodes
+from e2graphrag_integrations.retrieval.packing import (
+    EXPANSIONS,
+    Expand,
+    expand,
+    filled,
+    pack,
+    to_nodes,
+)
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -44,6 +51,7 @@ class Request:
     Attributes:
         embed_texts: Embedded in the question's place, their mean taken (HyDE, section 3.2).
         vector: The question's unit vector, if the caller has it.
+        fill: Whether what is missing to k nodes is made up for by the nearest others.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -59,6 +67,7 @@ class Request:
     expand: Expand = "none"
     embed_texts: tuple[str, ...] = ()
     vector: FloatArray | None = None
+    fill: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):
@@ -156,6 +165,8 @@ class _Answer:
         with self.timed("read"):
             expanded = expand(candidates, self.snapshot, request.expand)
             kept = expanded[:candidates_wanted]
+            if request.fill and len(kept) < candidates_wanted:
+                kept = filled(kept, query, self.snapshot, request.expand)
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
             stored = self.source.nodes_at(self.snapshot.generation, ids)
             nodes = to_nodes(kept, self.snapshot, stored, entities)

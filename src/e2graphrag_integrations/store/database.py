@@ -166,6 +166,26 @@ class Database:
                 if db.in_transaction:  # SQLite ends it by itself after a severe error
                     db.execute("ROLLBACK")
 
+    def copy_to(self, path: str | Path) -> None:
+        """Write the present state as a file of its own, there whole or not at all.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        aside = Path(f"{path}.new-{uuid.uuid4().hex}")
+        try:
+            with self._reading:
+                db = self._open(self._reader)
+                self._check_place()
+                db.execute("VACUUM INTO ?", (str(aside),))
+            aside.replace(path)
+        except sqlite3.DatabaseError as error:
+            raise translate(error, str(path)) from error
+        except OSError as error:
+            raise StoreError(f"{path} could not be written: {error}") from error
+        finally:
+            aside.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Fold the write-ahead log into the file and let go of it; safe to call twice."""
         with self._writing, self._reading:

@@ -1,0 +1,117 @@
+"""Any LangChain model, or runnable around one, as a summariser of the core."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.summarizers import Prompts
+
+_NO_PART = (
+    "key",
+    "secret",
+    "password",
+    "credential",
+    "timeout",
+    "retries",
+    "url",
+    "base",
+    "header",
+)
+"""Words in the names of settings that are secret, or do not change what a model says."""
+
+
+class RunnableSummarizer:
+    """Summarises with `llm.invoke`, or `llm.ainvoke`: chat models, plain ones, and what wraps them.
+
+    Args:
+        llm: A model, also `.bind()`, `.with_retry()` or `.with_fallbacks()` of one.
+        prompts: The prompts.
+        name: Tells the model from others in the cache; None makes a name of its class and settings,
+            where it has any.
+
+    Attributes:
+        config: Given along with every call: callbacks, tags, metadata.
+        is_async: Whether `summarize` gives coroutines; set while a build runs in an event loop.
+    """
+
+    def __init__(self, llm: Runnable[Any, Any], prompts: Prompts, name: str | None = None) -> None:
+        self._llm = llm
+        self._prompts = prompts
+        self._name = name
+        self.config: RunnableConfig | None = None
+        self.is_async = False
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Name of model and prompts; None for a runnable that tells nothing of itself."""
+        name = self._name or _model_name(self._llm)
+        return None if name is None else f"langchain:{name}:{self._prompts.fingerprint}"
+
+    def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
+        """Return the prompt that `summarize` sends."""
+        return self._prompts.render(texts, level=level, max_tokens=max_tokens)
+
+    def summarize(
+        self, texts: Sequence[str], *, level: int, max_tokens: int
+    ) -> str | Awaitable[str]:
+        """Return the model's answer, or its coroutine."""
+        prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
+        if self.is_async:
+            return self._asummarize(prompt)
+        return text_of(self._llm.invoke(prompt, self.config))
+
+    async def _asummarize(self, prompt: str) -> str:
+        return text_of(await self._llm.ainvoke(prompt, self.config))
+
+
+def text_of(answer: object) -> str:
+    """Return the text of what a model answered, without its reasoning.
+
+    Raises:
+        SummaryError: If it is neither text nor a message.
+    """
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, BaseMessage):
+        # A method with core before 1.0, a string that can be called since.
+        return str(answer.text)
+    raise SummaryError(
+        f"the llm answered with a {type(answer).__name__}: pass a model, or a chain that ends in "
+        "one"
+    )
+
+
+def _model_name(llm: Runnable[Any, Any]) -> str | None:
+    inner: Any = llm
+    bound: list[str] = []
+    while not isinstance(inner, BaseLanguageModel):
+        kwargs = getattr(inner, "kwargs", None)
+        if isinstance(kwargs, Mapping) and kwargs:
+            bound.append(json.dumps(_plain(kwargs), sort_keys=True, default=_kind))
+        inner = getattr(inner, "bound", None) or getattr(inner, "runnable", None)
+        if inner is None:
+            return None
+    settings = _plain(getattr(inner, "_identifying_params", {}))
+    text = json.dumps([settings, bound], sort_keys=True, default=_kind)
+    return f"{type(inner).__name__}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in settings.items()
+        if not any(word in name.lower() for word in _NO_PART)
+    }
+
+
+def _kind(value: object) -> str:
+    # Not its repr, which may hold an address in memory or a secret.
+    return type(value).__name__

@@ -1,0 +1,230 @@
+"""`E2GraphRAGRetriever`: an index as a plain LangChain retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, Field, field_validator
+
+from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.langchain.pages import PAGE_ID, user_filter, user_metadata
+from e2graphrag_integrations.retrieval.base import Mode
+from e2graphrag_integrations.retrieval.packing import Expand
+from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.retriever import check_strategy
+
+EVENT = "e2graphrag.route"
+Filter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """An index: `E2GraphRAG` of the core, or `E2GraphRAGIndex` of this package's LangChain face."""
+
+    def retrieve(self, question: str, **options: Any) -> RetrievalResult:
+        """Return the result for a question."""
+        ...
+
+    async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
+        """Return the result for a question."""
+        ...
+
+
+class E2GraphRAGRetriever(BaseRetriever):
+    """Finds the passages that answer a question; no language model is called.
+
+    A question whose entities are close in the graph gets the chunks they share (`local`), any other
+    the nearest chunks and summaries (`global`). There are always `k` documents, if the corpus has
+    as many.
+
+    Setup:
+        `pip install "e2graphrag-integrations[langchain,local]"`
+
+    Key init args:
+        index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
+        k: Documents returned.
+        mode: `auto` routes by the question; `local` puts entities first; `global` uses vectors.
+        filter: Metadata that every passage must have, or a function of them; a summary passes only
+            if all its chunks do.
+
+    Instantiate:
+        ```python
+        retriever = E2GraphRAGRetriever(index=E2GraphRAG.open("novel.e2g"), k=5)
+        ```
+
+    Usage:
+        ```python
+        retriever.invoke("Who gave Anna the map?", k=3, mode="local")
+        ```
+
+    Use within a chain:
+        ```python
+        chain = {"context": retriever | format, "question": RunnablePassthrough()} | prompt | llm
+        ```
+
+    Every document has the same `e2_` keys in its metadata, of plain JSON types. Why it was found is
+    in the custom event `e2graphrag.route`, and with `include_scores` in its metadata.
+
+    Raises:
+        ValidationError: For an unknown or unfit argument.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", validate_assignment=True
+    )
+
+    index: Any = Field(repr=False)
+    k: int = Field(default=10, gt=0)
+    mode: Mode = "auto"
+    strategy: Any = None
+    max_hops: int | None = Field(default=None, ge=1)
+    filter: Any = Field(default=None, repr=False)
+    include_scores: bool = False
+    expand: Expand = "none"
+
+    @field_validator("index")
+    @classmethod
+    def _check_index(cls, value: Any) -> Any:
+        if isinstance(value, type) or not isinstance(value, Searchable):
+            raise ValueError(  # noqa: TRY004 - what pydantic makes a ValidationError of
+                f"index={shown(value)} is no index: pass E2GraphRAG.open(...) or an E2GraphRAGIndex"
+            )
+        return value
+
+    @field_validator("strategy")
+    @classmethod
+    def _check_strategy(cls, value: Any) -> Any:
+        if value is not None:
+            check_strategy(value)
+        return value
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        params = super()._get_ls_params(**kwargs)
+        params["ls_retriever_name"] = "e2graphrag"
+        return params
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        mode: Mode | None = None,
+        max_hops: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - LangChain's name
+        expand: Expand | None = None,
+    ) -> list[Document]:
+        options = self._options(k, mode, max_hops, filter, expand)
+        result = self.index.retrieve(_checked(query), **options)
+        dispatch_custom_event(EVENT, _event(result), config={"callbacks": run_manager.get_child()})
+        return to_documents(result, include_scores=self.include_scores)
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        mode: Mode | None = None,
+        max_hops: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - LangChain's name
+        expand: Expand | None = None,
+    ) -> list[Document]:
+        options = self._options(k, mode, max_hops, filter, expand)
+        result = await self.index.aretrieve(_checked(query), **options)
+        await adispatch_custom_event(
+            EVENT, _event(result), config={"callbacks": run_manager.get_child()}
+        )
+        return to_documents(result, include_scores=self.include_scores)
+
+    def search_options(self) -> dict[str, Any]:
+        """Return the fields as options of the index's `retrieve`."""
+        return self._options(None, None, None, None, None)
+
+    def _options(
+        self,
+        k: int | None,
+        mode: Mode | None,
+        max_hops: int | None,
+        where: Filter | None,
+        expand: Expand | None,
+    ) -> dict[str, Any]:
+        where = self.filter if where is None else where
+        hops = self.max_hops if max_hops is None else max_hops
+        return {
+            "k": self.k if k is None else k,
+            "mode": self.mode if mode is None else mode,
+            "strategy": self.strategy if hops is None else _with_hops(self.strategy, hops),
+            "where": None if where is None else user_filter(where),
+            "expand": self.expand if expand is None else expand,
+            "fill": True,
+        }
+
+
+def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:
+    """Return the nodes of a result as new LangChain documents, best first."""
+    return [_document(node, include_scores=include_scores) for node in result.nodes]
+
+
+def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
+    # The same keys on every document: prompts that name one must not fail on a summary.
+    mixed = user_metadata(dict.fromkeys(node.differing))
+    metadata: dict[str, Any] = {
+        **mixed,
+        **user_metadata(node.metadata),
+        PAGE_ID: node.metadata.get(PAGE_ID),
+        "e2_node_id": node.node_id,
+        "e2_source_id": node.document_id,
+        "e2_level": node.level,
+        "e2_position": node.position,
+        "e2_start": node.start,
+        "e2_end": node.end,
+        "e2_parent": node.parent_id,
+        "e2_children": list(node.child_ids),
+    }
+    if include_scores:
+        metadata |= {
+            "e2_score": float(node.score),
+            "e2_route": node.route,
+            "e2_entities": list(node.entities),
+            "e2_reasons": list(node.reasons),
+        }
+    return Document(id=node.node_id, page_content=node.text, metadata=metadata)
+
+
+def _event(result: RetrievalResult) -> dict[str, Any]:
+    return {
+        "route": result.route,
+        "reason": result.trace.reason,
+        "entities": [link.entity for link in result.trace.links],
+        "node_ids": [node.node_id for node in result.nodes],
+        "trace": result.trace.to_dict(),
+    }
+
+
+def _with_hops(strategy: Any, max_hops: int) -> Any:
+    strategy = PaperStrategy() if strategy is None else strategy
+    if not is_dataclass(strategy) or "max_hops" not in {field.name for field in fields(strategy)}:
+        raise InvalidInputError(f"{type(strategy).__name__} has no max_hops to set")
+    return replace(strategy, max_hops=max_hops)  # type: ignore[type-var] # mypy loses the instance
+
+
+def _checked(query: Any) -> str:
+    if not isinstance(query, str):
+        raise TypeError(
+            f"the retriever takes a question as str, not {type(query).__name__}: in a chain put "
+            'RunnableLambda(lambda x: x["input"]) before it'
+        )
+    return query
