@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	# torch first and pinned: left to the resolver, pip fetches gigabytes of CUDA libraries.
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[local,openai,files,llama-index]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev --group integrations
 	touch $(STAMP)
 
 demo: $(STAMP)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -125,3 +126,18 @@ def blamed(kind: type[E2GraphRAGError], what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise kind(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def refuse_unknown(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
+    """Refuse arguments that nothing would read.
+
+    Raises:
+        InvalidInputError: With the name that may have been meant.
+    """
+    if not unknown:
+        return
+    name = next(iter(unknown))
+    own = [p.name for p in inspect.signature(of).parameters.values() if p.name != "self"]
+    near = difflib.get_close_matches(name, own[:-1], 1, 0.6)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(own[:-1])}"
+    raise InvalidInputError(f"unknown argument {name!r}: {hint}")

@@ -15,6 +15,7 @@ class E2RoutingEvent(BaseEvent):
     reason: str = Field(description="Why that route, in words.")
     entities: list[str] = Field(description="Entities of the question that are in the index.")
     node_ids: list[str] = Field(description="Nodes returned, best first.")
+    reasons: dict[str, list[str]] = Field(description="Why each of them is there, in words.")
     trace: dict[str, Any] = Field(description="Every step, as `Trace.to_dict()`.")
 
     @classmethod

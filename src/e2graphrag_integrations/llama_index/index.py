@@ -7,7 +7,7 @@ import difflib
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations.bridge import CallerLoop, OwnLoop, in_thread
-from e2graphrag_integrations.checks import given_or_new, whole_number
+from e2graphrag_integrations.checks import given_or_new, refuse_unknown, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.llama_index.exchange import read_e2g, write_e2g
@@ -119,7 +119,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             summary_cache: File that keeps finished summaries beyond this object.
             show_progress: Draw a bar while indexing.
             callback_manager: LlamaIndex's.
-            transformations: Run on documents before anything else; None cuts and summarises only.
+            transformations: Run on documents that are new or changed, before anything else; None
+                cuts and summarises only. The sizes above do not reach them: give a parser the same.
             **unknown: Nothing; refused with the name that may have been meant.
 
         Raises:
@@ -145,6 +146,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             extractor,
             given_or_new("prompts", prompts, Prompts),
             ApproximateTokenCounter() if token_counter is None else token_counter,
+            callback_manager,
         )
         self._strategy = PaperStrategy() if strategy is None else strategy
         check_strategy(self._strategy)
@@ -245,6 +247,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes; those of a document that is there are added to its tree.
+
+        Nodes of another version of it, by the hash of their SOURCE, take the place of the old ones:
+        what an `IngestionPipeline` returns for changed documents can be inserted as it is.
 
         Raises:
             IndexingError: If a model failed; nothing has changed.
@@ -371,9 +376,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             retriever_mode: `adaptive`, `local` or `global`.
             **kwargs: Those of `E2GraphRAGRetriever`.
         """
-        own = [
-            name for name in inspect.signature(E2GraphRAGRetriever).parameters if name != "index"
-        ]
+        known = inspect.signature(E2GraphRAGRetriever).parameters
+        own = [name for name in known if name not in ("index", "unknown")]
         for name in kwargs:
             near = difflib.get_close_matches(name, own, 1, 0.8) if name not in own else []
             if near:
@@ -385,6 +389,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return E2GraphRAGRetriever(self, **given)
 
     # Beyond the base class
+
+    @property
+    def vector_store(self) -> BasePydanticVectorStore:
+        """The vector store of the storage context."""
+        return self._storage.context.vector_store
 
     @property
     def storage(self) -> IndexStorage:
@@ -533,7 +542,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         if not self._user_transformations:
             return of_documents(documents)
         nodes = run_transformations(
-            list(documents), self._user_transformations, show_progress=self._show_progress
+            self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
         return of_nodes(nodes, self._writer.settings.group_size)
 
@@ -541,9 +550,14 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         if not self._user_transformations:
             return of_documents(documents)
         nodes = await arun_transformations(
-            list(documents), self._user_transformations, show_progress=self._show_progress
+            self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
         return of_nodes(list(nodes), self._writer.settings.group_size)
+
+    def _changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return documents that are new or changed: transformations may cost a call each."""
+        of_documents(documents)  # refuses what is no document
+        return [d for d in documents if not self._writer.has(d.node_id, d.hash)]
 
     def _node_sources(self, nodes: Sequence[BaseNode]) -> list[Source]:
         for number, node in enumerate(nodes):
@@ -601,21 +615,6 @@ class _Nothing(TransformComponent):
         """Return the nodes."""
         del kwargs
         return nodes
-
-
-def refuse_unknown(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
-    """Refuse arguments that nothing would read.
-
-    Raises:
-        InvalidInputError: With the name that may have been meant.
-    """
-    if not unknown:
-        return
-    name = next(iter(unknown))
-    own = [p.name for p in inspect.signature(of).parameters.values() if p.name != "self"]
-    near = difflib.get_close_matches(name, own[:-1], 1, 0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(own[:-1])}"
-    raise InvalidInputError(f"unknown argument {name!r}: {hint}")
 
 
 def register() -> None:

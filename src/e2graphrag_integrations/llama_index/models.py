@@ -10,6 +10,7 @@ from typing import Any
 
 from llama_index.core import Settings as LlamaSettings
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM
 
@@ -44,6 +45,7 @@ class Models:
         extractor: As the core's.
         prompts: For summaries.
         counter: Measures chunks and prompts.
+        callback_manager: Told of every call of the LLM and of LlamaIndex's embedding.
 
     Raises:
         InvalidInputError: For a part of another kind.
@@ -55,6 +57,7 @@ class Models:
     extractor: ExtractorType | None = None
     prompts: Prompts = field(default_factory=Prompts)
     counter: TokenCounter = field(default_factory=ApproximateTokenCounter)
+    callback_manager: CallbackManager | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,6 +67,10 @@ class Models:
                 f"llm={shown(self.llm)} is no LlamaIndex LLM: pass an object such as "
                 f"OpenAILike(...), or {EXTRACTIVE!r} to summarise without one"
             )
+        if self.callback_manager is not None:  # as LlamaIndex's own indexes hand it on
+            for model in (self.llm, self.embed_model):
+                if isinstance(model, LLM | BaseEmbedding):
+                    model.callback_manager = self.callback_manager
 
     def components(
         self, where: str, manifest: Mapping[str, str], *, is_async: bool = False
@@ -107,11 +114,11 @@ class Models:
     def _given_embedder(self) -> Any:
         if self.embed_model is not None:
             return self.embed_model
-        # The public property of Settings would make LlamaIndex look for an OpenAI key.
-        of_settings = LlamaSettings._embed_model  # noqa: SLF001
-        if isinstance(of_settings, MockEmbedding) and of_settings.embed_dim == 1:
-            return None  # what `Settings.embed_model = None` puts there
-        return of_settings
+        if LlamaSettings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
+            return None
+        given = LlamaSettings.embed_model  # which has the callbacks of Settings by now
+        # A mock of one dimension is what `Settings.embed_model = None` puts there.
+        return None if isinstance(given, MockEmbedding) and given.embed_dim == 1 else given
 
     def _resolved_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:
         given = self._given_embedder()

@@ -54,6 +54,8 @@ class EntityCooccurrenceExtractor(TransformComponent):
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
         """Return the nodes with their entities and relations in the metadata keys of LlamaIndex."""
         del kwargs
+        if not nodes:
+            return nodes
         if self._loaded is None:
             self._loaded = (
                 SpacyEntityExtractor(self.extractor) if self.extractor else SpacyEntityExtractor()
@@ -66,21 +68,20 @@ class EntityCooccurrenceExtractor(TransformComponent):
         graph = builder.finish()
         mentions = graph.postings.tocsc()
         for column, node in enumerate(nodes):
-            rows = mentions.indices[mentions.indptr[column] : mentions.indptr[column + 1]].tolist()
-            node.metadata[KG_NODES_KEY] = [_entity(graph, row) for row in rows]
-            node.metadata[KG_RELATIONS_KEY] = [
+            own = slice(mentions.indptr[column], mentions.indptr[column + 1])
+            rows, times = mentions.indices[own].tolist(), mentions.data[own].tolist()
+            # What other extractors have found stays.
+            node.metadata.setdefault(KG_NODES_KEY, []).extend(_entity(graph, row) for row in rows)
+            node.metadata.setdefault(KG_RELATIONS_KEY, []).extend(
                 Relation(
                     label=MENTIONS,
                     source_id=node.node_id,
                     target_id=_entity(graph, row).id,
-                    properties={"count": int(count)},
+                    properties={"count": count},
                 )
-                for row, count in zip(
-                    rows, mentions.data[mentions.indptr[column] :].tolist(), strict=False
-                )
-            ]
-        if nodes:
-            nodes[0].metadata[KG_RELATIONS_KEY].extend(_co_occurrences(graph, self.min_weight))
+                for row, count in zip(rows, times, strict=True)
+            )
+        nodes[0].metadata[KG_RELATIONS_KEY].extend(_co_occurrences(graph, self.min_weight))
         return nodes
 
 

@@ -15,7 +15,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.checks import refuse_unknown, shown
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.events import E2RoutingEvent
 from e2graphrag_integrations.llama_index.filters import node_filter
@@ -105,7 +105,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
+        **unknown: Any,
     ) -> None:
+        refuse_unknown(unknown, type(self).__init__)
         self._index = index
         # What a retrieval would refuse is refused now.
         self._request = Request(
@@ -169,6 +171,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 reason=trace.reason,
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
+                reasons={node.node_id: list(node.reasons) for node in result.nodes},
                 trace=trace.to_dict(),
             )
         )

@@ -22,9 +22,9 @@ class LostSearch:
         owners: The node of each window, shape (windows,).
     """
 
-    def __init__(self, error: CorruptStoreError, owners: IntArray) -> None:
+    def __init__(self, error: CorruptStoreError, owners: NDArray[np.int64]) -> None:
         self._error = error
-        self.nodes: NDArray[np.int64] = owners
+        self.nodes = owners
 
     def search(
         self,

@@ -152,6 +152,7 @@ def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> S
     metadata = {id_: plain_metadata(node.metadata) for id_, node in leaves.items()}
     common = _agreed(list(metadata.values()))
     distinct, rows = _distinct(list(metadata.values()), common)
+    below = _below(tree, metadata)
     first = next(iter(leaves.values()), group[0])
     title = common.get(_TITLE)
     hidden = _TITLE in first.excluded_embed_metadata_keys
@@ -164,7 +165,7 @@ def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> S
         Origin(
             document_id,
             hash_,
-            lambda _: common,
+            lambda node: below.get(node.id, common),
             first.excluded_embed_metadata_keys,
             first.excluded_llm_metadata_keys,
         ),
@@ -233,6 +234,15 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
     plain: dict[str, Any] = json.loads(json.dumps(own, default=str))
     return plain
+
+
+def _below(tree: Tree, leaves: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return for each node of a tree the metadata that all chunks under it agree on."""
+    agreed = dict(leaves)
+    for node in tree.nodes:  # children come first
+        if node.level:
+            agreed[node.id] = _agreed([agreed[child] for child in node.child_ids])
+    return agreed
 
 
 def _agreed(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

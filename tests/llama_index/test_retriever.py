@@ -1,0 +1,653 @@
+"""`E2GraphRAGRetriever`: what it promises to LlamaIndex and to its user."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from llama_index.core import Document, Settings, StorageContext, load_index_from_storage
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.base import BaseEvent
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.llama_index import (
+    E2GraphRAGIndex,
+    E2GraphRAGRetriever,
+    E2RoutingEvent,
+    GraphProximitySelector,
+    RetrieverMode,
+)
+from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from fakes import AnonymousEmbedder, NameExtractor
+
+LOCAL, GLOBAL, LONE = "What did Anna give Bert?", "What is it all about?", "Who is Anna?"
+QUESTIONS = [
+    LOCAL,
+    GLOBAL,
+    LONE,
+    "Anna, Bert, Cleo, Dora and Emil?",
+    "Who took flour from Fay to Oslo?",
+    "Anna and Fay?",
+    "Zoe met Yan?",
+    "?",
+    "Ω — ナ \ud800",
+    "Oslo. " * 500,
+]
+
+
+@pytest.fixture
+def index(index_of, documents):
+    return index_of(documents, llm="extractive")
+
+
+def with_scores(nodes: list[NodeWithScore]) -> list[tuple[str, float | None]]:
+    return [(node.node.node_id, node.score) for node in nodes]
+
+
+def documents_of(nodes: list[NodeWithScore]) -> set[str | None]:
+    return {node.node.ref_doc_id for node in nodes}
+
+
+# Nodes and scores
+
+
+@pytest.mark.parametrize("method", ["_retrieve", "_aretrieve"])
+def test_the_parameter_is_the_one_that_llama_index_names(method):
+    assert list(inspect.signature(getattr(E2GraphRAGRetriever, method)).parameters) == [
+        "self",
+        "query_bundle",
+    ]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
+async def test_nodes_come_best_first_with_fresh_scores_and_as_the_docstore_has_them(
+    index, question, mode
+):
+    retriever = index.as_retriever(mode, similarity_top_k=6)
+    nodes = retriever.retrieve(question)
+    assert all(type(node.score) is float for node in nodes)
+    scores = [node.score for node in nodes]
+    assert scores == sorted(scores, reverse=True)
+    if nodes and retriever.explain(question).route == "local":
+        assert scores[0] == 1.0
+        assert len(set(scores)) == len(scores)
+    again = retriever.retrieve(question)
+    assert (
+        with_scores(again) == with_scores(nodes) == with_scores(await retriever.aretrieve(question))
+    )
+    for one, other in zip(nodes, again, strict=True):
+        assert one is not other
+        assert one.node is not other.node
+        stored = index.docstore.get_node(one.node.node_id)
+        assert (one.node.hash, one.node.metadata) == (stored.hash, stored.metadata)
+        assert set(one.node.metadata) == {"title", "year", "e2_level", "e2_kind", "e2_tree"}
+
+
+SUMMARIES = MetadataFilters(filters=[MetadataFilter(key="e2_kind", value="summary")])
+
+
+@pytest.mark.parametrize("expand", ["none", "children", "leaves"])
+def test_the_number_of_nodes_holds_after_expansion(index, expand):
+    for k in (1, 2):
+        options = {"filters": SUMMARIES, "similarity_top_k": k, "expand": expand}
+        assert len(index.as_retriever("global", **options).retrieve(GLOBAL)) == k
+
+
+def test_summaries_are_replaced_by_what_is_under_them(index):
+    def found(expand: str) -> list[NodeWithScore]:
+        return index.as_retriever(
+            "global", filters=SUMMARIES, similarity_top_k=50, expand=expand
+        ).retrieve(GLOBAL)
+
+    def below(node_id: str) -> list[str]:
+        children = index.docstore.get_node(node_id).child_nodes
+        return [child.node_id for child in children or ()]
+
+    def ids(nodes: list[NodeWithScore]) -> list[str]:
+        return [node.node.node_id for node in nodes]
+
+    plain = found("none")
+    assert {node.metadata["e2_kind"] for node in plain} == {"summary"}
+    children = [child for node_id in ids(plain) for child in below(node_id)]
+    assert ids(found("children")) == list(dict.fromkeys(children))
+    leaves = found("leaves")
+    assert {node.metadata["e2_level"] for node in leaves} == {0}
+    assert len(leaves) == len(set(ids(leaves))) == index.last_report.chunks
+    assert leaves[0].score == plain[0].score
+
+
+# Modes, strategy, trace
+
+
+@pytest.mark.parametrize(
+    ("mode", "question", "route"),
+    [
+        ("adaptive", LOCAL, "local"),
+        ("adaptive", GLOBAL, "global"),
+        ("adaptive", LONE, "global"),
+        ("local", LONE, "local"),
+        ("local", GLOBAL, "local"),
+        ("global", LOCAL, "global"),
+    ],
+)
+def test_a_mode_decides_the_side_that_is_asked(index, mode, question, route):
+    by_position = index.as_retriever(mode)
+    assert by_position.explain(question).route == route
+    expected = with_scores(by_position.retrieve(question))
+    for retriever in (
+        index.as_retriever(retriever_mode=RetrieverMode(mode)),
+        index.as_retriever(mode=mode),
+        E2GraphRAGRetriever(index, mode=RetrieverMode(mode)),
+        *([index.as_retriever(), index.as_retriever("auto")] if mode == "adaptive" else []),
+    ):
+        assert with_scores(retriever.retrieve(question)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "locale"}, "mode='locale': choose one of adaptive, local, global"),
+        ({"mode": None}, "mode=None: choose"),
+        ({"similarity_top_k": 0}, "k=0"),
+        ({"similarity_top_k": 2.5}, "k=2.5"),
+        ({"expand": "all"}, "expand='all': choose one of none, children, leaves"),
+        ({"strategy": PaperStrategy}, "no method rank"),
+        ({"filters": {"year": 1890}}, "must be MetadataFilters"),
+        ({"doc_ids": "story"}, "doc_ids='story' must be a list"),
+        ({"doc_ids": 5}, "doc_ids=5 must be a list"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_at_once(index, options, message):
+    for make in (index.as_retriever, lambda **given: E2GraphRAGRetriever(index, **given)):
+        with pytest.raises(InvalidInputError, match=message.replace("(", r"\(")):
+            make(**options)
+    with pytest.raises(InvalidInputError):
+        GraphProximitySelector(index, **options)
+
+
+def test_a_strategy_of_the_retrievers_own_changes_what_is_found(index_of):
+    text = "Anna met Bert. Cleo met Bert. Anna slept well. Cleo ate alone."
+    index = index_of([Document(id_="d", text=text)], llm="extractive", chunk_size=8)
+    far, near = (index.as_retriever(strategy=PaperStrategy(max_hops=hops)) for hops in (2, 1))
+    question = "Anna and Cleo?"  # two edges apart, in one chunk
+    assert [one.explain(question).route for one in (far, near)] == ["local", "global"]
+    assert [pair.hops for pair in far.explain(question).pairs] == [2]
+    assert len(far.retrieve(question)) < len(near.retrieve(question))
+    selectors = [
+        GraphProximitySelector(index, strategy=PaperStrategy(max_hops=hops)) for hops in (2, 1)
+    ]
+    assert [one.select(["a", "b"], question).ind for one in selectors] == [0, 1]
+
+
+async def test_explanations_are_of_the_retrieval(index):
+    retriever = index.as_retriever()
+    for question in (LOCAL, GLOBAL, QueryBundle(LONE)):
+        trace, later = retriever.explain(question), await retriever.aexplain(question)
+        assert (trace.route, trace.reason, trace.links) == (later.route, later.reason, later.links)
+        nodes = retriever.retrieve(question)
+        listed = {ranked.node_id for one in trace.lists.values() for ranked in one}
+        assert {node.node.node_id for node in nodes} <= listed
+        assert trace.explain().startswith(f"route: {trace.route}\nwhy: ")
+
+
+class Heard(BaseEventHandler):
+    """Keeps what the instrumentation tells of retrievals."""
+
+    events: list[Any] = []  # noqa: RUF012 - pydantic copies it
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Heard"
+
+    def handle(self, event: BaseEvent, **kwargs: Any) -> None:
+        if "Retriev" in event.class_name() or isinstance(event, E2RoutingEvent):
+            self.events.append(event)
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    handler, root = Heard(), get_dispatcher()
+    root.add_event_handler(handler)
+    yield handler
+    root.event_handlers.remove(handler)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_route_is_heard_within_the_retrieval(index, heard, is_async):
+    retriever = index.as_retriever()
+    nodes = await retriever.aretrieve(LOCAL) if is_async else retriever.retrieve(LOCAL)
+    assert [event.class_name() for event in heard.events] == [
+        "RetrievalStartEvent",
+        "E2RoutingEvent",
+        "RetrievalEndEvent",
+    ]
+    routing = heard.events[1]
+    assert routing.route == "local"
+    assert routing.entities == ["anna", "bert"]
+    assert routing.node_ids == [node.node.node_id for node in nodes]
+    assert (routing.reason, routing.trace["reason"]) == (retriever.explain(LOCAL).reason,) * 2
+    assert routing.model_dump_json()
+
+
+# Filters
+
+
+def kept(index: E2GraphRAGIndex, filters: MetadataFilters, **options: Any) -> set[str | None]:
+    """Return the documents that pass, after checking that both routes keep to them."""
+    found = [
+        index.as_retriever(mode, filters=filters, similarity_top_k=50, **options).retrieve(question)
+        for mode, question in (("local", "Anna, Bert, Fay and Gus?"), ("global", GLOBAL))
+    ]
+    assert documents_of(found[0]) == documents_of(found[1])
+    return documents_of(found[1])
+
+
+def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key=key, operator=operator, value=value)])
+
+
+STORY, OTHER, BOTH, NONE = {"story"}, {"other"}, {"story", "other"}, set[str]()
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "value", "expected"),
+    [
+        ("year", "==", 1890, STORY),
+        ("year", "==", 1890.0, STORY),
+        ("year", "==", "1890", NONE),
+        ("year", "!=", 1890, OTHER),
+        ("year", ">", 1890, OTHER),
+        ("year", ">=", 1890, BOTH),
+        ("year", "<", 1901, STORY),
+        ("year", "<=", 1890, STORY),
+        ("year", "in", [1890, 7], STORY),
+        ("year", "in", [], NONE),
+        ("year", "nin", [1890, 7], OTHER),
+        ("title", "contains", "Map", STORY),
+        ("title", "contains", "map", NONE),
+        ("title", "any", ["Map", "Sea"], STORY),
+        ("title", "all", ["A", "Mill"], OTHER),
+        ("title", "text_match", "Mill", OTHER),
+        ("title", "text_match", "mill", NONE),
+        ("title", "text_match_insensitive", "mill", OTHER),
+        ("title", "is_empty", None, NONE),
+        ("author", "is_empty", None, BOTH),
+        ("author", "==", "Wells", NONE),
+        ("author", "!=", "Wells", BOTH),
+        ("author", "nin", ["Wells"], BOTH),
+        ("author", ">", 3, NONE),
+        ("doc_id", "==", "story", STORY),
+        ("ref_doc_id", "in", ["other"], OTHER),
+        ("document_id", "!=", "other", STORY),
+        ("e2_tree", "==", "other", OTHER),
+    ],
+)
+def test_every_operator_filters_both_routes(index, key, operator, value, expected):
+    assert kept(index, one(key, FilterOperator(operator), value)) == expected
+
+
+def test_every_operator_of_llama_index_is_known(index):
+    for operator in FilterOperator:
+        assert index.as_retriever(filters=one("year", operator, ["1"]))
+
+
+def test_lists_in_metadata_can_be_filtered(index_of, documents):
+    documents[0].metadata["tags"] = ["sea", "map"]
+    documents[1].metadata["tags"] = ["mill"]
+    index = index_of(documents, llm="extractive")
+    for operator, value, expected in (
+        ("contains", "sea", STORY),
+        ("contains", "se", NONE),
+        ("any", ["sea", "mill"], BOTH),
+        ("all", ["sea", "map"], STORY),
+        ("all", ["sea", "mill"], NONE),
+    ):
+        assert kept(index, one("tags", FilterOperator(operator), value)) == expected
+
+
+def test_conditions_nest(index):
+    old = MetadataFilter(key="year", operator=FilterOperator.LT, value=1900)
+    mill = MetadataFilter(key="title", value="A Mill")
+
+    def joined(condition: FilterCondition | None, *filters: Any) -> MetadataFilters:
+        return MetadataFilters(filters=list(filters), condition=condition)
+
+    both = joined(FilterCondition.AND, old, mill)
+    either = joined(FilterCondition.OR, old, mill)
+    neither = joined(FilterCondition.NOT, old, mill)
+    for filters, expected in (
+        (both, NONE),
+        (joined(None, old, mill), NONE),
+        (either, BOTH),
+        (neither, NONE),
+        (joined(FilterCondition.NOT, old), OTHER),
+        (joined(FilterCondition.AND, either, joined(FilterCondition.NOT, mill)), STORY),
+        (joined(FilterCondition.OR, both, joined(FilterCondition.AND, mill)), OTHER),
+        (joined(FilterCondition.NOT, joined(FilterCondition.NOT, old)), STORY),
+        (joined(FilterCondition.AND), BOTH),
+        (joined(FilterCondition.OR), BOTH),
+        (joined(FilterCondition.NOT), BOTH),
+    ):
+        assert kept(index, filters) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "levels"),
+    [("==", 0, {0}), (">", 0, {1, 2}), ("in", [0, 2], {0, 2}), ("!=", 1, {0, 2}), ("==", 9, set())],
+)
+def test_levels_are_chosen_by_a_filter(index, operator, value, levels):
+    filters = one("e2_level", FilterOperator(operator), value)
+    nodes = index.as_retriever("global", filters=filters, similarity_top_k=50).retrieve(GLOBAL)
+    there = {node.metadata["e2_level"] for node in index.docstore.docs.values()}
+    assert {node.metadata["e2_level"] for node in nodes} == levels & there
+    if 0 not in levels:
+        local = index.as_retriever("local", filters=filters)
+        assert local.retrieve(LOCAL) == []
+
+
+def test_kinds_are_chosen_by_a_filter(index):
+    for kind in ("chunk", "summary"):
+        filters = one("e2_kind", FilterOperator.EQ, kind)
+        nodes = index.as_retriever("global", filters=filters).retrieve(GLOBAL)
+        assert {node.metadata["e2_kind"] for node in nodes} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "value"),
+    [
+        ("year", ">", "1880"),
+        ("year", "<=", [1]),
+        ("title", "<", 5),
+        ("year", "in", 1890),
+        ("title", "in", "A Map and more"),
+        ("title", "nin", "A Map and more"),
+        ("title", "any", "Map"),
+        ("title", "all", "Map"),
+        ("year", "contains", 1890),
+        ("title", "contains", 1),
+        ("year", "any", [1890]),
+        ("title", "all", [1]),
+        ("year", ">", None),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_by_name(index, key, operator, value):
+    with pytest.raises(FilterError, match=f"filters: {key} {operator} "):
+        index.as_retriever("global", filters=one(key, FilterOperator(operator), value)).retrieve(
+            GLOBAL
+        )
+
+
+def test_documents_can_be_chosen_by_id(index):
+    everything = MetadataFilters(filters=[])
+    assert kept(index, everything, doc_ids=["story"]) == STORY
+    assert kept(index, everything, doc_ids=["story", "unknown", "other"]) == BOTH
+    assert kept(index, everything, doc_ids=("unknown",)) == NONE
+    assert kept(index, everything, doc_ids=[]) == NONE
+    old = one("year", FilterOperator.LT, 1900)
+    assert kept(index, old, doc_ids=["other"]) == NONE
+    assert kept(index, old, doc_ids=["other", "story"]) == STORY
+
+
+# Questions
+
+
+@pytest.mark.parametrize("question", ["", "  \n", "\ninput is  \n", QueryBundle("")])
+async def test_an_empty_question_is_refused(index, question):
+    retriever = index.as_retriever()
+    for call in (retriever.retrieve, retriever.explain):
+        with pytest.raises(InvalidInputError, match="the question is empty"):
+            call(question)
+    with pytest.raises(InvalidInputError, match="the question is empty"):
+        await retriever.aretrieve(question)
+
+
+def test_a_name_at_the_start_of_a_later_line_is_part_of_the_question(index):
+    question = "Tell me.\nAnna is a friend of Bert\nCleo is far."
+    links = index.as_retriever().explain(question).links
+    assert [link.entity for link in links] == ["anna", "bert", "cleo"]
+
+
+def test_a_vector_is_used_if_it_can_be_one_of_the_models(index):
+    retriever = index.as_retriever()
+    plain = with_scores(retriever.retrieve(GLOBAL))
+    top = index.docstore.get_node(plain[-1][0])
+    embedding = [float(x) for x in index_vector(index, top.node_id)]
+
+    def asked(vector: list[float] | None) -> list[tuple[str, float | None]]:
+        bundle = QueryBundle(GLOBAL, embedding=vector)
+        found = with_scores(retriever.retrieve(bundle))
+        assert bundle.embedding is vector  # what others left there is left there
+        assert bundle.custom_embedding_strs is None
+        return found
+
+    assert asked(None) == plain
+    assert asked(embedding)[0] == (top.node_id, pytest.approx(1.0))
+    assert asked([3 * x for x in embedding])[0] == (top.node_id, pytest.approx(1.0))
+    for unusable in ([1.0, 0.0], [], [0.0] * 256, [float("nan")] * 256, [float("inf")] * 256):
+        assert asked(unusable) == plain
+    assert asked([1e300] * 256) == plain  # too large for single precision
+
+
+def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
+    """Return the vector of a node as the vector store has it."""
+    data = index.storage_context.vector_store.data
+    return next(
+        vector
+        for id_, vector in data.embedding_dict.items()
+        if data.metadata_dict[id_]["e2_node"] == node_id
+    )
+
+
+# Arguments of others
+
+
+def test_a_name_that_nobody_knows_is_refused_with_a_hint(index):
+    with pytest.raises(InvalidInputError, match="'chunksize': did you mean 'chunk_size'"):
+        E2GraphRAGIndex([], chunksize=5)
+    with pytest.raises(InvalidInputError, match="unknown argument 'colour': there are nodes, "):
+        E2GraphRAGIndex.from_documents([], colour="red")
+    with pytest.raises(InvalidInputError, match="similarity_top_k"):
+        E2GraphRAGRetriever(index, similarity_topk=5)
+
+
+FOREIGN: dict[str, Any] = {
+    "response_mode": "compact",
+    "streaming": True,
+    "node_postprocessors": [],
+    "text_qa_template": None,
+    "refine_template": None,
+    "summary_template": None,
+    "simple_template": None,
+    "output_cls": None,
+    "use_async": True,
+    "system_prompt": "?",
+    "context_prompt": "?",
+    "memory": None,
+    "chat_history": [],
+    "prefix_messages": [],
+    "embed_model": None,
+    "vector_store_query_mode": "default",
+    "node_ids": None,
+    "llm": None,
+    "colour": "red",
+}
+
+
+def test_arguments_of_engines_are_passed_over_in_silence(index, caplog):
+    with caplog.at_level(logging.WARNING):
+        retriever = index.as_retriever(**FOREIGN)
+    assert not caplog.records
+    assert with_scores(retriever.retrieve(LOCAL)) == with_scores(
+        index.as_retriever().retrieve(LOCAL)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("similarity_topk", "similarity_top_k"), ("filter", "filters"), ("doc_id", "doc_ids")],
+)
+def test_an_argument_that_is_almost_known_is_warned_of(index, caplog, name, meant):
+    with caplog.at_level(logging.WARNING):
+        index.as_retriever(**{name: 3})
+    assert f"as_retriever({name}=) is not known: did you mean {meant}?" in caplog.text
+
+
+# An index with nothing in it
+
+
+async def test_an_index_with_nothing_in_it_finds_nothing(index_of, documents):
+    emptied = index_of(documents, llm="extractive")
+    for document in documents:
+        emptied.delete_ref_doc(document.id_)
+    blank = index_of([Document(text="  ")], llm="extractive")
+    for index in (index_of([], llm="extractive"), emptied, blank):
+        for mode in RetrieverMode:
+            retriever = index.as_retriever(mode)
+            for question in (LOCAL, GLOBAL, QueryBundle(GLOBAL, embedding=[1.0])):
+                assert retriever.retrieve(question) == []
+                assert await retriever.aretrieve(question) == []
+        assert GraphProximitySelector(index).select(["a", "b"], GLOBAL).ind == 1
+
+
+# Models
+
+
+@pytest.fixture
+def no_models(monkeypatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a model was looked for")
+
+    for module in ("llms", "embeddings"):
+        for name in ("resolve_llm", "resolve_embed_model"):
+            for where in (f"llama_index.core.{module}.utils", "llama_index.core.settings"):
+                monkeypatch.setattr(sys.modules[where], name, refuse, raising=False)
+    monkeypatch.setattr("e2graphrag_integrations.components.embedder_named", refuse)
+    monkeypatch.setattr("e2graphrag_integrations.llama_index.models.embedder_named", refuse)
+
+
+async def test_loading_and_local_retrieval_touch_no_model(
+    index_of, documents, tmp_path, monkeypatch, request
+):
+    made = index_of(documents, llm=MockLLM(5), embed_model=MockEmbedding(8))
+    made.persist(tmp_path)
+    expected = with_scores(made.as_retriever().retrieve(LOCAL))
+    request.getfixturevalue("no_models")
+    with pytest.raises(AssertionError, match="a model was looked for"):
+        _ = Settings.llm
+    extractor = NameExtractor()
+    context = StorageContext.from_defaults(persist_dir=str(tmp_path))
+    for index in (
+        load_index_from_storage(context, extractor=extractor),
+        E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=extractor),
+    ):
+        for mode in ("adaptive", "local"):
+            retriever = index.as_retriever(mode)
+            assert with_scores(retriever.retrieve(LOCAL)) == expected
+            assert with_scores(await retriever.aretrieve(LOCAL)) == expected
+        assert index.as_retriever("local").retrieve(LONE)
+        assert GraphProximitySelector(index).select(["a", "b"], LOCAL).ind == 0
+    assert Settings._llm is None
+    assert Settings._embed_model is None
+
+
+# Loops and threads
+
+
+async def test_sync_calls_work_within_a_running_loop(index):
+    assert asyncio.get_running_loop().is_running()
+    retriever = index.as_retriever()
+    for question in QUESTIONS:
+        nodes = with_scores(retriever.retrieve(question))
+        assert nodes == with_scores(await retriever.aretrieve(question))
+        assert retriever.explain(question).route in {"local", "global"}
+    engine = index.as_query_engine(llm=MockLLM())
+    assert str(engine.query(LOCAL)) == str(await engine.aquery(LOCAL))
+    index.insert(Document(id_="new", text="Ida met Jon. Ida saw Jon again."))
+    assert documents_of(retriever.retrieve("Ida and Jon?")) == {"new"}
+
+
+async def test_an_async_retrieval_does_not_block_the_loop(index_of, documents):
+    ticks = 0
+
+    class Slow(AnonymousEmbedder):
+        fingerprint = "slow"
+
+        def embed_query(self, text):
+            import time
+
+            time.sleep(0.3)
+            return super().embed_query(text)
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    index = index_of(documents, llm="extractive", embed_model=Slow())
+    ticking = asyncio.create_task(tick())
+    assert await index.as_retriever().aretrieve(GLOBAL)
+    ticking.cancel()
+    assert ticks > 3
+
+
+def test_many_threads_find_the_same(index):
+    retriever = index.as_retriever()
+    expected = {question: with_scores(retriever.retrieve(question)) for question in QUESTIONS}
+    with ThreadPoolExecutor(8) as pool:
+        for question, nodes in zip(
+            QUESTIONS * 8, pool.map(retriever.retrieve, QUESTIONS * 8), strict=True
+        ):
+            assert with_scores(nodes) == expected[question]
+
+
+async def test_many_tasks_find_the_same(index):
+    retriever = index.as_retriever()
+    expected = [with_scores(retriever.retrieve(question)) for question in QUESTIONS]
+    found = await asyncio.gather(*map(retriever.aretrieve, QUESTIONS * 4))
+    assert [with_scores(nodes) for nodes in found] == expected * 4
+
+
+def test_reading_goes_on_while_documents_come_and_go(index):
+    retriever = index.as_retriever()
+    expected = with_scores(retriever.retrieve(LOCAL))
+
+    def change() -> None:
+        for _ in range(10):
+            index.insert(Document(id_="new", text="Ida met Jon. Ida saw Jon again. Ida left."))
+            index.delete_ref_doc("new")
+
+    with ThreadPoolExecutor(3) as pool:
+        writing = pool.submit(change)
+        while not writing.done():
+            reads = [pool.submit(retriever.retrieve, q) for q in (LOCAL, "Ida and Jon?")]
+            assert with_scores(reads[0].result()) == expected
+            assert documents_of(reads[1].result()) <= {"new", "story", "other"}
+        writing.result()
+
+
+def test_nodes_keep_their_place_in_document_and_tree(index):
+    for node in index.as_retriever("global", similarity_top_k=50).retrieve(GLOBAL):
+        assert isinstance(node.node, TextNode)
+        relations = node.node.relationships
+        assert relations[NodeRelationship.SOURCE].node_id in BOTH
+        is_summary = node.metadata["e2_kind"] == "summary"
+        assert (NodeRelationship.CHILD in relations) == is_summary
+        assert node.node.start_char_idx < node.node.end_char_idx
