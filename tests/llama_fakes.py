@@ -16,7 +16,7 @@ OTHER = (
 class Digests(MockLLM):
     """A model's words: a digest of the prompt, different for every prompt, the same each time."""
 
-    prompts: list[str] = Field(default_factory=list)
+    prompts: list[str] = Field(default_factory=list, exclude=True)
 
     def complete(self, prompt, formatted=False, **kwargs):
         self.prompts.append(prompt)

@@ -28,6 +28,7 @@ RANKS = [
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
         *("chunking", "tree", "names", "graph", "linking", "vectors", "embedding", "embedders"),
+        "store_search",
         *("extraction", "extractive", "summarizers", "openai_chat"),
     },
     {"components"},

@@ -112,4 +112,5 @@ async def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     except asyncio.CancelledError:
         stop()
         await asyncio.wait([task])
+        task.exception()  # seen: else asyncio would log it as forgotten
         raise

@@ -108,13 +108,23 @@ def fits_port(name: str, component: object, port: type) -> None:
         InvalidInputError: For a class, or an object that lacks something.
     """
     with blamed(InvalidInputError, f"{name} could not be looked at"):
-        fits = not inspect.isclass(component) and isinstance(component, port)
+        names = sorted(n for n in dir(port) if not n.startswith("_"))
+        fits = not inspect.isclass(component) and all(_has(component, name) for name in names)
     if not fits:
-        wanted = ", ".join(sorted(n for n in dir(port) if not n.startswith("_")))
+        wanted = ", ".join(names)
         raise InvalidInputError(
             f"{name} {shown(component)} does not fit: it needs {wanted} "
             f"(see protocols.{port.__name__})"
         )
+
+
+def _has(component: object, name: str) -> bool:
+    """Tell whether an object has an attribute, without computing a property: it may cost a call."""
+    try:
+        inspect.getattr_static(component, name)
+    except AttributeError:
+        return hasattr(component, name)
+    return True
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.indexing import Splitter, Writer, planner_of, write_documents
-from e2graphrag_integrations.progress import Stop
+from e2graphrag_integrations.progress import Run, Stop
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CostEstimate,
@@ -41,12 +42,14 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
 from e2graphrag_integrations.store.export import export_lines
+from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
 from e2graphrag_integrations.store.verify import verify_store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
 from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.vectors import NodeSearch
 
 
 class E2GraphRAG:
@@ -76,7 +79,7 @@ class E2GraphRAG:
         self._splitter = splitter
         self._loop = OwnLoop()
         self._writing = threading.Lock()
-        self._stop = Stop()
+        self._stops: set[Stop] = set()
         self._reader = Reader(store, components)
 
     @classmethod
@@ -197,7 +200,7 @@ class E2GraphRAG:
             SettingsMismatchError: If the parts are not those the file was made with.
             IndexingError: If summariser, embedder or extractor failed.
         """
-        return self.add_through(as_documents(documents), None, progress)
+        return self.add_through(as_documents(documents), Run(progress=progress))
 
     async def aadd(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -207,33 +210,29 @@ class E2GraphRAG:
 
     async def _in_thread(
         self,
-        work: Callable[[list[SourceDocument], Bridge | None, ProgressListener | None], IndexReport],
+        work: Callable[[list[SourceDocument], Run], IndexReport],
         documents: list[SourceDocument],
         progress: ProgressListener | None,
     ) -> IndexReport:
         """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
-        bridge = CallerLoop(asyncio.get_running_loop())
-        return await in_thread(lambda: work(documents, bridge, progress), self.stop)
+        run = Run(CallerLoop(asyncio.get_running_loop()), progress)
+        return await in_thread(lambda: work(documents, run), run.stop.all)
 
     def stop(self) -> None:
         """Let calls in flight end and begin no other: indexing raises StoppedError."""
-        self._stop.all()
+        for stop in list(self._stops):
+            stop.all()
 
-    def add_through(
-        self,
-        documents: list[SourceDocument],
-        bridge: Bridge | None,
-        progress: ProgressListener | None,
-    ) -> IndexReport:
-        """Index like `add`; coroutines of the summariser run through `bridge`, if one is given."""
-        with self._writing:
+    def add_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
+        """Index like `add`, for what is built on an index; ids are all different."""
+        with self._writing, self._stoppable(run.stop):
             sorted_out = sort_out(documents, self._store.content_hashes())
             if sorted_out.changed:
                 raise DuplicateDocumentError(
                     f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
                     "content: use update() to replace it, or give it another id"
                 )
-            return self._write(sorted_out.new, sorted_out.unchanged, bridge, progress, {})
+            return self._write(sorted_out.new, sorted_out.unchanged, {}, run)
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -249,7 +248,7 @@ class E2GraphRAG:
             SettingsMismatchError: As `add`; nothing was changed.
             IndexingError: As `add`.
         """
-        return self.update_through(as_documents(documents), None, progress)
+        return self.update_through(as_documents(documents), Run(progress=progress))
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -257,31 +256,32 @@ class E2GraphRAG:
         """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
         return await self._in_thread(self.update_through, as_documents(documents), progress)
 
-    def update_through(
-        self,
-        documents: list[SourceDocument],
-        bridge: Bridge | None,
-        progress: ProgressListener | None,
-    ) -> IndexReport:
-        """Replace like `update`; coroutines of the summariser run through `bridge`, if given."""
-        with self._writing:
+    def update_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
+        """Replace like `update`, for what is built on an index; ids are all different."""
+        with self._writing, self._stoppable(run.stop):
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes)
             if sorted_out.new:
                 raise UnknownDocumentError(
                     f"no document {sorted_out.new[0].id!r} in {self._store.path}: use add()"
                 )
-            return self._write(sorted_out.changed, sorted_out.unchanged, bridge, progress, hashes)
+            return self._write(sorted_out.changed, sorted_out.unchanged, hashes, run)
+
+    @contextmanager
+    def _stoppable(self, stop: Stop) -> Iterator[None]:
+        self._stops.add(stop)
+        try:
+            yield
+        finally:
+            self._stops.discard(stop)
 
     def _write(
         self,
         documents: Sequence[SourceDocument],
         unchanged: Sequence[SourceDocument],
-        bridge: Bridge | None,
-        progress: ProgressListener | None,
         replaces: Mapping[str, str],
+        run: Run,
     ) -> IndexReport:
-        self._stop = Stop()
         skipped = tuple(document.id for document in unchanged)
         if not documents:
             return IndexReport(skipped=skipped)
@@ -297,13 +297,13 @@ class E2GraphRAG:
             embedder_print=components.embedder_print,
             extractor=components.extractor,
             extractor_print=components.extractor_print,
-            summaries=self._maker(bridge or self._loop),
+            summaries=self._maker(run.bridge or self._loop),
             concurrency=self._concurrency,
             replaces=replaces,
             planner=planner_of(self._splitter),
-            stop=self._stop,
+            stop=run.stop,
         )
-        return replace(write_documents(writer, documents, progress), skipped=skipped)
+        return replace(write_documents(writer, documents, run.progress), skipped=skipped)
 
     def _maker(self, bridge: Bridge) -> SummaryMaker:
         return SummaryMaker(
@@ -379,6 +379,14 @@ class E2GraphRAG:
         """The entity graph of the present state."""
         return self._reader.snapshot().graph
 
+    def search_through(self, searches: Callable[[Snapshot], NodeSearch] | None) -> None:
+        """Search vectors in another place than FAISS: for what is built on an index.
+
+        Args:
+            searches: Makes the search of a snapshot; None goes back to FAISS.
+        """
+        self._reader.search_through(searches)
+
     @property
     def store(self) -> Store:
         """The file, for what is built on an index."""
@@ -419,7 +427,7 @@ class E2GraphRAG:
 
         Indexing in another thread is stopped: calls in flight end, and `add` raises StoppedError.
         """
-        self._stop.all()
+        self.stop()
         with self._writing:
             self._loop.close()
             self._store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,16 @@ from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.store.snapshot import Records, Snapshot
 
 Predicate = Callable[[Mapping[str, Any]], bool]
-Where = Mapping[str, Any] | Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMask:
+    """A filter that is not one of metadata: makes the mask over a snapshot's nodes itself."""
+
+    make: Callable[[Snapshot], NDArray[np.bool_]]
+
+
+Where = Mapping[str, Any] | Predicate | NodeMask
 
 _MISSING = object()
 
@@ -43,7 +53,9 @@ def compile_where(where: Where) -> Predicate:
 
 def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
     """Return the mask of nodes all of whose records pass: a summary only if all its leaves do."""
-    passes = np.fromiter((predicate(r) for r in records.values), np.bool_, len(records.values))
+    passes = np.zeros(len(records.values), dtype=np.bool_)
+    for row in np.unique(records.of_node).tolist():  # a function need not bear others
+        passes[row] = predicate(records.values[row])
     failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])
     mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
     return mask
@@ -55,6 +67,8 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     Raises:
         FilterError: If it is not understood.
     """
+    if isinstance(where, NodeMask):
+        return where.make
     predicate = compile_where(where)
     return lambda snapshot: allowed_nodes(snapshot.records, predicate)
 

@@ -161,6 +161,7 @@ class _Run:
         self.watch = StageWatch(listener)
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
+        self.pinned: set[bytes] = set()  # content that documents still to be written link to
         self.empty: list[str] = []
 
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
@@ -182,12 +183,13 @@ class _Run:
                         self._finish(running.popleft(), embedding)
                 while running:
                     self._finish(running.popleft(), embedding)
-            except Stopped as error:
+            except BaseException as error:
+                self.writer.stop.all()  # what is not begun is not paid for
+                if not isinstance(error, Stopped):
+                    raise
                 raise StoppedError(
                     "indexing was stopped; what is finished is kept: call add() again to go on"
                 ) from error
-            finally:  # after a failure what is not begun is not paid for
-                self.writer.stop.all()
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
@@ -216,6 +218,7 @@ class _Run:
         """Return for each chunk the key of its extraction, which is in the cache."""
         writer = self.writer
         keys = {chunk.id: self._extraction_key(chunk.text) for chunk in chunks}
+        self.pinned.update(keys.values())
         known = writer.store.cached(keys.values())
         missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
         self.watch.advance("extract", len(chunks) - len(missing))
@@ -253,6 +256,7 @@ class _Run:
                     texts[key] = text
                     pieces.append((span, key))
                 windows[node.id] = tuple(pieces)
+        self.pinned.update(texts)
         known = self.writer.store.cached(texts)
         missing = [(key, text) for key, text in texts.items() if key not in known]
         for part in _slices(missing):
@@ -307,6 +311,7 @@ class _Run:
                     ],
                     self.writer.manifest,
                     self.writer.replaces.get(document.id),
+                    pinned=(self.pinned, self.writer.summaries.given),
                 )
             self.watch.advance("write", 1)
             self._count(document, nodes, keys)

@@ -8,7 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+from e2graphrag_integrations.bridge import Bridge
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.reports import Progress, ProgressListener, Stage
@@ -29,6 +31,21 @@ class Stop:
         """Stop calls and everything else."""
         self.everything.set()
         self.calls.set()
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one piece of indexing is run.
+
+    Attributes:
+        bridge: Runs coroutines of the summariser; None takes a loop of the index's own.
+        progress: Called with each step.
+        stop: Set from outside, ends the work.
+    """
+
+    bridge: Bridge | None = None
+    progress: ProgressListener | None = None
+    stop: Stop = field(default_factory=Stop)
 
 
 class StageWatch:

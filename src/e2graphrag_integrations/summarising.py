@@ -62,6 +62,9 @@ class SummaryMaker:
         retry: For transient errors.
         store: Holds the cache.
         bridge: Runs coroutines.
+
+    Attributes:
+        given: Keys of all summaries given out.
     """
 
     summarizer: Summarizer
@@ -73,6 +76,7 @@ class SummaryMaker:
     bridge: Bridge
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
+    given: set[bytes] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
@@ -95,6 +99,7 @@ class SummaryMaker:
         Once `stopping` is set a failed call is not repeated.
         """
         key = self.key(texts, level)
+        self.given.add(key)  # before it is looked for: what is pinned is not dropped
         done = threading.Event()
         while True:
             with self.lock:

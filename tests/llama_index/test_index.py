@@ -2,9 +2,768 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
+import threading
+
+import numpy as np
+import pytest
+from llama_index.core import Document, QueryBundle, Settings, StorageContext
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import (
+    IndexNode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+    TransformComponent,
+)
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from pydantic import Field, PrivateAttr
+
+from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    EmbeddingError,
+    IndexingError,
+    InvalidInputError,
+    SettingsMismatchError,
+    StoreError,
+    SummaryError,
+)
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.tree import level_sizes
+from fakes import STORY, NameExtractor
+from llama_fakes import OTHER, Digests
+
+QUESTIONS = ("What did Anna give Bert?", "Who built a mill?", "what is this about?")
+SIZES = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
+MODELS = {"embed_model": "hashing", "extractor": NameExtractor()}
+
+
+def name(number, first="P"):
+    return f"{first}{chr(97 + number // 26)}{chr(97 + number % 26)}"
+
+
+LONG = Document(id_="long", text=" ".join(f"{name(n)} met {name(n + 1)}." for n in range(60)))
+
+
+class Model(Digests):
+    """Fails when it has answered so many times."""
+
+    prompts: list[str] = Field(default_factory=list, exclude=True)  # no setting of the model
+    _left: int = PrivateAttr(default=9999)
+    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+
+    def fail_after(self, count):
+        self._left = count
+        return self
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        with self._lock:
+            if self._left <= 0:
+                raise RuntimeError("the model tripped over asyncio.run()")
+            self._left -= 1
+        return super().complete(prompt, formatted, **kwargs)
+
+
+class Waiting(Model):
+    """Answers when it may; tells when it was first asked."""
+
+    _asked: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _may: threading.Event = PrivateAttr(default_factory=threading.Event)
+
+    async def acomplete(self, prompt, formatted=False, **kwargs):
+        self._asked.set()
+        await asyncio.to_thread(self._may.wait, 10)
+        return self.complete(prompt, formatted, **kwargs)
+
+
+class Noting(TransformComponent):
+    """Notes what it is called with."""
+
+    calls: list = Field(default_factory=list, exclude=True)
+
+    def __call__(self, nodes, **kwargs):
+        self.calls.append(kwargs)
+        return nodes
+
+
+def answers(index, questions=QUESTIONS):
+    return [
+        [(n.node_id, n.text, n.score) for n in index.as_retriever(mode).retrieve(question)]
+        for question in questions
+        for mode in ("adaptive", "local", "global")
+    ]
+
+
+def texts(index, question, mode="adaptive"):
+    return [n.text for n in index.as_retriever(mode).retrieve(question)]
+
+
+def assert_untouched(context):
+    assert context.index_store.index_structs() == []
+    assert context.docstore.docs == {}
+    assert context.docstore.get_all_ref_doc_info() in (None, {})
+    assert context.docstore.get_all_document_hashes() == {}
+    assert context.vector_store.data.embedding_dict == {}
+
+
+def shape(index):
+    """Everything about an index but its own id."""
+    struct = index.storage.struct
+    nodes = [n for r in struct.records() for n in r.nodes]
+    stored = {n.node_id: n for n in index.docstore.get_nodes([n.id for n in nodes])}
+    return list(struct.records()), struct.made_with, stored
+
+
+# Ways to build one
+
 
 def test_a_question_about_two_people_gets_the_chunks_they_share(index_of, documents):
     index = index_of(documents)
     nodes = index.as_retriever(similarity_top_k=3).retrieve("What did Anna give Bert?")
     assert nodes
     assert all("Anna" in node.text or "Bert" in node.text for node in nodes)
+
+
+def test_nodes_of_the_tree_parser_are_taken_as_they_are(index_of, documents):
+    llm = Model()
+    expected = index_of(documents, llm=Model())
+    nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
+    calls = len(llm.prompts)
+    for group_size in (3, 5):  # the parser's own counts, also where the index has another
+        index = E2GraphRAGIndex(tuple(nodes), llm=llm, **MODELS, group_size=group_size)
+        assert len(llm.prompts) == calls
+        assert set(index.docstore.docs) == {n.node_id for n in nodes}
+        assert answers(index) == answers(expected)
+    backwards = E2GraphRAGIndex(nodes[::-1], llm=llm, **MODELS, group_size=3)
+    assert len(llm.prompts) == calls
+    assert answers(backwards) == answers(expected)
+
+
+def test_the_tree_parser_works_as_transformation(index_of, documents):
+    parser = SummaryTreeNodeParser(llm=Model(), **SIZES)
+    index = index_of(documents, transformations=[parser], llm=parser.llm)
+    assert answers(index) == answers(index_of(documents, llm=Model()))
+    assert index.refresh_ref_docs(documents) == [False, False]
+
+
+def test_nodes_of_a_splitter_get_a_tree_and_keep_ids_and_offsets(documents):
+    splitter = SentenceSplitter(chunk_size=40, chunk_overlap=15)
+    nodes = splitter.get_nodes_from_documents(documents)
+    given = {n.node_id: n.model_copy(deep=True) for n in nodes}
+    llm = Model()
+    index = E2GraphRAGIndex(nodes, llm=llm, **MODELS, group_size=2)
+    sizes = [level_sizes(sum(n.ref_doc_id == d.id_ for n in nodes), 2) for d in documents]
+    assert len(index.docstore.docs) == sum(map(sum, sizes))
+    assert len(llm.prompts) == len(index.docstore.docs) - len(nodes)
+    for node in index.docstore.get_nodes(list(given)):
+        own = given[node.node_id]
+        assert (node.text, node.hash == own.hash) == (own.text, False)  # it has its place now
+        assert (node.start_char_idx, node.end_char_idx) == (own.start_char_idx, own.end_char_idx)
+        assert own.metadata.items() <= node.metadata.items()
+        assert node.ref_doc_id == own.ref_doc_id
+        assert node.parent_node is not None
+    assert {n.node_id: n for n in nodes} == given  # the caller's own are not changed
+    assert set(index.ref_doc_info) == {"story", "other"}
+    assert "Anna" in texts(index, "Anna and Bert?")[0]
+
+
+def test_nodes_without_a_source_are_documents_of_their_own():
+    nodes = [TextNode(id_=f"n{i}", text=f"{name(i)} sang.", metadata={"i": i}) for i in range(3)]
+    index = E2GraphRAGIndex(nodes, **MODELS)
+    assert set(index.ref_doc_info) == {"n0", "n1", "n2"}
+    assert texts(index, f"{name(1)}?", "local") == [f"{name(1)} sang."]
+    index.delete_ref_doc("n1")
+    assert f"{name(1)} sang." not in texts(index, f"{name(1)}?")
+    assert set(index.docstore.docs) == {"n0", "n2"}
+
+
+def test_transformations_make_the_nodes_and_get_no_option_of_the_index(documents):
+    noting = Noting()
+    chain = [SentenceSplitter(chunk_size=30, chunk_overlap=0), noting]
+    index = E2GraphRAGIndex.from_documents(documents, transformations=chain, **MODELS, group_size=2)
+    index.insert(Document(id_="new", text="Kit met Lea."), foo=1)
+    assert noting.calls == [{}, {}]
+    plain = chain[0].get_nodes_from_documents(documents)
+    found = {n.text for n in index.docstore.docs.values() if not n.metadata["e2_level"]}
+    assert found == {n.text for n in plain} | {"Kit met Lea."}
+    assert index.refresh_ref_docs(documents) == [False, False]
+    documents[0] = Document(id_="story", text="Ned met Ola.")
+    assert index.refresh_ref_docs(documents) == [True, False]
+    assert texts(index, "Ned and Ola?", "local") == ["Ned met Ola."]
+
+
+def test_an_index_node_leads_on_to_what_it_stands_for():
+    class Deeper(BaseRetriever):
+        def _retrieve(self, query_bundle):
+            return [NodeWithScore(node=TextNode(text="deeper"), score=0.5)]
+
+    def node(who):
+        return IndexNode(index_id=who, text=f"About {who}.", obj=Deeper())
+
+    index = E2GraphRAGIndex([node("Kit")], objects=[node("Lea")], **MODELS)
+    index.insert_nodes([node("Max")])
+    for who in ("Kit", "Lea", "Max"):
+        assert "deeper" in texts(index, f"{who}?", "local")
+    only = E2GraphRAGIndex(objects=[node("Ned")], **MODELS)
+    assert texts(only, "Ned?", "local") == ["deeper"]
+
+
+def test_two_hundred_short_documents_are_an_index_of_two_hundred_chunks():
+    documents = [
+        Document(id_=f"d{n:03}", text=f"{name(n, 'A')} met {name(n, 'B')}.") for n in range(200)
+    ]
+    index = E2GraphRAGIndex.from_documents(documents, **MODELS)
+    assert len(index.docstore.docs) == len(index.ref_doc_info) == 200
+    assert index.last_report.llm_calls == 0
+    assert texts(index, f"{name(150, 'A')} and {name(150, 'B')}?", "local") == [documents[150].text]
+    found = index.as_retriever("local").retrieve(f"{name(7, 'B')}?")
+    assert [n.node.ref_doc_id for n in found] == ["d007"]
+
+
+def test_there_may_be_nothing_to_index():
+    for index in (
+        E2GraphRAGIndex([], **MODELS),
+        E2GraphRAGIndex.from_documents([], **MODELS),
+        E2GraphRAGIndex(objects=[], **MODELS),
+    ):
+        assert answers(index) == [[]] * 9
+        assert index.ref_doc_info == {}
+        assert index.storage.context.index_store.get_index_struct(index.index_id) is not None
+    blank = [Document(id_=str(n), text=text) for n, text in enumerate(("", " \n\t", "\u3000"))]
+    index = E2GraphRAGIndex.from_documents([*blank, Document(id_="a", text="Kit.")], **MODELS)
+    assert {id_: len(info.node_ids) for id_, info in index.ref_doc_info.items()} == {
+        "0": 0,
+        "1": 0,
+        "2": 0,
+        "a": 1,
+    }
+    assert index.refresh_ref_docs(blank) == [False] * 3
+    assert index.last_report.skipped == ("0", "1", "2")
+    index.delete_ref_doc("1")
+    assert set(index.ref_doc_info) == {"0", "2", "a"}
+    assert index.refresh_ref_docs([Document(id_="2", text="Lea.")]) == [True]
+    assert texts(index, "Lea?", "local") == ["Lea."]
+
+
+# What is refused
+
+
+def test_unknown_names_are_refused_with_the_one_that_may_be_meant(documents):
+    with pytest.raises(InvalidInputError, match=r"'chunksize': did you mean 'chunk_size'"):
+        E2GraphRAGIndex([], chunksize=3)
+    with pytest.raises(InvalidInputError, match=r"'embedmodel': did you mean 'embed_model'"):
+        E2GraphRAGIndex.from_documents(documents, embedmodel="hashing")
+    with pytest.raises(InvalidInputError, match=r"'zzz': there are nodes, "):
+        E2GraphRAGIndex([], zzz=3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"llm": "gpt"},
+        {"llm": Digests},
+        {"chunk_size": 0},
+        {"chunk_size": "many"},
+        {"chunk_size": 9, "chunk_overlap": 9},
+        {"group_size": 1},
+        {"num_workers": 0},
+        {"retry": 3},
+        {"prompts": "Summarise."},
+        {"summary_cache": ""},
+        {"strategy": "best"},
+        {"embed_model": 3},
+        {"extractor": object()},
+        {"token_counter": len},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(documents, options):
+    context = StorageContext.from_defaults()
+    with pytest.raises(InvalidInputError):
+        E2GraphRAGIndex.from_documents(documents, context, **(MODELS | options))
+    assert_untouched(context)
+
+
+@pytest.mark.parametrize(
+    "given", ["text", ["text"], [TextNode(text="a")], 3, None, Document(text="a"), [None]]
+)
+def test_what_is_no_list_of_documents_is_refused(given):
+    context = StorageContext.from_defaults()
+    for transformations in (None, [SentenceSplitter()]):
+        with pytest.raises(InvalidInputError):
+            E2GraphRAGIndex.from_documents(
+                given, context, transformations=transformations, **MODELS
+            )
+        assert_untouched(context)
+    index = E2GraphRAGIndex([], **MODELS)
+    for method in (index.insert, index.update_ref_doc):
+        with pytest.raises(InvalidInputError):
+            method(given if not isinstance(given, Document) else "text")
+
+
+def test_what_is_no_node_is_refused():
+    with pytest.raises(ValueError, match="nodes must be a list of Node"):
+        E2GraphRAGIndex(["text"], **MODELS)
+    for given in (["text"], [TextNode(text="a"), None]):
+        with pytest.raises(InvalidInputError, match="not a LlamaIndex node"):
+            E2GraphRAGIndex([], **MODELS).insert_nodes(given)
+
+
+def test_a_document_given_twice_counts_once_and_two_of_one_id_are_refused(documents):
+    same = Document(id_="story", text=STORY, metadata=dict(documents[0].metadata))
+    index = E2GraphRAGIndex.from_documents([*documents, same], **MODELS, **SIZES)
+    assert set(index.ref_doc_info) == {"story", "other"}
+    index.insert(same)
+    assert index.last_report.skipped == ("story",)
+    context = StorageContext.from_defaults()
+    other = Document(id_="story", text=OTHER)
+    with pytest.raises(DuplicateDocumentError, match="'story' is given twice with different"):
+        E2GraphRAGIndex.from_documents([*documents, other], context, **MODELS)
+    assert_untouched(context)
+    with pytest.raises(DuplicateDocumentError, match=r"'story' is in index .*update_ref_doc"):
+        index.insert(other)
+    assert answers(index) == answers(E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES))
+
+
+@pytest.mark.parametrize("given", [lambda d: iter([d]), lambda d: [d, d.model_copy(deep=True)]])
+def test_transformations_get_each_document_once(given):
+    document = Document(id_="a", text=STORY)
+    chain = [SentenceSplitter(chunk_size=300)]
+    index = E2GraphRAGIndex.from_documents(given(document), transformations=chain, **MODELS)
+    assert [len(info.node_ids) for info in index.ref_doc_info.values()] == [1]
+
+
+def test_two_nodes_of_one_id_are_refused():
+    nodes = [TextNode(id_="a", text="Kit."), TextNode(id_="a", text="Lea.")]
+    with pytest.raises(DuplicateDocumentError):
+        E2GraphRAGIndex(nodes, **MODELS)
+
+
+@pytest.mark.parametrize(
+    ("id_", "text"), [("a", "lone \ud800"), (" ", "Kit."), ("a\ud800", "Kit.")]
+)
+def test_documents_that_cannot_be_stored_are_refused(id_, text):
+    context = StorageContext.from_defaults()
+    with pytest.raises(InvalidInputError):
+        E2GraphRAGIndex.from_documents([Document(id_=id_, text=text)], context, **MODELS)
+    assert_untouched(context)
+
+
+@pytest.mark.parametrize("value", ["lone \ud800", {(1, 2): 3}, "cycle"])
+def test_metadata_that_cannot_be_stored_are_refused(value):
+    metadata = {"key": value}
+    if value == "cycle":
+        metadata["key"] = [metadata]
+    document, node = Document(id_="a", text="Kit."), TextNode(id_="n", text="Lea.")
+    document.metadata = node.metadata = metadata
+    context = StorageContext.from_defaults()
+    with pytest.raises(InvalidInputError, match="metadata of document 'a' is not plain JSON"):
+        E2GraphRAGIndex.from_documents([document], context, **MODELS)
+    with pytest.raises(InvalidInputError, match="metadata of node 'n' is not plain JSON"):
+        E2GraphRAGIndex([node], storage_context=context, **MODELS)
+    assert_untouched(context)
+
+
+# Metadata
+
+
+def test_metadata_of_any_kind_come_back_with_the_nodes():
+    metadata = {
+        "title": "A Map",
+        "tags": ["a", {"b": None}],
+        "none": None,
+        "when": dt.date(2020, 1, 2),
+        "number": np.int64(3),
+        "nested": {"when": dt.datetime(2020, 1, 2, tzinfo=dt.timezone.utc)},
+        "e2_level": 7,
+        "nan": float("nan"),
+    }
+    document = Document(id_="a", text=STORY, metadata=dict(metadata))
+    document.excluded_llm_metadata_keys = ["tags"]
+    index = E2GraphRAGIndex.from_documents([document], **MODELS, **SIZES)
+    for found in index.as_retriever("global").retrieve("what?"):
+        own = found.node.metadata
+        assert (own["tags"], own["none"], str(own["when"])) == (
+            metadata["tags"],
+            None,
+            "2020-01-02",
+        )
+        assert own["e2_level"] != 7
+        assert "tags" in found.node.excluded_llm_metadata_keys
+    plain = index.ref_doc_info["a"].metadata
+    assert plain["nested"] == {"when": "2020-01-02 00:00:00+00:00"}
+    assert index.refresh_ref_docs([document.model_copy(deep=True)]) == [False]
+    document.metadata["none"] = 1
+    assert index.refresh_ref_docs([document]) == [True]
+    assert index.ref_doc_info["a"].metadata["none"] == 1
+
+
+def test_a_title_is_embedded_unless_it_is_hidden():
+    shown = Document(id_="shown", text="Nothing else.", metadata={"title": "Zebra"})
+    hidden = Document(id_="hidden", text="Nothing else.", metadata={"title": "Zebra"})
+    hidden.excluded_embed_metadata_keys = ["title"]
+    index = E2GraphRAGIndex.from_documents([hidden, shown], **MODELS)
+    first, second = index.as_retriever("global").retrieve("zebra")
+    assert (first.node.ref_doc_id, first.score > second.score) == ("shown", True)
+
+
+def test_ref_doc_info_has_the_nodes_of_each_document(index_of, documents):
+    index = index_of(documents)
+    for document in documents:
+        info = index.ref_doc_info[document.id_]
+        assert info.metadata == document.metadata
+        nodes = [n for n in index.docstore.docs.values() if n.ref_doc_id == document.id_]
+        assert set(info.node_ids) == {n.node_id for n in nodes}
+        assert set(index.docstore.get_ref_doc_info(document.id_).node_ids) == set(info.node_ids)
+
+
+# Models
+
+
+def test_an_llm_is_asked_only_where_there_is_one(index_of, documents):
+    extractive = answers(index_of(documents, llm="extractive"))
+    assert answers(index_of(documents)) == extractive
+    Settings.llm = None  # LlamaIndex puts a MockLLM there, which repeats its prompt
+    assert isinstance(Settings.llm, MockLLM)
+    index = index_of(documents)
+    assert answers(index) == extractive
+    assert index.last_report.llm_calls == 0
+    llm = Settings.llm = Model()
+    assert answers(index_of(documents, llm="extractive")) == extractive
+    assert not llm.prompts
+    assert index_of(documents).last_report.llm_calls == len(llm.prompts) > 0
+    index.insert(LONG)  # made without an LLM, it stays so
+    assert index.last_report.llm_calls == 0
+    mine = Model()
+    assert index_of(documents, llm=mine).last_report.llm_calls == len(mine.prompts) > 0
+
+
+def test_an_llm_named_on_purpose_takes_over_an_index_made_without(index_of, documents, tmp_path):
+    index_of(documents).persist(tmp_path)
+    llm = Model()
+    index = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=llm)
+    index.insert(LONG)
+    assert index.last_report.llm_calls == len(llm.prompts) > 0
+    assert index.made_with["summarizer"].startswith("llama-index:")
+
+
+def test_the_embedder_of_settings_counts_where_none_is_named(index_of, documents):
+    from llama_index.core.embeddings import MockEmbedding
+
+    Settings.embed_model = MockEmbedding(embed_dim=8)
+    assert index_of(documents, embed_model=None).made_with["dimension"] == "8"
+    assert index_of(documents).made_with["dimension"] == "256"
+
+
+def test_the_estimate_is_what_is_called(index_of, documents):
+    llm = Model()
+    index = index_of([], llm=llm)
+    for batch in (documents, [LONG], [LONG, *documents]):
+        estimate, before = index.estimate_cost(batch), len(llm.prompts)
+        assert len(llm.prompts) == before
+        index.refresh_ref_docs(batch)
+        assert len(llm.prompts) - before == estimate.llm_calls == index.last_report.llm_calls
+        report = index.last_report
+        assert (report.documents, report.chunks, report.summaries) == (
+            estimate.documents,
+            estimate.chunks,
+            estimate.summaries,
+        )
+        assert report.prompt_tokens <= estimate.prompt_tokens
+    assert index.estimate_cost([LONG, *documents]).llm_calls == 0
+
+
+def test_progress_is_drawn_where_it_is_asked_for(index_of, documents, capsys):
+    index_of(documents)
+    assert capsys.readouterr() == ("", "")
+    index_of(documents, show_progress=True)
+    out, err = capsys.readouterr()
+    assert (out, "100%" in err) == ("", True)
+
+
+def test_a_query_engine_needs_no_llm_of_settings(index_of, documents):
+    engine = index_of(documents).as_query_engine(llm=MockLLM(max_tokens=5), similarity_top_k=2)
+    response = engine.query("What did Anna give Bert?")
+    assert str(response)
+    assert 1 <= len(response.source_nodes) <= 2
+
+
+# Failures
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_llm_that_fails_midway_leaves_nothing_but_its_summaries(
+    tmp_path, documents, is_async
+):
+    async def build(context, **options):
+        build = E2GraphRAGIndex.afrom_documents if is_async else E2GraphRAGIndex.from_documents
+        made = build([*documents, LONG], context, **MODELS, **SIZES, **options)
+        return await made if is_async else made
+
+    whole = await build(None, llm=Model())
+    calls = whole.last_report.llm_calls
+    cache = tmp_path / "summaries.e2g"
+    llm, context = Model().fail_after(3), StorageContext.from_defaults()
+    with pytest.raises(SummaryError, match=r"the model tripped over asyncio\.run") as raised:
+        await build(context, llm=llm, summary_cache=cache, num_workers=1)
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    assert_untouched(context)
+    assert len(llm.prompts) == 3
+    llm.fail_after(9999)
+    index = await build(context, llm=llm, summary_cache=cache)
+    assert (index.last_report.llm_calls, len(llm.prompts)) == (calls - 3, calls)
+    assert answers(index) == answers(whole)
+    assert len(context.index_store.index_structs()) == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_insert_that_fails_leaves_the_index_as_it_was(documents, is_async):
+    async def do(method, argument):
+        if is_async:
+            return await getattr(index, f"a{method}")(argument)
+        return getattr(index, method)(argument)
+
+    llm = Model()
+    index = E2GraphRAGIndex.from_documents(documents, llm=llm, **MODELS, **SIZES)
+    before = shape(index), answers(index), dict(index.vector_store.data.embedding_dict)
+    changed = Document(id_="story", text=LONG.text)
+    nodes = [TextNode(id_=f"t{n}", text=f"{name(n)} sang.") for n in range(9)]
+    for node in nodes:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="other")
+    for method, argument in (
+        ("insert_nodes", nodes),
+        ("insert", LONG),
+        ("update_ref_doc", changed),
+        ("refresh_ref_docs", [LONG, changed]),
+    ):
+        llm.fail_after(2)
+        with pytest.raises(SummaryError, match="tripped"):
+            await do(method, argument)
+        assert before == (
+            shape(index),
+            answers(index),
+            dict(index.vector_store.data.embedding_dict),
+        )
+    made = len(llm.prompts)
+    llm.fail_after(9999)
+    await do("refresh_ref_docs", [LONG, changed])
+    summaries = sum(n.metadata["e2_level"] > 0 for n in index.docstore.docs.values())
+    assert len(llm.prompts) - made < summaries  # what was finished is not made again
+
+
+def test_two_builds_may_share_a_file_of_summaries_at_the_same_time(tmp_path, documents):
+    class Meanwhile(HashingEmbedder):
+        def embed(self, texts):
+            if "Digest" in texts[0]:  # the chunks' vectors are in the cache by now
+                E2GraphRAGIndex.from_documents(documents[1:], **MODELS, **SIZES, **shared)
+            return super().embed(texts)
+
+    shared = {"summary_cache": tmp_path / "summaries", "llm": Model()}
+    options = MODELS | SIZES | shared | {"embed_model": Meanwhile()}
+    index = E2GraphRAGIndex.from_documents(documents[:1], **options)
+    assert texts(index, "Anna and Bert?", "local")
+
+
+class Refusing(SimpleDocumentStore):
+    """Takes nodes and fails at the hashes."""
+
+    def set_document_hash(self, doc_id, doc_hash):
+        raise OSError("disk full")
+
+
+def test_a_docstore_that_fails_leaves_nothing(documents):
+    context = StorageContext.from_defaults(docstore=Refusing())
+    with pytest.raises(StoreError, match=r"Refusing did not take the nodes.*disk full"):
+        E2GraphRAGIndex.from_documents(documents, context, **MODELS, **SIZES)
+    assert_untouched(context)
+
+
+def test_an_embedder_that_fails_leaves_nothing(documents):
+    class Broken:
+        dimension, max_tokens, fingerprint = 4, None, "broken"
+
+        def embed(self, texts):
+            raise RuntimeError("out of memory")
+
+        embed_query = embed
+
+    context = StorageContext.from_defaults()
+    with pytest.raises(EmbeddingError, match="out of memory"):
+        E2GraphRAGIndex.from_documents(documents, context, **(MODELS | {"embed_model": Broken()}))
+    assert_untouched(context)
+    with pytest.raises(EmbeddingError, match="out of memory"):
+        E2GraphRAGIndex(
+            [TextNode(text="a")], storage_context=context, **(MODELS | {"embed_model": Broken()})
+        )
+    assert_untouched(context)
+
+
+def test_models_of_another_make_are_refused_for_an_insert(index_of, documents):
+    index = index_of(documents, llm=Model())
+    index.storage.struct.made_with["extractor"] = "another"
+    before = shape(index)
+    with pytest.raises(SettingsMismatchError, match="was made with the extractor another"):
+        index.insert(LONG)
+    assert shape(index) == before
+
+
+# Async
+
+
+async def test_async_builds_and_writes_equal_sync_ones(index_of, documents):
+    options = MODELS | SIZES | {"llm": Model()}
+    one = index_of([documents[0]], llm=Model())
+    two = await E2GraphRAGIndex.afrom_documents([documents[0]], **options)
+    assert shape(one) == shape(two)
+    changed = Document(id_="story", text=f"{OTHER} {STORY}")
+    nodes = [TextNode(id_=f"n{n}", text=f"Kit{n}.") for n in range(3)]
+    steps = (
+        ("insert", documents[1]),
+        ("refresh_ref_docs", [changed, documents[1], LONG]),
+        ("update_ref_doc", documents[0]),
+        ("insert_nodes", nodes),
+        ("delete_nodes", ["n1"]),
+        ("delete_ref_doc", "other"),
+    )
+    for method, argument in steps:
+        done = getattr(one, method)(argument)
+        assert await getattr(two, f"a{method}")(argument) == done
+        assert shape(one) == shape(two), method
+    assert answers(one) == answers(two)
+
+
+async def test_everything_sync_works_inside_a_running_loop(index_of, documents):
+    index = index_of(documents, llm=Model())
+    assert index.last_report.llm_calls
+    index.insert(LONG)
+    assert texts(index, f"{name(7)} and {name(8)}?")
+    assert index.as_query_engine(llm=MockLLM(max_tokens=3)).query(f"{name(7)}?").source_nodes
+    index.delete_ref_doc("long")
+
+
+async def test_llm_calls_of_async_builds_run_in_the_callers_loop_side_by_side(documents):
+    loops, running, most = set(), 0, 0
+
+    class Counting(Model):
+        async def acomplete(self, prompt, formatted=False, **kwargs):
+            nonlocal running, most
+            loops.add(asyncio.get_running_loop())
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.01)
+            running -= 1
+            return self.complete(prompt, formatted, **kwargs)
+
+    await E2GraphRAGIndex.afrom_documents([LONG], llm=Counting(), num_workers=3, **MODELS, **SIZES)
+    assert loops == {asyncio.get_running_loop()}
+    assert most == 3
+
+
+async def test_a_cancelled_build_leaves_nothing(documents):
+    llm, context = Waiting(), StorageContext.from_defaults()
+    options = MODELS | SIZES | {"llm": llm}
+    build = asyncio.create_task(E2GraphRAGIndex.afrom_documents([LONG], context, **options))
+    await asyncio.to_thread(llm._asked.wait, 10)
+    build.cancel()
+    llm._may.set()
+    with pytest.raises(asyncio.CancelledError):
+        await build
+    assert_untouched(context)
+    assert len(llm.prompts) <= 4
+
+
+@pytest.mark.parametrize("method", ["ainsert", "aupdate_ref_doc"])
+async def test_a_cancelled_insert_leaves_the_index_as_it_was_and_goes_on_later(documents, method):
+    llm = Waiting()
+    llm._may.set()
+    options = MODELS | SIZES | {"llm": llm}
+    index = await E2GraphRAGIndex.afrom_documents(documents, **options)
+    before, made = shape(index), len(llm.prompts)
+    llm._may.clear()
+    llm._asked.clear()
+    insert = asyncio.create_task(getattr(index, method)(LONG))
+    await asyncio.to_thread(llm._asked.wait, 10)
+    insert.cancel()
+    llm._may.set()
+    with pytest.raises(asyncio.CancelledError):
+        await insert
+    assert shape(index) == before
+    finished = len(llm.prompts) - made
+    assert 0 < finished <= 4
+    await getattr(index, method)(LONG)
+    assert index.last_report.llm_calls == index.last_report.summaries - finished
+
+
+async def test_an_insert_that_waits_for_another_can_be_cancelled(documents):
+    index = await E2GraphRAGIndex.afrom_documents(documents, **MODELS, **SIZES)
+    before = shape(index)
+    with index._writer.lock:  # as held by a writer in another thread
+        insert = asyncio.create_task(index.ainsert(LONG))
+        await asyncio.sleep(0.1)
+        insert.cancel()
+        await asyncio.sleep(0.1)
+    with pytest.raises(asyncio.CancelledError):
+        await insert
+    assert shape(index) == before
+
+
+class Slow(SimpleDocumentStore):
+    """Takes nodes when it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.may = threading.Event(), threading.Event()
+
+    def add_documents(self, docs, *args, **kwargs):
+        self.asked.set()
+        self.may.wait(10)
+        super().add_documents(docs, *args, **kwargs)
+
+
+async def test_a_build_cancelled_while_it_is_stored_is_there_whole_or_not_at_all(documents):
+    docstore = Slow()
+    context = StorageContext.from_defaults(docstore=docstore)
+    build = asyncio.create_task(
+        E2GraphRAGIndex.afrom_documents(documents, context, **MODELS, **SIZES)
+    )
+    await asyncio.to_thread(docstore.asked.wait, 10)
+    build.cancel()
+    await asyncio.sleep(0.05)
+    docstore.may.set()
+    with pytest.raises(asyncio.CancelledError):
+        await build
+    assert_untouched(context)
+
+
+async def test_queries_while_it_is_written_to_see_one_state_or_the_other(documents):
+    index = E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES)
+    states = [answers(index)]
+    index.insert(LONG)
+    states.append(answers(index))
+    index.delete_ref_doc("long")
+    assert answers(index) == states[0]
+    retriever = index.as_retriever("global")
+    question = QueryBundle(QUESTIONS[0])
+    seen = {tuple(n.node_id for n in await retriever.aretrieve(question))}
+    write = asyncio.create_task(index.ainsert(LONG))
+    while not write.done():
+        seen.add(tuple(n.node_id for n in await retriever.aretrieve(question)))
+        await asyncio.sleep(0)
+    expected = {tuple(node_id for node_id, _, _ in state[2]) for state in states}
+    assert seen <= expected
+
+
+def test_a_pipelines_nodes_can_be_inserted_and_replaced(documents):
+    pipeline = IngestionPipeline(transformations=[SummaryTreeNodeParser(llm=Model(), **SIZES)])
+    index = E2GraphRAGIndex([], llm=Model(), **MODELS, **SIZES)
+    index.insert_nodes(pipeline.run(documents=documents))
+    assert index.last_report.llm_calls == 0
+    expected = E2GraphRAGIndex.from_documents(documents, llm=Model(), **MODELS, **SIZES)
+    assert answers(index) == answers(expected)
+    with pytest.raises(IndexingError, match="tripped"):
+        E2GraphRAGIndex.from_documents(documents, llm=Model().fail_after(0), **MODELS, **SIZES)

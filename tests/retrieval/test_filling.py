@@ -43,6 +43,11 @@ def test_what_is_found_comes_first_and_what_is_filled_up_says_so(rag):
         assert node.reasons[0].startswith("filled up to k")
 
 
+def test_nothing_is_said_to_be_cut_that_was_filled_up(rag):
+    cuts = rag.retrieve("Anna and Bert?", k=8, fill=True).trace.cuts
+    assert all(count >= 0 for count in cuts.values())
+
+
 def test_filling_obeys_the_filter(rag):
     found = rag.retrieve("Anna and Bert?", k=30, where={"kind": "tale"}, fill=True).nodes
     assert {node.document_id for node in found} == {"story"}

@@ -21,7 +21,7 @@ def test_what_is_pending_is_there_after_opening_again(tmp_path):
     store.close()
     again = Store(tmp_path / "a.e2g")
     assert read_pending(again) == {"a": [], "b": ["y"]}
-    drop_pending(again, ["a", "unknown"])
+    drop_pending(again, {"a": [], "b": ["x", {"page": 1}], "unknown": []})
     assert read_pending(again) == {"b": ["y"]}
     again.close()
 

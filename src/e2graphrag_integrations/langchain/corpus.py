@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 
-from e2graphrag_integrations.bridge import Bridge, CallerLoop, in_thread
+from e2graphrag_integrations.bridge import CallerLoop, in_thread
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
+from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import (
     Page,
     Scope,
@@ -29,14 +31,25 @@ from e2graphrag_integrations.langchain.pages import (
     source_of,
     to_source,
 )
-from e2graphrag_integrations.progress import ProgressBar
+from e2graphrag_integrations.progress import ProgressBar, Run
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.store.pending import drop_pending, put_pending, read_pending
+from e2graphrag_integrations.store.pending import (
+    drop_pending,
+    file_state,
+    put_pending,
+    read_pending,
+)
 from e2graphrag_integrations.types import SourceDocument
+
+_PATIENCE = 0.02
+"""Seconds between two looks whether another build has ended."""
 
 
 class Corpus:
     """LangChain documents over one index file; safe from many threads.
+
+    Other users of the file are noticed: what they took is neither lost nor brought back. Nothing
+    but a build waits for a build.
 
     Args:
         rag: The index.
@@ -45,6 +58,7 @@ class Corpus:
         config: Given along with every call of it.
         auto_build: Whether a search builds what is pending.
         show_progress: Whether builds draw a bar.
+        mirror: The vector store that is searched, if not FAISS.
     """
 
     def __init__(
@@ -56,25 +70,23 @@ class Corpus:
         config: RunnableConfig | None = None,
         auto_build: bool = True,
         show_progress: bool = False,
+        mirror: Mirror | None = None,
     ) -> None:
         self.rag = rag
+        self.mirror = mirror
         self.auto_build = auto_build
         self.report = IndexReport()
         self._scope = scope
         self._summarizer = summarizer
         self._config = config
         self._show_progress = show_progress
-        self._lock = threading.RLock()
-        self._pending = {
-            source: [Page(*page) for page in pages]
-            for source, pages in read_pending(rag.store).items()
-        }
+        self._building = threading.Lock()  # one build at a time
+        self._lock = threading.RLock()  # of what follows; never held while a model is called
+        self._seen = ("", "")
+        self._pending: dict[str, list[Page]] = {}
         self._sources: dict[str, str] = {}
-        for head in rag.store.heads():
-            if head.id not in self._pending:
-                self._sources |= dict.fromkeys(page_ids(head.id, head.segments), head.id)
-        for source, pages in self._pending.items():
-            self._sources |= dict.fromkeys((page.id for page in pages), source)
+        with self._lock:
+            self._refresh()
 
     @property
     def is_dirty(self) -> bool:
@@ -88,55 +100,44 @@ class Corpus:
             InvalidInputError: If one of them cannot be stored; nothing has changed.
         """
         pages = [page_of(document) for document in documents]
+        sources = [
+            source_of(document, page, self._scope)
+            for document, page in zip(documents, pages, strict=True)
+        ]
+        placed = list(zip(pages, sources, strict=True))
         with self._lock:
-            changed: dict[str, list[Page]] = {}
-            for document, page in zip(documents, pages, strict=True):
-                source = source_of(document, page, self._scope)
-                before = self._sources.get(page.id)
-                if before is not None and before != source:
-                    there = self._pages(before, changed)
-                    changed[before] = [p for p in there if p.id != page.id]
-                there = self._pages(source, changed)
-                places = [i for i, p in enumerate(there) if p.id == page.id]
-                if places:
-                    changed[source] = [page if p.id == page.id else p for p in there]
-                else:
-                    changed[source] = [*there, page]
-            self._take({source: in_order(there) for source, there in changed.items()})
-            self._sources |= {
-                page.id: source for source, there in changed.items() for page in there
-            }
+            while not self._take(lambda: self._with(placed)):
+                pass  # another user of the file was quicker
         return [page.id for page in pages]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids of those that were there."""
+        wanted = list(dict.fromkeys(ids))
         with self._lock:
-            gone = [id_ for id_ in dict.fromkeys(ids) if id_ in self._sources]
-            changed: dict[str, list[Page]] = {}
-            for id_ in gone:
-                source = self._sources[id_]
-                changed[source] = [p for p in self._pages(source, changed) if p.id != id_]
-            if changed:
-                self._take(changed)
-            for id_ in gone:
-                del self._sources[id_]
-        return gone
+            while True:
+                there = set(self.ids())
+                gone = [id_ for id_ in wanted if id_ in there]
+                if self._take(lambda: self._without(gone)):  # noqa: B023 - called at once
+                    for id_ in gone:
+                        del self._sources[id_]
+                    return gone
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return documents as they were given, those that are there."""
-        with self._lock:
-            pages: dict[str, list[Page]] = {}
-            found: list[Document] = []
-            for id_ in ids:
-                source = self._sources.get(id_)
-                if source is not None:
-                    there = pages.setdefault(source, self._pages(source, {}))
-                    found.extend(document_of(page) for page in there if page.id == id_)
-        return found
+        with self._lock, self.rag.store.consistent():
+            self._refresh()
+            read: dict[str, dict[str, Page]] = {}
+            return [
+                document_of(self._pages(self._sources[id_], read)[id_])
+                for id_ in ids
+                if id_ in self._sources
+            ]
 
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
-        return list(self._sources)
+        with self._lock:
+            self._refresh()
+            return list(self._sources)
 
     def build(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build in what is pending; nothing is done where nothing is.
@@ -144,19 +145,26 @@ class Corpus:
         Raises:
             IndexingError: If a model failed; what is pending stays so, finished summaries are kept.
         """
-        return self._build(None, config)
+        with self._building:
+            return self._build(config, Run())
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build like `build`; the model is awaited in the caller's event loop."""
-        if not self._pending:
-            return IndexReport()
-        bridge = CallerLoop(asyncio.get_running_loop())
-        return await in_thread(lambda: self._build(bridge, config), self.rag.stop)
+        run = Run(CallerLoop(asyncio.get_running_loop()))
+        # Waiting in a thread could take the last one, which the model of the other build needs.
+        while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
+            await asyncio.sleep(_PATIENCE)
+        try:
+            return await in_thread(lambda: self._build(config, run), run.stop.all)
+        finally:
+            self._building.release()
 
     def estimate(self) -> CostEstimate:
         """Return what building in what is pending would cost."""
         with self._lock:
-            return self.rag.estimate(self._changed())
+            self._refresh()
+            changed = _changed(self._pending)
+        return self.rag.estimate(changed)
 
     def ensure_built(self) -> None:
         """Build in what is pending, or refuse to search without it."""
@@ -177,49 +185,109 @@ class Corpus:
                 "build() or abuild() first"
             )
 
-    def _build(self, bridge: Bridge | None, config: RunnableConfig | None) -> IndexReport:
+    def _build(self, config: RunnableConfig | None, run: Run) -> IndexReport:
+        rag = self.rag
         with self._lock:
-            if not self._pending:
-                return IndexReport()
-            if self._summarizer is not None:
-                self._summarizer.config = config or self._config
-                self._summarizer.is_async = bridge is not None
-            there = set(self.rag.document_ids)
-            changed = self._changed()
-            bar = ProgressBar(always=True) if self._show_progress else None
-            try:
-                report = self.rag.add_through(
-                    [d for d in changed if d.id not in there], bridge, bar
-                ) + self.rag.update_through([d for d in changed if d.id in there], bridge, bar)
-            finally:
-                if bar is not None:
-                    bar.close()
-            emptied = {source for source, pages in self._pending.items() if not pages}
-            self.rag.delete(emptied & there)
-            drop_pending(self.rag.store, self._pending)
-            self._pending = {}
-            self.report = report
-            return report
+            self._refresh()
+            pending = dict(self._pending)
+        if not pending:
+            return IndexReport()
+        if self._summarizer is not None:
+            self._summarizer.config = config or self._config
+            self._summarizer.is_async = run.bridge is not None
+        there = set(rag.document_ids)
+        changed = _changed(pending)
+        bar = ProgressBar(always=True) if self._show_progress else None
+        shown = replace(run, progress=bar)
+        try:
+            report = rag.add_through(
+                [d for d in changed if d.id not in there], shown
+            ) + rag.update_through([d for d in changed if d.id in there], shown)
+        finally:
+            if bar is not None:
+                bar.close()
+        emptied = {source for source, pages in pending.items() if not pages}
+        rag.delete(emptied & there)
+        drop_pending(rag.store, _plain(pending))
+        with self._lock:
+            self._refresh()
+        self.report = report
+        return report
 
-    def _changed(self) -> list[SourceDocument]:
-        return [to_source(source, pages) for source, pages in self._pending.items() if pages]
-
-    def _pages(self, source: str, changed: dict[str, list[Page]]) -> list[Page]:
-        if source in changed:
-            return changed[source]
-        if source in self._pending:
-            return self._pending[source]
-        if source not in self._sources.values():
-            return []
-        return from_source(self.rag.document(source))
-
-    def _take(self, changed: dict[str, list[Page]]) -> None:
-        for source, pages in changed.items():
-            if pages:
-                to_source(source, pages)  # refuses what could not be indexed later
-        plain: dict[str, Any] = {
-            source: [[p.id, p.text, dict(p.metadata)] for p in pages]
-            for source, pages in changed.items()
+    def _refresh(self) -> None:
+        """Read what waits and what is built in, unless the file is as it was read last."""
+        store = self.rag.store
+        with store.consistent():
+            state = file_state(store)
+            if state == self._seen:
+                return
+            pending = read_pending(store)
+            heads = store.heads()
+        self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
+        self._sources = {
+            id_: head.id
+            for head in heads
+            if head.id not in pending
+            for id_ in page_ids(head.id, head.segments)
         }
-        put_pending(self.rag.store, plain)
+        self._note(self._pending)
+        self._seen = state
+
+    def _note(self, pending: Mapping[str, Sequence[Page]]) -> None:
+        self._sources |= {page.id: source for source, pages in pending.items() for page in pages}
+
+    def _pages(self, source: str, read: dict[str, dict[str, Page]]) -> dict[str, Page]:
+        """Return the pages of a source by id, from `read` or else into it."""
+        if source not in read:
+            pages = self._pending.get(source)
+            if pages is None:
+                try:
+                    pages = from_source(self.rag.document(source))
+                except UnknownDocumentError:
+                    pages = []
+            read[source] = {page.id: page for page in pages}
+        return read[source]
+
+    def _with(self, placed: Sequence[tuple[Page, str]]) -> dict[str, list[Page]]:
+        changed: dict[str, dict[str, Page]] = {}
+        moved: dict[str, str] = {}
+        for page, source in placed:
+            before = moved.get(page.id, self._sources.get(page.id, source))
+            if before != source:
+                del self._pages(before, changed)[page.id]
+            self._pages(source, changed)[page.id] = page
+            moved[page.id] = source
+        return {source: in_order([*pages.values()]) for source, pages in changed.items()}
+
+    def _without(self, ids: Sequence[str]) -> dict[str, list[Page]]:
+        changed: dict[str, dict[str, Page]] = {}
+        for id_ in ids:
+            del self._pages(self._sources[id_], changed)[id_]
+        return {source: list(pages.values()) for source, pages in changed.items()}
+
+    def _take(self, change: Callable[[], dict[str, list[Page]]]) -> bool:
+        """Keep what `change` makes of the file's state; False if the state changed meanwhile."""
+        with self.rag.store.consistent():
+            self._refresh()
+            changed = change()
+        _changed(changed)  # refuses what could not be indexed later
+        if not changed:
+            return True
+        seen = put_pending(self.rag.store, _plain(changed), self._seen)
+        if seen is None:
+            return False
+        self._seen = seen
         self._pending |= changed
+        self._note(changed)
+        return True
+
+
+def _changed(pending: Mapping[str, Sequence[Page]]) -> list[SourceDocument]:
+    return [to_source(source, pages) for source, pages in pending.items() if pages]
+
+
+def _plain(pending: Mapping[str, Sequence[Page]]) -> dict[str, Any]:
+    return {
+        source: [[page.id, page.text, dict(page.metadata)] for page in pages]
+        for source, pages in pending.items()
+    }

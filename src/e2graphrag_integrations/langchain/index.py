@@ -22,9 +22,11 @@ from pydantic import ConfigDict, Field
 from e2graphrag_integrations.checks import given_or_new, shown
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.langchain.backends import backend_of
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
+from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import Scope
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
@@ -65,6 +67,7 @@ class E2GraphRAGIndex(DocumentIndex):
         embeddings: Embeddings | Embedder | str | None = None,
         embed_max_tokens: int | None = None,
         splitter: Any = None,
+        vector_store: Any = None,
         tree_scope: Scope = "source",
         prompts: Prompts | None = None,
         llm_id: str | None = None,
@@ -87,6 +90,8 @@ class E2GraphRAGIndex(DocumentIndex):
                 longer ones are embedded in windows, never cut.
             splitter: A LangChain text splitter, or a function from a text to its pieces; None cuts
                 at sentences by `chunk_size`.
+            vector_store: A LangChain vector store that is searched in the place of FAISS and kept
+                what the index is: in memory, Qdrant, Chroma, PGVector.
             tree_scope: What shares a tree: documents of one `metadata["source"]`, each `document`,
                 the whole `corpus`, or what a function of a document gives the same name.
             prompts: For summaries.
@@ -108,6 +113,7 @@ class E2GraphRAGIndex(DocumentIndex):
             raise InvalidInputError(f"tree_scope={shown(tree_scope)}: choose one of {names}")
         prompts = given_or_new("prompts", prompts, Prompts)
         summarizer = _summarizer(llm, prompts, llm_id)
+        backend = None if vector_store is None else backend_of(vector_store)
         rag = E2GraphRAG.open(
             path,
             summarizer=summarizer,
@@ -123,6 +129,7 @@ class E2GraphRAGIndex(DocumentIndex):
             config=config,
             auto_build=auto_build,
             show_progress=show_progress,
+            mirror=None if backend is None else Mirror(rag, backend, type(vector_store).__name__),
         )
         return cls(corpus=corpus, k=k)
 
@@ -138,10 +145,14 @@ class E2GraphRAGIndex(DocumentIndex):
 
         Raises:
             InvalidInputError: For a document that cannot be used; nothing was indexed.
-            IndexingError: If a model failed.
+            IndexingError: If a model failed; in a file the documents wait, `open` it to go on.
         """
         index = cls.open(path, **options)
-        index.add_documents(documents)
+        try:
+            index.add_documents(documents)
+        except BaseException:
+            index.close()
+            raise
         return index
 
     @classmethod
@@ -154,7 +165,11 @@ class E2GraphRAGIndex(DocumentIndex):
     ) -> E2GraphRAGIndex:
         """Index documents like `from_documents`; the model is awaited in the caller's loop."""
         index = await asyncio.to_thread(cls.open, path, **options)
-        await index.aadd_documents(documents)
+        try:
+            await index.aadd_documents(documents)
+        except BaseException:
+            await asyncio.to_thread(index.close)
+            raise
         return index
 
     @classmethod
@@ -272,14 +287,28 @@ class E2GraphRAGIndex(DocumentIndex):
         return self.corpus.ids()
 
     def retrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Return nodes with scores, reasons and trace; options as `E2GraphRAG.retrieve`."""
+        """Return nodes with scores, reasons and trace; options as `E2GraphRAG.retrieve`.
+
+        With `store_filter` only nodes whose vectors pass a filter of the vector store's own kind.
+        """
         self.corpus.ensure_built()
-        return self.corpus.rag.retrieve(question, **options)
+        return self.corpus.rag.retrieve(question, **self._filtered(options))
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
         """Retrieve like `retrieve`, without blocking the event loop."""
         await self.corpus.aensure_built()
-        return await self.corpus.rag.aretrieve(question, **options)
+        return await self.corpus.rag.aretrieve(question, **self._filtered(options))
+
+    def _filtered(self, options: dict[str, Any]) -> dict[str, Any]:
+        native = options.get("store_filter")
+        rest = {name: value for name, value in options.items() if name != "store_filter"}
+        if native is None:
+            return rest
+        if self.corpus.mirror is None:
+            raise InvalidInputError(
+                "store_filter= is for an index with a vector_store=: use filter="
+            )
+        return rest | {"where": self.corpus.mirror.allows(native, options.get("where"))}
 
     def search(self, query: str, **options: Any) -> RetrievalResult:
         """Return what a retriever with these options would find, with scores, reasons and trace."""

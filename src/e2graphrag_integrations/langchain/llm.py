@@ -27,6 +27,9 @@ _NO_PART = (
 )
 """Words in the names of settings that are secret, or do not change what a model says."""
 
+_TRACED = ("ls_model_name", "ls_temperature", "ls_max_tokens")
+"""What every model tells tracers; `_identifying_params` of some (ChatOllama) are empty."""
+
 
 class RunnableSummarizer:
     """Summarises with `llm.invoke`, or `llm.ainvoke`: chat models, plain ones, and what wraps them.
@@ -99,9 +102,15 @@ def _model_name(llm: Runnable[Any, Any]) -> str | None:
         inner = getattr(inner, "bound", None) or getattr(inner, "runnable", None)
         if inner is None:
             return None
-    settings = _plain(getattr(inner, "_identifying_params", {}))
+    settings = _plain(getattr(inner, "_identifying_params", {})) | _traced(inner)
     text = json.dumps([settings, bound], sort_keys=True, default=_kind)
     return f"{type(inner).__name__}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _traced(llm: Any) -> dict[str, Any]:
+    of = getattr(llm, "_get_ls_params", None)  # chat models and plain ones have it, no common base
+    told = of() if callable(of) else {}
+    return {name: told[name] for name in _TRACED if told.get(name) is not None}
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

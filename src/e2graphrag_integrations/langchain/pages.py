@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +23,10 @@ Scope = TreeScope | Callable[[Document], str]
 PAGE_ID = "e2_doc_id"
 """Metadata key of the id of the document that a passage comes from."""
 
-_RESERVED, _SAVED = "document_id", "e2_user_document_id"
+_RESERVED = "document_id"
+_USER = "e2_user_"
+"""Put before a user's key that is one of ours; what begins like that gets it once more."""
+
 _BETWEEN = "\n\n"
 _ORDER = (("page", "page_number"), ("start_index",))
 _AS_TEXT = (dt.date, dt.time, uuid.UUID, PurePath)
@@ -47,7 +52,7 @@ def page_of(document: Any) -> Page:
         )
     try:
         plain = json.loads(json.dumps(document.metadata, default=_as_text, allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"metadata of the document {shown(document.page_content)} is no plain JSON ({error}): "
             "use str, int, float, bool, None, lists and dicts"
@@ -56,8 +61,8 @@ def page_of(document: Any) -> Page:
 
 
 def document_of(page: Page) -> Document:
-    """Undo `page_of`."""
-    return Document(id=page.id, page_content=page.text, metadata=dict(page.metadata))
+    """Undo `page_of`; what is done to the document is not done to the page."""
+    return Document(id=page.id, page_content=page.text, metadata=deepcopy(dict(page.metadata)))
 
 
 def source_of(document: Document, page: Page, scope: Scope) -> str:
@@ -81,18 +86,20 @@ def source_of(document: Document, page: Page, scope: Scope) -> str:
 
 
 def in_order(pages: Sequence[Page]) -> list[Page]:
-    """Return the pages of a source by page number and start, where all of them have these."""
-    ordered = list(pages)
-    for names in reversed(_ORDER):
-        found = [_number(page, names) for page in ordered]
-        if all(number is not None for number in found):
-            ordered = [
-                page
-                for _, page in sorted(
-                    zip(found, ordered, strict=True), key=lambda pair: pair[0] or 0
-                )
-            ]
-    return ordered
+    """Return pages by source, page number and start, what lacks a number last.
+
+    The same, in whatever batches they came: where these are equal, the order is as it was.
+    """
+    sources: dict[str, int] = {}
+    for page in pages:
+        sources.setdefault(str(page.metadata.get("source")), len(sources))
+    return sorted(
+        pages,
+        key=lambda page: (
+            sources[str(page.metadata.get("source"))],
+            *(_number(page, names) for names in _ORDER),
+        ),
+    )
 
 
 def to_source(source: str, pages: Sequence[Page]) -> SourceDocument:
@@ -111,8 +118,8 @@ def to_source(source: str, pages: Sequence[Page]) -> SourceDocument:
         parts.append(page.text)
         segments.append(Segment(at, at + len(page.text), _stored(page)))
         at += len(page.text)
-    titles = {page.metadata.get("title") for page in pages}
-    title = titles.pop() if len(titles) == 1 else None
+    titles = [page.metadata.get("title") for page in pages]
+    title = titles[0] if titles and titles.count(titles[0]) == len(titles) else None
     return SourceDocument(
         source, "".join(parts), title if isinstance(title, str) else None, {}, segments
     )
@@ -141,11 +148,7 @@ def page_ids(document_id: str, segments: Sequence[Segment]) -> list[str]:
 
 def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as the user gave them."""
-    return {
-        _RESERVED if key == _SAVED else key: value
-        for key, value in metadata.items()
-        if key != PAGE_ID
-    }
+    return {key.removeprefix(_USER): value for key, value in metadata.items() if key != PAGE_ID}
 
 
 def user_filter(
@@ -153,7 +156,7 @@ def user_filter(
 ) -> Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]:
     """Return a filter on the user's metadata as one on the stored ones."""
     if isinstance(where, Mapping):
-        return {(_SAVED if key == _RESERVED else key): value for key, value in where.items()}
+        return {(_USER + key if _is_ours(key) else key): v for key, v in where.items()}
     if not callable(where):
         return where  # refused where filters are compiled
     return lambda record: bool(
@@ -162,16 +165,23 @@ def user_filter(
 
 
 def _stored(page: Page) -> dict[str, Any]:
-    renamed = {_SAVED if key == _RESERVED else key: v for key, v in page.metadata.items()}
+    renamed = {
+        _USER + key if key == PAGE_ID or _is_ours(key) else key: value
+        for key, value in page.metadata.items()
+    }
     return {**renamed, PAGE_ID: page.id}
 
 
-def _number(page: Page, names: Sequence[str]) -> float | None:
+def _is_ours(key: object) -> bool:
+    return key == _RESERVED or (isinstance(key, str) and key.startswith(_USER))
+
+
+def _number(page: Page, names: Sequence[str]) -> float:
     for name in names:
         value = page.metadata.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
-    return None
+    return math.inf
 
 
 def _as_text(value: object) -> str:

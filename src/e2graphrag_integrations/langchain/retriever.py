@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,10 +15,11 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.filters import compile_where
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_filter, user_metadata
 from e2graphrag_integrations.retrieval.base import Mode
 from e2graphrag_integrations.retrieval.packing import Expand
@@ -58,6 +60,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         mode: `auto` routes by the question; `local` puts entities first; `global` uses vectors.
         filter: Metadata that every passage must have, or a function of them; a summary passes only
             if all its chunks do.
+        store_filter: A filter of the vector store's own kind, where the index has one.
 
     Instantiate:
         ```python
@@ -91,6 +94,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     strategy: Any = None
     max_hops: int | None = Field(default=None, ge=1)
     filter: Any = Field(default=None, repr=False)
+    store_filter: Any = Field(default=None, repr=False)
     include_scores: bool = False
     expand: Expand = "none"
 
@@ -108,6 +112,20 @@ class E2GraphRAGRetriever(BaseRetriever):
     def _check_strategy(cls, value: Any) -> Any:
         if value is not None:
             check_strategy(value)
+        return value
+
+    @field_validator("max_hops")
+    @classmethod
+    def _check_max_hops(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None:
+            _with_hops(info.data.get("strategy"), value)
+        return value
+
+    @field_validator("filter")
+    @classmethod
+    def _check_filter(cls, value: Any) -> Any:
+        if value is not None:
+            compile_where(user_filter(value))
         return value
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -170,6 +188,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             "where": None if where is None else user_filter(where),
             "expand": self.expand if expand is None else expand,
             "fill": True,
+            **({} if self.store_filter is None else {"store_filter": self.store_filter}),
         }
 
 
@@ -183,7 +202,7 @@ def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
     mixed = user_metadata(dict.fromkeys(node.differing))
     metadata: dict[str, Any] = {
         **mixed,
-        **user_metadata(node.metadata),
+        **deepcopy(user_metadata(node.metadata)),  # lists in it are the index's own
         PAGE_ID: node.metadata.get(PAGE_ID),
         "e2_node_id": node.node_id,
         "e2_source_id": node.document_id,

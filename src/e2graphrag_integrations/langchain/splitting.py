@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing import Splitter
 from e2graphrag_integrations.types import Span
+
+_INK = re.compile(r"\S")
 
 
 def splitter_of(given: Any) -> Splitter:
@@ -30,13 +33,19 @@ def splitter_of(given: Any) -> Splitter:
 
 
 def _spans(text: str, split: Callable[[str], Sequence[Any]]) -> list[Span]:
+    pieces = split(text)
+    wrong = [pieces] if isinstance(pieces, str) else [p for p in pieces if not isinstance(p, str)]
+    if wrong:
+        given = type(wrong[0]).__name__
+        raise InvalidInputError(f"it gave a {given} where a list of pieces of text was expected")
+    pieces = [piece for piece in pieces if piece.strip()]
+    return _located(text, pieces) or _found(text, pieces)
+
+
+def _found(text: str, pieces: Sequence[str]) -> list[Span]:
+    """Return the first places of the pieces, one after the other."""
     spans: list[Span] = []
-    for piece in split(text):
-        if not isinstance(piece, str):
-            raise InvalidInputError(f"it gave a {type(piece).__name__} instead of a piece of text")
-        if not piece.strip():
-            continue
-        # Pieces may overlap: the next one starts after the start, not the end, of the one before.
+    for piece in pieces:
         start = text.find(piece, spans[-1].start + 1 if spans else 0)
         if start < 0:
             raise InvalidInputError(
@@ -45,3 +54,52 @@ def _spans(text: str, split: Callable[[str], Sequence[Any]]) -> list[Span]:
             )
         spans.append(Span(start, start + len(piece)))
     return spans
+
+
+def _located(text: str, pieces: Sequence[str]) -> list[Span] | None:
+    """Return places of the pieces that leave nothing but white space out, if there are such.
+
+    Pieces may overlap and texts repeat themselves: a place that leads nowhere is given up again.
+    """
+    spans: list[Span] = []
+    ends = [0]  # how far the text is covered, by the number of pieces placed
+    tried: set[tuple[int, int, int]] = set()
+    places = [_places(text, pieces, spans, 0)]
+    while places:
+        start = next(places[-1], None)
+        if start is None:
+            places.pop()
+            if spans:
+                spans.pop()
+                ends.pop()
+            continue
+        end = start + len(pieces[len(spans)])
+        state = (len(spans), start, max(end, ends[-1]))
+        if state in tried:
+            continue
+        tried.add(state)
+        spans.append(Span(start, end))
+        ends.append(state[2])
+        if len(spans) == len(pieces) and not text[ends[-1] :].strip():
+            return spans
+        places.append(_places(text, pieces, spans, ends[-1]))
+    return None
+
+
+def _places(text: str, pieces: Sequence[str], spans: Sequence[Span], end: int) -> Iterator[int]:
+    """Yield where the next piece may start: after the end, then before it."""
+    if len(spans) == len(pieces):
+        return
+    piece = pieces[len(spans)]
+    before = spans[-1].start if spans else -1
+    ink = _INK.search(text, end)
+    last = ink.start() if ink else len(text)
+    for first, limit in (
+        (max(end, before + 1), last),
+        (max(before, end - len(piece)) + 1, end - 1),
+        (before + 1, end - len(piece)),
+    ):
+        at = text.find(piece, first, limit + len(piece))
+        while at >= 0:
+            yield at
+            at = text.find(piece, at + 1, limit + len(piece))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.documents import Document
 from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.retrieval.base import Mode
 
 _DESCRIPTION = (
     "Search the corpus. Returns numbered passages with their source and character offsets, which "
@@ -23,7 +26,7 @@ class SearchInput(BaseModel):
     """What an agent passes to the tool."""
 
     query: str = Field(description="The question, in words, with the names of what it is about.")
-    mode: Literal["auto", "local", "global"] = Field(
+    mode: Mode = Field(
         default="auto",
         description=(
             "`auto` suits most questions; `local` for how named things relate; `global` for themes "
@@ -45,29 +48,40 @@ def create_e2graphrag_tool(
     error becomes a message to the model, never the end of the agent.
 
     Args:
-        retriever: Searches.
+        retriever: Searches; its own mode holds where the model asks for `auto`.
         name: Of the tool.
         description: Tells the model when to use it.
         document_prompt: Formats a passage, from `page_content` and metadata.
     """
 
+    # The config given to a tool is that of its caller; the callbacks are those of its own run.
     def search(
-        query: str, config: RunnableConfig, mode: Literal["auto", "local", "global"] = "auto"
+        query: str,
+        config: RunnableConfig,
+        mode: Mode = "auto",
+        callbacks: BaseCallbackManager | None = None,
     ) -> tuple[str, list[Document]]:
         try:
-            found = retriever.invoke(query, config, mode=mode)
+            found = retriever.invoke(
+                query, patch_config(config, callbacks=callbacks), **_options(mode)
+            )
+            return _format(found, document_prompt), found
         except Exception as error:
             raise ToolException(_told(error)) from error
-        return _format(found, document_prompt), found
 
     async def asearch(
-        query: str, config: RunnableConfig, mode: Literal["auto", "local", "global"] = "auto"
+        query: str,
+        config: RunnableConfig,
+        mode: Mode = "auto",
+        callbacks: BaseCallbackManager | None = None,
     ) -> tuple[str, list[Document]]:
         try:
-            found = await retriever.ainvoke(query, config, mode=mode)
+            found = await retriever.ainvoke(
+                query, patch_config(config, callbacks=callbacks), **_options(mode)
+            )
+            return _format(found, document_prompt), found
         except Exception as error:
             raise ToolException(_told(error)) from error
-        return _format(found, document_prompt), found
 
     return StructuredTool.from_function(
         search,
@@ -77,7 +91,12 @@ def create_e2graphrag_tool(
         args_schema=SearchInput,
         response_format="content_and_artifact",
         handle_tool_error=True,
+        handle_validation_error=_told,
     )
+
+
+def _options(mode: Mode) -> dict[str, Any]:
+    return {} if mode == "auto" else {"mode": mode}
 
 
 def _told(error: Exception) -> str:

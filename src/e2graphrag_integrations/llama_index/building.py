@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,8 @@ from e2graphrag_integrations.types import SourceDocument
 _NAMESPACE = uuid.UUID("5b0c7f9e-2d34-5a6e-8f1b-7c9d0e2a4b61")
 """Fixed for ever: the ids of vectors derive from it."""
 
+_SUMMARY = "summary"
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -60,20 +62,26 @@ class Collector:
     """Stands where the core's file would: keeps contents, collects documents.
 
     Args:
-        cache: Keeps what was made; summaries for good, the rest until `clear`.
+        cache: Keeps summaries beyond this build; what the index will have itself is kept here.
     """
 
     def __init__(self, cache: Store) -> None:
         self._cache = cache
+        self._own: dict[bytes, bytes] = {}
         self.documents: dict[str, Sequence[StoredNode]] = {}
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the contents that are there."""
-        return self._cache.cached(keys)
+        wanted = list(keys)
+        found = {key: self._own[key] for key in wanted if key in self._own}
+        return found | self._cache.cached(key for key in wanted if key not in found)
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
         """Keep contents."""
-        self._cache.put_cached(kind, contents)
+        if kind == _SUMMARY:
+            self._cache.put_cached(kind, contents)
+        else:
+            self._own |= contents
 
     def write_document(
         self,
@@ -81,6 +89,7 @@ class Collector:
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],  # noqa: ARG002 - the index struct has it
         replaces: str | None = None,  # noqa: ARG002 - the index sees to it
+        pinned: Sequence[Container[bytes]] = (),  # noqa: ARG002 - nothing is dropped
     ) -> None:
         """Collect a document."""
         self.documents[document.id] = nodes
@@ -137,8 +146,7 @@ class Builder:
             stop=self.stop,
         )
         report = write_documents(writer, [source.document for source in sources], progress)
-        built = [assemble(s, collector.documents[s.document.id], self.cache) for s in sources]
-        self.cache.drop_cached(("vector", "extraction"))  # the index has them now
+        built = [assemble(s, collector.documents[s.document.id], collector) for s in sources]
         return built, report
 
     def _maker(self, collector: Collector) -> SummaryMaker:
@@ -164,7 +172,7 @@ class Builder:
                 if node.id in source.summaries:
                     below = without_overlap([nodes[child] for child in node.child_ids])
                     given[maker.key(below, node.level)] = node.text.encode()
-            self.cache.put_cached("summary", given)
+            self.cache.put_cached(_SUMMARY, given)
 
 
 def assemble(source: Source, stored: Sequence[StoredNode], contents: ContentCache) -> Built:

@@ -33,9 +33,9 @@ from e2graphrag_integrations.llama_index.loading import find_struct, load_contex
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
 from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.sources import Source, of_documents, of_nodes
+from e2graphrag_integrations.llama_index.sources import Source, listed, of_documents, of_nodes
 from e2graphrag_integrations.llama_index.storage import IndexStorage
-from e2graphrag_integrations.llama_index.writer import IndexWriter
+from e2graphrag_integrations.llama_index.writer import IndexWriter, Run
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.base import Strategy
@@ -200,7 +200,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             **options,
         )
         with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            index._insert_sources(index._sources(documents))
+            index._insert_sources(index._sources(listed(documents)))
         return index
 
     @classmethod
@@ -223,7 +223,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             **options,
         )
         with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            await index._ainsert_sources(await index._asources(documents))
+            await index._ainsert_sources(await index._asources(listed(documents)))
         return index
 
     # Writing
@@ -323,6 +323,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             IndexingError: If a model failed; nothing has changed.
         """
         del update_kwargs
+        documents = listed(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             sources = self._sources(documents)
             done = self._insert_sources(sources, replacing=True)
@@ -333,6 +334,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> list[bool]:
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
         del update_kwargs
+        documents = listed(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             sources = await self._asources(documents)
             done = await self._ainsert_sources(sources, replacing=True)
@@ -539,6 +541,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return export_property_graph(self._storage, self.graph, store, min_weight)
 
     def _sources(self, documents: Sequence[Document]) -> list[Source]:
+        """Return documents as sources, each once."""
         if not self._user_transformations:
             return of_documents(documents)
         nodes = run_transformations(
@@ -556,8 +559,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return documents that are new or changed: transformations may cost a call each."""
-        of_documents(documents)  # refuses what is no document
-        return [d for d in documents if not self._writer.has(d.node_id, d.hash)]
+        of_documents(documents)  # refuses what is no document, or is there twice
+        once = {document.node_id: document for document in documents}.values()
+        return [d for d in once if not self._writer.has(d.node_id, d.hash)]
 
     def _node_sources(self, nodes: Sequence[BaseNode]) -> list[Source]:
         for number, node in enumerate(nodes):
@@ -575,10 +579,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         try:
             return self._writer.write(
                 sources,
-                loop,
-                replacing=replacing,
-                show_progress=self._show_progress,
-                save=self._is_built,
+                Run(
+                    loop,
+                    replacing=replacing,
+                    show_progress=self._show_progress,
+                    save=self._is_built,
+                ),
             )
         finally:
             loop.close()
@@ -586,17 +592,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     async def _ainsert_sources(
         self, sources: Sequence[Source], *, replacing: bool = False
     ) -> set[str]:
-        bridge = CallerLoop(asyncio.get_running_loop())
-        return await in_thread(
-            lambda: self._writer.write(
-                sources,
-                bridge,
-                is_async=True,
-                replacing=replacing,
-                show_progress=self._show_progress,
-            ),
-            self._writer.stop,
+        run = Run(
+            CallerLoop(asyncio.get_running_loop()),
+            is_async=True,
+            replacing=replacing,
+            show_progress=self._show_progress,
         )
+        return await in_thread(lambda: self._writer.write(sources, run), run.stop.all)
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
@@ -604,6 +606,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         try:
             yield
         except BaseException:
+            # A cancelled build may have been finished before it could be stopped.
+            self._storage.delete(list(self._storage.struct.payloads), from_docstore=True)
             self._storage.context.index_store.delete_index_struct(self.index_id)
             raise
 

@@ -55,17 +55,19 @@ def build_snapshot(struct: E2GraphRAGIndexStruct, vectors: Vectors) -> Snapshot:
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:
     """Sum what each document contributes."""
     builder = GraphBuilder()
+    forms: dict[str, str] = {}  # documents of one index have most of their names in common
     for record in records:
-        _add(builder, record.mentions)
+        _add(builder, record.mentions, forms)
     return builder.finish()
 
 
-def _add(builder: GraphBuilder, mentions: Mentions) -> None:
+def _add(builder: GraphBuilder, mentions: Mentions, known: dict[str, str]) -> None:
     name = np.asarray(mentions.name, dtype=np.int64)
     label = np.asarray(mentions.label, dtype=np.int64)
     sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
     is_name = np.asarray([one != NOUN for one in mentions.labels], dtype=np.bool_)
-    forms = [normal_form(one) for one in mentions.names]
+    known.update((one, normal_form(one)) for one in mentions.names if one not in known)
+    forms = [known[one] for one in mentions.names]
     rows = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
     row_of = np.asarray([rows.get(form, -1) for form in forms], dtype=np.int64)
     row = row_of[name] if len(name) else name

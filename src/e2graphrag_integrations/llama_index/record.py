@@ -150,10 +150,15 @@ class DocumentRecord:
         kept = [i for i, node in enumerate(self.nodes) if node.id not in dropped]
         leaves = [i for i in kept if self.nodes[i].level == 0]
         row = {old: new for new, old in enumerate(kept)}
+        of_leaf = [self.of_leaf[i] for i in leaves]
+        metadata = {
+            old: new for new, old in enumerate(sorted({i for rows in of_leaf for i in rows}))
+        }
         return replace(
             self,
+            leaf_metadata=[self.leaf_metadata[old] for old in metadata],
+            of_leaf=[[metadata[old] for old in rows] for rows in of_leaf],
             nodes=_renumbered([self.nodes[i] for i in kept], dropped),
-            of_leaf=[self.of_leaf[i] for i in leaves],
             words=[self.words[i] for i in leaves],
             windows=[w._replace(node=row[w.node]) for w in self.windows if w.node in row],
             mentions=Mentions.of([chunks[i] for i in leaves]),

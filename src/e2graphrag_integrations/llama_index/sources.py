@@ -87,7 +87,7 @@ def of_document(document: Any) -> Source:
             f"{shown(document)} is no Document: wrap text as Document(text=...), and give nodes to "
             "E2GraphRAGIndex(nodes=...) or insert_nodes()"
         )
-    metadata = plain_metadata(document.metadata)
+    metadata = plain_metadata(document.metadata, f"document {document.node_id!r}")
     title = metadata.get(_TITLE)
     hidden = _TITLE in document.excluded_embed_metadata_keys
     return Source(
@@ -102,6 +102,17 @@ def of_document(document: Any) -> Source:
     )
 
 
+def listed(documents: Any) -> list[Document]:
+    """Return what was given as documents as a list.
+
+    Raises:
+        InvalidInputError: If it cannot be one.
+    """
+    if isinstance(documents, Document | str) or not hasattr(documents, "__iter__"):
+        raise InvalidInputError(f"documents={shown(documents)} must be a list of Document")
+    return list(documents)
+
+
 def of_documents(documents: Any) -> list[Source]:
     """Return documents as sources, each once.
 
@@ -109,10 +120,8 @@ def of_documents(documents: Any) -> list[Source]:
         InvalidInputError: For something that is no document.
         DuplicateDocumentError: For an id given twice with different contents.
     """
-    if isinstance(documents, Document | str) or not hasattr(documents, "__iter__"):
-        raise InvalidInputError(f"documents={shown(documents)} must be a list of Document")
     sources: dict[str, Source] = {}
-    for document in documents:
+    for document in listed(documents):
         source = of_document(document)
         before = sources.setdefault(source.document.id, source)
         if before.hash != source.hash:
@@ -129,14 +138,32 @@ def of_nodes(nodes: Sequence[BaseNode], group_size: int) -> list[Source]:
     Nodes of a `SummaryTreeNodeParser` bring their summaries along; over any other a tree is built.
     """
     groups: dict[str, list[BaseNode]] = {}
-    for node in nodes:
+    for node in once(nodes):
         groups.setdefault(node.ref_doc_id or node.node_id, []).append(node)
     return [_of_group(document_id, group, group_size) for document_id, group in groups.items()]
 
 
+def once(nodes: Sequence[BaseNode]) -> list[BaseNode]:
+    """Return nodes, each once.
+
+    Raises:
+        DuplicateDocumentError: If two different ones have one id.
+    """
+    seen: dict[str, BaseNode] = {}
+    for node in nodes:
+        before = seen.setdefault(node.node_id, node)
+        if before.ref_doc_id != node.ref_doc_id or _text(before) != _text(node):
+            raise DuplicateDocumentError(
+                f"node id {node.node_id!r} is given twice with different texts or documents: give "
+                "each an id_ of its own"
+            )
+    return list(seen.values())
+
+
 def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> Source:
     texts = {node.node_id: _text(node) for node in group}
-    leaves = {n.node_id: n for n in group if not n.metadata.get(LEVEL) and texts[n.node_id].strip()}
+    chosen = [n for n in group if not n.metadata.get(LEVEL) and texts[n.node_id].strip()]
+    leaves = {n.node_id: n for n in _in_order(chosen)}
     summaries = {
         n.node_id: texts[n.node_id]
         for n in group
@@ -149,7 +176,7 @@ def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> S
     ]
     tree = _tree(document_id, chunks, summaries, group, group_size)
     there = {node.id for node in tree.nodes}
-    metadata = {id_: plain_metadata(node.metadata) for id_, node in leaves.items()}
+    metadata = {id_: plain_metadata(node.metadata, f"node {id_!r}") for id_, node in leaves.items()}
     common = _agreed(list(metadata.values()))
     distinct, rows = _distinct(list(metadata.values()), common)
     below = _below(tree, metadata)
@@ -175,6 +202,15 @@ def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> S
         leaf_metadata=distinct,
         leaf_rows=rows,
     )
+
+
+def _in_order(leaves: Sequence[BaseNode]) -> Sequence[BaseNode]:
+    """Return the chunks of a finished tree as they stand in the text: stores keep no order."""
+    starts = {n.node_id: getattr(n, "start_char_idx", None) or 0 for n in leaves}
+    finished = all(LEVEL in node.metadata for node in leaves)
+    if not finished or len(set(starts.values())) < len(leaves):
+        return leaves  # as they were given
+    return sorted(leaves, key=lambda node: starts[node.node_id])
 
 
 def _tree(
@@ -229,10 +265,22 @@ def _side_by_side(texts: Sequence[str]) -> tuple[str, list[Span]]:
     return "\n\n".join(texts), spans
 
 
-def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata as plain JSON values, without those that tell a node's place."""
+def plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return metadata as plain JSON values, without those that tell a node's place.
+
+    Raises:
+        InvalidInputError: If they cannot be stored as JSON in UTF-8.
+    """
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
-    plain: dict[str, Any] = json.loads(json.dumps(own, default=str))
+    try:
+        text = json.dumps(own, default=str, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"metadata of {where} is not plain JSON ({error}); use str, int, float, bool, None, "
+            "lists and dicts"
+        ) from error
+    plain: dict[str, Any] = json.loads(text)
     return plain
 
 

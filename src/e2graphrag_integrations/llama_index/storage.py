@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from llama_index.core.schema import BaseNode, NodeRelationship
 from llama_index.core.storage import StorageContext
+from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
@@ -109,6 +110,9 @@ class IndexStorage:
         old = [
             self.struct.record(b.record.id) for b in built if b.record.id in self.struct.payloads
         ]
+        new = {node.id for b in built for node in b.record.nodes}
+        shared = [node.id for record in old for node in record.nodes if node.id in new]
+        before = self._docstore.get_nodes(shared, raise_error=False)
         stored = {w.key: w.stored for record in old for w in record.windows}
         fresh = [entry for b in built for entry in b.vectors if entry.node_id not in stored]
         added = dict(
@@ -124,6 +128,8 @@ class IndexStorage:
         except Exception as error:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 self.vectors.remove(list(added.values()), self._live())
+            with contextlib.suppress(Exception):
+                self._take_back([b.record for b in built], old, before)
             raise StoreError(
                 f"{type(self._docstore).__name__} did not take the nodes ({type(error).__name__}: "
                 f"{error}); nothing was indexed"
@@ -131,8 +137,11 @@ class IndexStorage:
         records = [b.record.stored_as(stored | added) for b in built]
         self.struct.put(records)
         self.struct.made_with = dict(made_with)
-        kept = {node.id for record in records for node in record.nodes}
-        self._forget_nodes(n.id for record in old for n in record.nodes if n.id not in kept)
+        self._forget_nodes(n.id for record in old for n in record.nodes if n.id not in new)
+        replaced = {record.id for record in old}
+        for b in built:
+            if b.record.id in replaced:
+                self._renew_metadata(b.record.id, b.nodes)
         if save:
             self.save()
         keys = {w.key for record in records for w in record.windows}
@@ -148,9 +157,7 @@ class IndexStorage:
         if from_docstore:
             for record in records:
                 self._forget_nodes(node.id for node in record.nodes)
-                if self._docstore.get_ref_doc_info(record.id) is None:
-                    # Its hash is kept apart; nobody else has nodes of it.
-                    self._docstore.delete_document(record.id, raise_error=False)
+                self._forget_hash(record.id)
         self._remove([w.stored for record in records for w in record.windows], save=True)
 
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
@@ -188,10 +195,43 @@ class IndexStorage:
             set_place(node, place)
         link_levels(nodes, places)
         self._docstore.add_documents(nodes)
+        self._renew_metadata(record.id, nodes)
+
+    def _renew_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
+        """Replace the metadata of a document: LlamaIndex keeps those of its first version."""
+        store = self._docstore
+        info = store.get_ref_doc_info(document_id)
+        if info is None or not isinstance(store, KVDocumentStore):
+            return
+        info.metadata = {key: value for node in nodes for key, value in node.metadata.items()}
+        # The interface has no way to change them.
+        kept, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
+        kept.put(document_id, info.to_dict(), collection=collection)
+
+    def _take_back(
+        self,
+        records: Sequence[DocumentRecord],
+        old: Sequence[DocumentRecord],
+        before: Sequence[BaseNode],
+    ) -> None:
+        """Undo what the docstore has taken of documents, of which it had old versions."""
+        known = {node.id for record in old for node in record.nodes}
+        self._forget_nodes(n.id for record in records for n in record.nodes if n.id not in known)
+        self._docstore.add_documents(before)
+        for record in records:
+            self._forget_hash(record.id)
+        for record in old:
+            if record.hash:
+                self._docstore.set_document_hash(record.id, record.hash)
 
     def _forget_nodes(self, node_ids: Iterable[str]) -> None:
         for node_id in list(node_ids):
             self._docstore.delete_document(node_id, raise_error=False)
+
+    def _forget_hash(self, document_id: str) -> None:
+        """Forget a document's hash, which is kept apart, unless somebody has nodes of it."""
+        if self._docstore.get_ref_doc_info(document_id) is None:
+            self._docstore.delete_document(document_id, raise_error=False)
 
     def _live(self) -> list[str]:
         return [w.stored for record in self.struct.records() for w in record.windows]

@@ -17,8 +17,8 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph import IntArray
-from e2graphrag_integrations.llama_index.search import LostSearch, StoreSearch
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.store_search import LostSearch, StoreSearch
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 
 _BATCH = 2048

@@ -15,7 +15,7 @@ from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.llama_index.building import Builder, Collector
 from e2graphrag_integrations.llama_index.models import Models
-from e2graphrag_integrations.llama_index.sources import Source, of_nodes
+from e2graphrag_integrations.llama_index.sources import Source, of_nodes, once
 from e2graphrag_integrations.llama_index.storage import IndexStorage
 from e2graphrag_integrations.progress import ProgressBar, Stop
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
@@ -23,6 +23,27 @@ from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import RetryPolicy
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one write is run.
+
+    Attributes:
+        bridge: Runs the LLM's coroutines.
+        is_async: Whether it has any.
+        replacing: Whether documents that are there may be replaced.
+        show_progress: Draw a bar.
+        save: Put the struct into the index store.
+        stop: Set from outside, ends the work.
+    """
+
+    bridge: Bridge
+    is_async: bool = False
+    replacing: bool = False
+    show_progress: bool = False
+    save: bool = True
+    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass
@@ -46,7 +67,6 @@ class IndexWriter:
     cache: Store
     report: IndexReport = field(default_factory=IndexReport)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    _stop: Stop = field(default_factory=Stop)
     _reading: tuple[Any, Components] | None = None
 
     def components(self, *, is_async: bool = False) -> Components:
@@ -77,9 +97,12 @@ class IndexWriter:
 
         Nodes of another version of a document, by the hash of their SOURCE, take the place of the
         old ones; others are added to them. Where all are there already nothing is to be done.
+
+        Raises:
+            DuplicateDocumentError: If two different nodes have one id.
         """
         groups: dict[str, dict[str, BaseNode]] = {}
-        for node in nodes:
+        for node in once(nodes):
             groups.setdefault(node.ref_doc_id or node.node_id, {})[node.node_id] = node
         known: list[BaseNode] = []
         grown: set[str] = set()
@@ -98,25 +121,8 @@ class IndexWriter:
         sources = of_nodes([*known, *wanted], self.settings.group_size)
         return [replace(source, grown=source.document.id in grown) for source in sources]
 
-    def write(
-        self,
-        sources: Sequence[Source],
-        bridge: Bridge,
-        *,
-        is_async: bool = False,
-        replacing: bool = False,
-        show_progress: bool = False,
-        save: bool = True,
-    ) -> set[str]:
+    def write(self, sources: Sequence[Source], run: Run) -> set[str]:
         """Index sources and return the ids of those that were new or changed.
-
-        Args:
-            sources: Documents.
-            bridge: Runs the LLM's coroutines.
-            is_async: Whether it has any.
-            replacing: Whether documents that are there may be replaced.
-            show_progress: Draw a bar.
-            save: Put the struct into the index store.
 
         Raises:
             DuplicateDocumentError: For a document that is there with another content.
@@ -125,25 +131,16 @@ class IndexWriter:
         """
         with self.lock:
             wanted = [source for source in sources if not self.is_there(source)]
-            if not replacing:
+            if not run.replacing:
                 self._refuse_changed(wanted)
             skipped = tuple(s.document.id for s in sources if s not in wanted)
             self.report = IndexReport(skipped=skipped)
             if wanted:
-                self._write(wanted, bridge, is_async, show_progress, save)
-                self.report = replace(self.report, skipped=skipped)
+                self.report = replace(self._write(wanted, run), skipped=skipped)
             return {source.document.id for source in wanted}
 
-    def _write(
-        self,
-        sources: Sequence[Source],
-        bridge: Bridge,
-        is_async: bool,
-        show_progress: bool,
-        save: bool,
-    ) -> None:
-        self._stop = Stop()
-        components = self.components(is_async=is_async)
+    def _write(self, sources: Sequence[Source], run: Run) -> IndexReport:
+        components = self.components(is_async=run.is_async)
         manifest = components.check_for_writing() | self.settings.to_manifest()
         self.storage.vectors.check(components.embedder.dimension)
         builder = Builder(
@@ -153,20 +150,17 @@ class IndexWriter:
             self.cache,
             self.num_workers,
             self.retry,
-            bridge,
-            self._stop,
+            run.bridge,
+            run.stop,
         )
-        bar = ProgressBar(always=True) if show_progress else None
+        bar = ProgressBar(always=True) if run.show_progress else None
         try:
-            built, self.report = builder.build(sources, bar)
+            built, report = builder.build(sources, bar)
         finally:
             if bar is not None:
                 bar.close()
-        self.storage.put(built, manifest, save=save)
-
-    def stop(self) -> None:
-        """Let calls in flight end and begin no other."""
-        self._stop.all()
+        self.storage.put(built, manifest, save=run.save)
+        return report
 
     def estimate(self, sources: Sequence[Source]) -> CostEstimate:
         """Return what indexing would cost; nothing is called and nothing is written."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
@@ -12,6 +14,7 @@ from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.vectors import NodeSearch
 
 _ATTEMPTS = 5
 """How often an answer starts over because a writer changed the file under it."""
@@ -25,6 +28,13 @@ class Reader:
         self._components = components
         self._refreshing = threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._through: Callable[[Snapshot], NodeSearch] | None = None
+
+    def search_through(self, searches: Callable[[Snapshot], NodeSearch] | None) -> None:
+        """Search vectors elsewhere: what `searches` makes of a snapshot stands in for its own."""
+        with self._refreshing:
+            self._through = searches
+            self._snapshot = None
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the store's present generation."""
@@ -34,8 +44,14 @@ class Reader:
             return held
         with self._refreshing:
             if self._snapshot is None or self._snapshot.generation != self._store.generation:
-                self._snapshot = current_snapshot(self._store)
+                self._snapshot = self._current()
             return self._snapshot
+
+    def _current(self) -> Snapshot:
+        snapshot = current_snapshot(self._store)
+        if self._through is None:
+            return snapshot
+        return replace(snapshot, dense=self._through(snapshot))
 
     def answer(self, request: Request) -> RetrievalResult:
         """Return the result of a request, all of it from one generation.
@@ -53,7 +69,7 @@ class Reader:
                     raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
         with self._store.consistent():  # writers wait
             try:
-                snapshot = current_snapshot(self._store)
+                snapshot = self._current()
                 return answer(request, snapshot, self._store, self._components)
             except NodeGoneError as error:
                 raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error

@@ -165,12 +165,13 @@ class _Answer:
         with self.timed("read"):
             expanded = expand(candidates, self.snapshot, request.expand)
             kept = expanded[:candidates_wanted]
+            dropped = len(expanded) - len(kept)
             if request.fill and len(kept) < candidates_wanted:
                 kept = filled(kept, query, self.snapshot, request.expand)
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
             stored = self.source.nodes_at(self.snapshot.generation, ids)
             nodes = to_nodes(kept, self.snapshot, stored, entities)
-        nodes, cuts = self._cut(nodes, len(expanded) - len(kept), trace)
+        nodes, cuts = self._cut(nodes, dropped, trace)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
 

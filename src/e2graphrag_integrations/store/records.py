@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,6 +69,7 @@ class DocumentSink(ContentCache, Protocol):
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],
         replaces: str | None = None,
+        pinned: Sequence[Container[bytes]] = (),
     ) -> None:
         """Write a document and all nodes of its tree, linked to cached content."""
         ...

@@ -205,7 +205,13 @@ def window_spans(windows: Iterable[Sequence[tuple[Span, Any]]]) -> IntArray:
 
 
 def _without_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
-    """Stretch segments over the white space between them, which belongs to no leaf."""
+    """Stretch segments over the white space between them, which belongs to no leaf.
+
+    Those of nothing but white space, such as empty pages, are left out: no leaf lies in them.
+    """
+    segments = [s for s in segments if text[s.start : s.end].strip()]
+    if not segments:
+        return []
     ends = [segment.start for segment in segments[1:]] + [len(text)]
     first = segments[0]
     start = 0 if not text[: first.start].strip() else first.start

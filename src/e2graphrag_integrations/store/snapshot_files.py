@@ -25,7 +25,7 @@ from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot,
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
-_FORMAT = 1
+_FORMAT = 2
 """Goes up when the files or what is derived in them change: older snapshots are built again."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")

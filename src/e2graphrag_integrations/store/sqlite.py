@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -110,13 +110,6 @@ class Store(Database):
         with self.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
 
-    def drop_cached(self, kinds: Sequence[str]) -> None:
-        """Delete contents of some kinds that no document links to."""
-        with self.transaction() as db:
-            for kind in kinds:
-                keys = db.execute("SELECT key FROM content WHERE kind = ?", (kind,)).fetchall()
-                drop_unused(db, [key for (key,) in keys])
-
     # Documents
 
     def content_hashes(self) -> dict[str, str]:
@@ -129,6 +122,7 @@ class Store(Database):
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],
         replaces: str | None = None,
+        pinned: Sequence[Container[bytes]] = (),
     ) -> None:
         """Write a document and its nodes, linked to cached content, in one transaction.
 
@@ -137,6 +131,7 @@ class Store(Database):
             nodes: All of its tree.
             manifest: What they were made with.
             replaces: Content hash of the version that this one takes the place of.
+            pinned: Keys of content to keep even where nothing links to it yet.
 
         Raises:
             SettingsMismatchError: If the manifest has other entries than those given.
@@ -162,7 +157,7 @@ class Store(Database):
                     f"document {document.id!r} shares text with one that another writer deleted "
                     "meanwhile: call add() again, only what is missing is made anew"
                 ) from error
-            drop_unused(db, before or ())
+            drop_unused(db, (k for k in before or () if not any(k in keys for keys in pinned)))
             advance(db)
 
     def delete_documents(self, ids: Sequence[str]) -> None:

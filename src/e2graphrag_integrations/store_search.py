@@ -11,6 +11,8 @@ from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
 
+_DIGITS = 6
+
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 
 
@@ -61,6 +63,7 @@ class StoreSearch:
     ) -> None:
         self._query = query
         self._name = name
+        self.ids = ids
         self._rows = {id_: row for row, id_ in enumerate(ids)}
         self._owners = np.asarray(owners, dtype=np.int64)
         self._documents = documents
@@ -88,7 +91,9 @@ class StoreSearch:
         per_node = -(-len(self._owners) // max(1, len(np.unique(self._owners))))
         fetch = count * per_node + 1
         while True:
-            hits = self._query(query, fetch, documents)
+            found = self._query(query, fetch, documents)
+            # Scores that went through a distance differ in their last digits where cosines tie.
+            hits = [(id_, round(cosine, _DIGITS)) for id_, cosine in found]
             known = [(self._rows[id_], cosine) for id_, cosine in hits if id_ in self._rows]
             best: dict[int, float] = {}
             for row, cosine in known:

@@ -1,0 +1,147 @@
+r"""Load and store a large LlamaIndex index struct: seconds a step, bytes.
+
+From the repository's root:
+
+    python benchmarks/index_struct.py --out benchmarks/results/index_struct.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations import Mention
+from e2graphrag_integrations.llama_index import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.reading import build_graph
+from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.tree import plan_tree
+from e2graphrag_integrations.types import NOUN, Span
+
+ENTITIES = 50_000
+DOCUMENTS = 100
+CHUNKS = 100
+SENTENCES = 4
+MENTIONS = 4
+RUNS = 5
+SEED = 7
+SYLLABLES = "ka lo mi ru sen tor vel ash bri dun".split()
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    began = time.perf_counter()
+    value = work()
+    return value, time.perf_counter() - began
+
+
+def name(number: int) -> str:
+    digits = f"{number:05}"
+    first, last = ("".join(SYLLABLES[int(d)] for d in part) for part in (digits[:2], digits[2:]))
+    return f"{first} {last}".title()
+
+
+def drawn(random: np.random.Generator) -> np.ndarray:
+    """Entities of every sentence of the index: a few are everywhere, each is somewhere."""
+    count = DOCUMENTS * CHUNKS * SENTENCES * MENTIONS
+    shares = 1 / np.arange(1, ENTITIES + 1) ** 0.8
+    entities = random.choice(ENTITIES, count, p=shares / shares.sum())
+    entities[:ENTITIES] = np.arange(ENTITIES)
+    random.shuffle(entities)
+    return entities.reshape(DOCUMENTS, CHUNKS, SENTENCES, MENTIONS)
+
+
+def record(document_id: str, entities: np.ndarray) -> DocumentRecord:
+    spans = [Span(at * 900, at * 900 + 900) for at in range(len(entities))]
+    tree = plan_tree(document_id, " " * spans[-1].end, spans)
+    nodes = [replace(node, text="", child_ids=()) for node in tree.nodes]
+    windows = [
+        Window(row, Span(0, 900), key, key)
+        for row, key in enumerate(str(uuid.uuid5(uuid.NAMESPACE_URL, n.id)) for n in nodes)
+    ]
+    chunks = [
+        [
+            [
+                Mention(name(e), 100 * s + 20 * m, 100 * s + 20 * m + 12, NOUN if e % 3 else "NAME")
+                for m, e in enumerate(sentence)
+            ]
+            for s, sentence in enumerate(chunk)
+        ]
+        for chunk in entities.tolist()
+    ]
+    return DocumentRecord(
+        id=document_id,
+        hash=uuid.uuid5(uuid.NAMESPACE_OID, document_id).hex,
+        title=f"Document {document_id}",
+        metadata={"title": f"Document {document_id}", "year": 1900},
+        leaf_metadata=[],
+        of_leaf=[() for _ in spans],
+        segments=[],
+        gaps=["" for _ in range(len(spans) + 1)],
+        nodes=nodes,
+        words=[150 for _ in spans],
+        windows=windows,
+        mentions=Mentions.of(chunks),
+    )
+
+
+def load(plain: str) -> dict[str, float]:
+    struct, reading = timed(lambda: E2GraphRAGIndexStruct.from_json(plain))
+    records, decoding = timed(lambda: list(struct.records()))
+    graph, building = timed(lambda: build_graph(records))
+    assert len(graph.names) == ENTITIES  # noqa: S101 - a benchmark of something else would mislead
+    return {
+        "from_json": reading,
+        "decode": decoding,
+        "graph": building,
+        "all of it": reading + decoding + building,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    entities = drawn(np.random.default_rng(SEED))
+    records = [record(f"{number:04}", one) for number, one in enumerate(entities)]
+    struct = E2GraphRAGIndexStruct(made_with={"chunk_size": "1200"})
+    _, first = timed(lambda: struct.put(records[:-1]) or struct.to_json())
+    plain, again = timed(lambda: struct.put(records[-1:]) or struct.to_json())
+    graph = build_graph(records)
+    loads = [load(plain) for _ in range(RUNS)]
+    result = {
+        "command": " ".join(["python", *sys.argv]),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "documents": DOCUMENTS,
+        "chunks": DOCUMENTS * CHUNKS,
+        "nodes": sum(len(one.nodes) for one in records),
+        "entities": len(graph.names),
+        "edges": graph.edges.nnz // 2,
+        "mentions": int(entities.size),
+        "bytes as JSON": len(plain.encode()),
+        "seconds to store": {
+            f"encode {DOCUMENTS - 1} documents and to_json": round(first, 3),
+            "insert one more and to_json": round(again, 4),
+        },
+        f"seconds to load, median of {RUNS}": {
+            step: round(statistics.median(one[step] for one in loads), 3) for step in loads[0]
+        },
+    }
+    print(json.dumps(result, indent=2))
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Keeping a vector store what the index is, and searching it in the place of FAISS."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.filters import NodeMask, Where, metadata_filter
+from e2graphrag_integrations.langchain.backends import Backend, Entry
+from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.packing import metadata_of
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.store_search import StoreSearch
+from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
+
+_NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
+"""Fixed for ever: the ids of vectors derive from it."""
+
+_BATCH = 500
+
+
+class Mirror:
+    """A vector store that holds the vectors of one index.
+
+    Args:
+        rag: The index.
+        backend: The store.
+        name: Of the store, for messages.
+    """
+
+    def __init__(self, rag: E2GraphRAG, backend: Backend, name: str) -> None:
+        self._rag = rag
+        self._backend = backend
+        self._name = name
+        self._lock = threading.Lock()
+        self._held: dict[str, None] | None = None
+        rag.search_through(self._search)
+
+    def allows(self, native: Any, where: Where | None) -> NodeMask:
+        """Return a filter of the store's own, and one of ours, as a filter for both routes.
+
+        The store is asked for all vectors that pass. A summary has the metadata that all its chunks
+        agree on, so it passes only if they do.
+        """
+
+        def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
+            allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
+            dense = snapshot.dense
+            if isinstance(dense, StoreSearch) and len(dense.ids):
+                anything = np.zeros(int(snapshot.made_with["dimension"]), dtype=np.float32)
+                anything[0] = 1
+                rows = {id_: row for row, id_ in enumerate(dense.ids)}
+                for id_, _ in self._backend.query(anything, len(rows), native):
+                    if id_ in rows:
+                        allowed[dense.nodes[rows[id_]]] = True
+            if where is not None:
+                allowed &= metadata_filter(where)(snapshot)
+            return allowed
+
+        return NodeMask(mask)
+
+    def _search(self, snapshot: Snapshot) -> NodeSearch:
+        """Bring the store to what a snapshot holds and return the search of it."""
+        dense = snapshot.dense
+        if not isinstance(dense, DenseIndex):
+            return dense
+        ids = _ids(snapshot, dense.vectors, dense.nodes)
+        with self._lock:
+            self._bring_to(snapshot, dense, ids)
+        documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
+
+        def query(vector: FloatArray, count: int, _: Any) -> list[tuple[str, float]]:
+            return self._backend.query(vector, count, None)
+
+        return StoreSearch(query, self._name, ids, dense.nodes, documents)
+
+    def _bring_to(self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str]) -> None:
+        wanted = dict.fromkeys(ids)
+        if self._held is None:  # of an earlier process, or nothing yet
+            new = {id_ for batch in _batches(ids) for id_ in self._backend.missing(batch)}
+            gone: list[str] = []
+        else:
+            new = set(wanted) - set(self._held)
+            gone = [id_ for id_ in self._held if id_ not in wanted]
+        rows = [row for row, id_ in enumerate(ids) if id_ in new]
+        for batch in _batches(rows):
+            self._backend.add([self._entry(snapshot, dense, ids, row) for row in batch])
+        for batch in _batches(gone):
+            self._backend.delete(batch)
+        self._held = wanted
+
+    def _entry(self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], row: int) -> Entry:
+        node = int(dense.nodes[row])
+        node_id = snapshot.nodes.ids[node]
+        start, end = snapshot.window_spans[row].tolist()
+        text = self._rag.store.nodes([node_id])[node_id].text[start:end]
+        own = metadata_of(snapshot, node)
+        flat = {
+            key: value
+            for key, value in user_metadata(own).items()
+            if isinstance(value, str | int | float | bool)
+        }
+        place = {
+            "e2_node_id": node_id,
+            "e2_source_id": snapshot.documents[int(snapshot.nodes.document[node])],
+            "e2_level": int(snapshot.nodes.level[node]),
+        }
+        page = {PAGE_ID: own[PAGE_ID]} if PAGE_ID in own else {}
+        return Entry(ids[row], text, dense.vectors[row], flat | place | page)
+
+
+def _ids(snapshot: Snapshot, vectors: FloatArray, nodes: NDArray[np.int64]) -> list[str]:
+    """Return an id for each vector that is the same only for the same vector of the same node."""
+    numbers: dict[int, int] = {}
+    ids = []
+    for vector, node in zip(vectors, nodes.tolist(), strict=True):
+        number = numbers.get(node, 0)
+        numbers[node] = number + 1
+        digest = hashlib.sha256(vector.tobytes()).hexdigest()
+        ids.append(str(uuid.uuid5(_NAMESPACE, f"{snapshot.nodes.ids[node]}\0{number}\0{digest}")))
+    return ids
+
+
+def _batches(items: Sequence[Any]) -> list[Sequence[Any]]:
+    return [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]

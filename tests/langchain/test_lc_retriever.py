@@ -1,0 +1,570 @@
+"""The retriever holds to LangChain's contract: options, events, documents, filters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blockbuster import BlockingError, blockbuster_ctx
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.load import dumpd
+from langchain_core.messages import HumanMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import ValidationError
+
+from e2graphrag_integrations import PaperStrategy
+from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+from fakes import STORY, NameExtractor
+from langchain_fakes import MILL, Digests, paged, two_sources
+
+QUESTION = "How is Anna tied to Emil?"
+QUESTIONS = [
+    QUESTION,
+    "Who bought flour from Fay in Bergen?",
+    "Did Bert and Cleo meet in Rome?",
+    "What is it all about?",
+    "Where did Gus go with the flour and who is Hal?",
+    "map",
+    "Zoltan?",
+    "Anna Bert Cleo Dora Emil Fay Gus Hal Oslo Rome Bergen",
+]
+OWN = {
+    "e2_doc_id",
+    "e2_node_id",
+    "e2_source_id",
+    "e2_level",
+    "e2_position",
+    "e2_start",
+    "e2_end",
+    "e2_parent",
+    "e2_children",
+}
+SCORES = {"e2_score", "e2_route", "e2_entities", "e2_reasons"}
+OVERRIDES = [
+    {},
+    {"k": 1},
+    {"mode": "local", "k": 4},
+    {"mode": "global", "k": 4},
+    {"max_hops": 1},
+    {"filter": {"source": "mill.pdf"}},
+    {"filter": lambda metadata: metadata["page"] > 1, "mode": "local"},
+    {"expand": "leaves", "k": 5},
+    {"expand": "children", "k": 3, "mode": "global"},
+]
+
+
+@pytest.fixture
+def index(lc_index_of, pages) -> E2GraphRAGIndex:
+    return lc_index_of(pages)
+
+
+@pytest.fixture
+def retriever(index) -> E2GraphRAGRetriever:
+    return E2GraphRAGRetriever(index=index, k=3)
+
+
+@pytest.fixture
+def novel(lc_index_of) -> E2GraphRAGIndex:
+    """Two sources of ten pages in four levels."""
+    return lc_index_of(
+        [
+            *paged(f"{STORY} " * 4, "map.pdf", author="Ann", tags=["sea", "map"]),
+            *paged(f"{MILL} " * 5, "mill.pdf", author="Bob", tags=["mill"]),
+        ]
+    )
+
+
+class Seen(BaseCallbackHandler):
+    """Keeps the events of a run in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, object]] = []
+
+    def on_retriever_start(self, serialized, query, **kwargs):
+        self.events.append(("start", kwargs["metadata"]))
+
+    def on_custom_event(self, name, data, **kwargs):
+        self.events.append((name, data))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.events.append(("end", [document.id for document in documents]))
+
+
+class AsyncSeen(AsyncCallbackHandler):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def on_custom_event(self, name, data, **kwargs):
+        self.names.append(name)
+
+
+# Options
+
+
+@pytest.mark.parametrize("options", OVERRIDES, ids=str)
+async def test_options_of_a_call_hold_in_sync_async_and_as_fields(index, options):
+    plain = E2GraphRAGRetriever(index=index)
+    for question in QUESTIONS:
+        sync = plain.invoke(question, **options)
+        assert sync == await plain.ainvoke(question, **options)
+        assert sync == E2GraphRAGRetriever(index=index, **options).invoke(question)
+        assert len(sync) == options.get("k", len(sync))
+
+
+def test_options_make_a_difference(index):
+    retriever = E2GraphRAGRetriever(index=index, k=4)
+    plain = retriever.invoke(QUESTION)
+    sources = {d.metadata["source"] for d in retriever.invoke(QUESTION, filter={"author": "Bob"})}
+    assert sources == {"mill.pdf"}
+    assert {d.metadata["e2_level"] for d in plain} == {0, 1}
+    assert {d.metadata["e2_level"] for d in retriever.invoke(QUESTION, expand="leaves")} == {0}
+    scored = retriever.model_copy(update={"include_scores": True})
+    routes = {
+        mode: scored.invoke(QUESTION, mode=mode)[0].metadata["e2_route"]
+        for mode in ("local", "global")
+    }
+    assert routes == {"local": "local", "global": "global"}
+    near, far = (index.search("Anna and Hal", max_hops=hops, mode="local").trace for hops in (1, 4))
+    assert (near.pairs[0].hops, far.pairs[0].hops) == (None, 4)
+
+
+@pytest.mark.parametrize("typo", [{"top_k": 3}, {"filters": {}}, {"Mode": "local"}])
+async def test_a_misspelt_option_is_refused_everywhere(index, retriever, typo):
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        retriever.invoke(QUESTION, **typo)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        await retriever.ainvoke(QUESTION, **typo)
+    with pytest.raises(ValidationError, match=next(iter(typo))):
+        E2GraphRAGRetriever(index=index, **typo)
+    with pytest.raises(ValidationError, match=next(iter(typo))):
+        index.as_retriever(**typo)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"k": 0},
+        {"k": "many"},
+        {"mode": "both"},
+        {"max_hops": 0},
+        {"max_hops": 101},
+        {"expand": "parents"},
+        {"filter": 5},
+        {"filter": {"page": {"$gt": 3}}},
+        {"strategy": PaperStrategy},
+        {"strategy": object(), "max_hops": 2},
+    ],
+    ids=str,
+)
+def test_an_unfit_value_is_refused_by_the_constructor_and_by_assignment(index, bad):
+    with pytest.raises(ValidationError):
+        E2GraphRAGRetriever(index=index, **bad)
+    retriever = E2GraphRAGRetriever(index=index, k=3)
+    name, value = next(iter(bad.items()))
+    with pytest.raises(ValidationError):
+        setattr(retriever, name, value)
+    assert len(retriever.invoke(QUESTION)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"k": 0}, InvalidInputError),
+        ({"mode": "both"}, InvalidInputError),
+        ({"max_hops": 0}, InvalidInputError),
+        ({"expand": "parents"}, InvalidInputError),
+        ({"filter": {"page": {"$gt": 3}}}, FilterError),
+    ],
+    ids=str,
+)
+async def test_an_unfit_option_of_a_call_is_refused(retriever, options, error):
+    with pytest.raises(error):
+        retriever.invoke(QUESTION, **options)
+    with pytest.raises(error):
+        await retriever.ainvoke(QUESTION, **options)
+
+
+@pytest.mark.parametrize("no_index", [None, "novel.e2g", E2GraphRAGIndex, object()], ids=str)
+def test_what_is_no_index_is_refused(no_index):
+    with pytest.raises(ValidationError, match="is no index: pass"):
+        E2GraphRAGRetriever(index=no_index)
+
+
+def test_fields_can_be_assigned(retriever):
+    retriever.k = 2
+    retriever.mode = "global"
+    assert len(retriever.invoke(QUESTION)) == 2
+    retriever.k = 1
+    retriever.strategy = PaperStrategy(max_hops=2)
+    assert len(retriever.invoke(QUESTION)) == 1
+
+
+@pytest.mark.parametrize(
+    "question", [None, 5, {"input": QUESTION}, HumanMessage(QUESTION), [QUESTION]], ids=repr
+)
+async def test_input_that_is_no_text_is_refused_with_a_way_out(index, question):
+    for retriever in (index, index.as_retriever()):
+        with pytest.raises(TypeError, match="RunnableLambda"):
+            retriever.invoke(question)
+        with pytest.raises(TypeError, match="RunnableLambda"):
+            await retriever.ainvoke(question)
+
+
+async def test_an_empty_question_is_refused(retriever):
+    with pytest.raises(InvalidInputError, match="empty"):
+        retriever.invoke("  ")
+    with pytest.raises(InvalidInputError, match="empty"):
+        await retriever.ainvoke("")
+
+
+# What LangChain makes of a retriever
+
+
+async def test_configurable_fields_keep_the_index_and_take_effect(retriever):
+    configurable = retriever.configurable_fields(
+        k=ConfigurableField(id="k"), mode=ConfigurableField(id="mode")
+    )
+    config = {"configurable": {"k": 1, "mode": "global"}}
+    expected = retriever.invoke(QUESTION, k=1, mode="global")
+    assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
+    assert configurable.invoke(QUESTION, config) == expected
+    assert await configurable.ainvoke(QUESTION, config) == expected
+    with pytest.raises(ValidationError):
+        configurable.invoke(QUESTION, {"configurable": {"k": 0}})
+
+
+async def test_runnables_around_it_find_the_same(retriever):
+    expected = retriever.invoke(QUESTION)
+    seen = Seen()
+    configured = retriever.with_config(tags=["mine"], callbacks=[seen])
+    for around in (configured, retriever.with_retry(), retriever.with_fallbacks([retriever])):
+        assert around.invoke(QUESTION) == await around.ainvoke(QUESTION) == expected
+        assert len(around.invoke(QUESTION, k=1)) == 1
+    assert seen.events
+    assert len(retriever.bind(k=2).invoke(QUESTION)) == 2
+    assert [d async for d in retriever.astream(QUESTION)] == [expected]
+    assert list(retriever.stream(QUESTION)) == [expected]
+
+
+async def test_a_fallback_answers_where_it_fails(index, retriever):
+    closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
+    closed.close()
+    failing = closed.as_retriever().with_fallbacks([retriever])
+    assert failing.invoke(QUESTION) == retriever.invoke(QUESTION)
+    assert await failing.ainvoke(QUESTION) == retriever.invoke(QUESTION)
+    backup = RunnableLambda(lambda _: [Document("nothing")])
+    assert retriever.with_fallbacks([backup]).invoke(" ")[0].page_content == "nothing"
+
+
+async def test_batches_find_what_single_calls_find(retriever):
+    expected = [retriever.invoke(question) for question in QUESTIONS]
+    assert retriever.batch(QUESTIONS) == expected
+    assert await retriever.abatch(QUESTIONS) == expected
+    assert retriever.batch(QUESTIONS, {"max_concurrency": 2}) == expected
+    outcomes = retriever.batch([QUESTION, ""], return_exceptions=True)
+    assert (outcomes[0], type(outcomes[1])) == (expected[0], InvalidInputError)
+
+
+def test_a_copy_with_other_fields_stays_a_retriever_of_the_same_index(index, retriever):
+    other = retriever.model_copy(update={"mode": "global", "k": 2})
+    assert isinstance(other, BaseRetriever)
+    assert other.index is index is retriever.index
+    assert (len(other.invoke(QUESTION)), retriever.mode) == (2, "auto")
+
+
+def test_its_repr_is_short_and_nothing_of_the_index_is_serialised(retriever):
+    shown = dumpd(retriever)
+    assert shown["type"] == "not_implemented"
+    assert shown["repr"] == repr(retriever)
+    assert len(repr(retriever)) < 200
+    assert "Anna" not in json.dumps(shown)
+
+
+# Events
+
+
+async def test_the_route_is_an_event_between_start_and_end(retriever):
+    events = [e async for e in retriever.astream_events(QUESTION, version="v2")]
+    kinds = [event["event"] for event in events]
+    assert kinds == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
+    assert events[1]["name"] == "e2graphrag.route"
+    data = events[1]["data"]
+    assert json.loads(json.dumps(data))["route"] == "local"
+    assert data["entities"] == ["anna", "emil"]
+    assert data["reason"] == data["trace"]["reason"]
+    assert data["node_ids"] == [document.id for document in events[2]["data"]["output"]]
+
+
+async def test_handlers_of_a_call_see_the_route_in_sync_and_async(retriever):
+    for found, seen in [
+        (retriever.invoke(QUESTION, {"callbacks": [s := Seen()]}), s),
+        (await retriever.ainvoke(QUESTION, {"callbacks": [a := Seen()]}), a),
+    ]:
+        names = [name for name, _ in seen.events]
+        assert names == ["start", "e2graphrag.route", "end"]
+        metadata, data, ids = (value for _, value in seen.events)
+        assert metadata["ls_retriever_name"] == "e2graphrag"
+        assert data["node_ids"] == ids == [document.id for document in found]
+    own = AsyncSeen()
+    await retriever.ainvoke(QUESTION, {"callbacks": [own]})
+    assert own.names == ["e2graphrag.route"]
+
+
+async def test_the_index_itself_sends_the_event_too(index):
+    events = [e["event"] async for e in index.astream_events(QUESTION, version="v2")]
+    assert events == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
+
+
+# Documents
+
+
+def reachable(index: E2GraphRAGIndex, where, how: str) -> set[str]:
+    """Return what a search without limit finds."""
+    found = index.as_retriever(k=1000, mode="global", filter=where, expand=how).invoke("All?")
+    return {document.id for document in found}
+
+
+FILTERS = [
+    None,
+    {"author": "Ann"},
+    {"source": {"$in": ["mill.pdf"]}},
+    lambda metadata: metadata["page"] % 2 == 1,
+    {"tags": ["mill"], "page": {"$in": [1, 2, 3]}},
+]
+
+
+@pytest.mark.parametrize("expand", ["none", "children", "leaves"])
+@pytest.mark.parametrize("mode", ["auto", "local", "global"])
+@pytest.mark.parametrize("where", FILTERS, ids=str)
+def test_there_are_exactly_k_documents_where_the_corpus_has_them(novel, where, mode, expand):
+    everything = reachable(novel, where, expand)
+    assert len(everything) > 2
+    retriever = novel.as_retriever(mode=mode, filter=where, expand=expand)
+    for question in QUESTIONS:
+        for k in (1, 2, 3, 7, 12, 40):
+            ids = [document.id for document in retriever.invoke(question, k=k)]
+            assert len(ids) == min(k, len(everything))
+            assert len(set(ids)) == len(ids)
+            assert set(ids) <= everything
+
+
+async def test_an_index_without_documents_or_passing_ones_finds_none(lc_index_of, retriever):
+    empty = lc_index_of([]).as_retriever()
+    assert empty.invoke(QUESTION) == await empty.ainvoke(QUESTION) == []
+    assert retriever.invoke(QUESTION, filter={"author": "Zoe"}) == []
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_every_document_has_the_same_keys_of_plain_json_types(lc_index_of, scores, caplog):
+    pages = [
+        *paged(STORY, "map.pdf", author="Ann", tags=["a", {"b": [1, None]}], ratio=0.5),
+        *paged(MILL, "mill.pdf", author="Bob", tags=[], ratio=2),
+    ]
+    retriever = lc_index_of(pages).as_retriever(k=50, include_scores=scores)
+    serde = JsonPlusSerializer()
+    for mode in ("auto", "local", "global"):
+        found = retriever.invoke(QUESTION, mode=mode)
+        assert {d.metadata["e2_level"] for d in found} >= {0, 1}
+        for document in found:
+            keys = {"source", "page", "author", "tags", "ratio"} | OWN
+            assert set(document.metadata) == keys | (SCORES if scores else set())
+            assert document.id == document.metadata["e2_node_id"]
+            assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
+        with caplog.at_level(logging.WARNING):
+            assert serde.loads_typed(serde.dumps_typed(found)) == found
+        assert not caplog.records
+
+
+def test_a_summary_keeps_what_its_chunks_agree_on_and_has_none_elsewhere(index):
+    found = {d.id: d for d in index.as_retriever(k=50).invoke(QUESTION)}
+    summaries = [d for d in found.values() if d.metadata["e2_level"] == 1]
+    assert len(summaries) == 3
+    for summary in summaries:
+        leaves = [found[child] for child in summary.metadata["e2_children"]]
+        for key in ("source", "author", "page", "e2_doc_id"):
+            values = {leaf.metadata[key] for leaf in leaves}
+            assert summary.metadata[key] == (values.pop() if len(values) == 1 else None)
+        assert all(leaf.metadata["e2_parent"] == summary.id for leaf in leaves)
+    assert None in {summary.metadata["page"] for summary in summaries}
+
+
+def test_a_document_is_the_text_between_its_offsets(index, pages):
+    whole = "\n\n".join(page.page_content for page in pages[:3])
+    where = {"source": "map.pdf"}
+    for document in index.as_retriever(k=50, filter=where).invoke(QUESTION):
+        start, end = document.metadata["e2_start"], document.metadata["e2_end"]
+        if document.metadata["e2_level"] == 0:
+            assert document.page_content == whole[start:end]
+
+
+def test_scores_fall_and_go_with_reasons(retriever):
+    scored = retriever.model_copy(update={"include_scores": True})
+    for mode in ("auto", "local", "global"):
+        metadata = [d.metadata for d in scored.invoke(QUESTION, mode=mode, k=8)]
+        scores = [m["e2_score"] for m in metadata]
+        assert all(type(score) is float for score in scores)
+        assert scores == sorted(scores, reverse=True)
+        assert all(m["e2_reasons"] for m in metadata)
+    assert metadata[0]["e2_entities"] == []
+    assert set(scored.invoke(QUESTION, mode="local")[0].metadata["e2_entities"]) <= {"anna", "emil"}
+
+
+def test_without_scores_a_node_found_twice_is_an_equal_document(retriever):
+    found = [d for question in QUESTIONS for d in retriever.invoke(question, k=10)]
+    assert len({d.id for d in found}) == len({d.model_dump_json() for d in found})
+
+
+def test_changing_a_document_changes_nothing_in_the_index(lc_index_of):
+    pages = [
+        page.model_copy(update={"metadata": {**page.metadata, "tags": [{"of": ["sea"]}]}})
+        for page in two_sources()
+    ]
+    retriever = lc_index_of(pages).as_retriever(k=10)
+    before = [d.model_dump_json() for d in retriever.invoke(QUESTION)]
+    for document in retriever.invoke(QUESTION):
+        document.page_content = "gone"
+        document.metadata["tags"][0]["of"].append("mud")
+        document.metadata["e2_children"].append("nobody")
+        document.metadata["source"] = None
+    assert [d.model_dump_json() for d in retriever.invoke(QUESTION)] == before
+
+
+def test_numpy_numbers_are_taken_as_options(retriever):
+    assert len(retriever.invoke(QUESTION, k=np.int64(2))) == 2
+    where = {"page": np.int64(1)}
+    assert {d.metadata["page"] for d in retriever.invoke(QUESTION, filter=where)} == {1}
+
+
+# Filters
+
+
+@pytest.mark.parametrize("mode", ["auto", "local", "global"])
+@pytest.mark.parametrize(
+    ("where", "passes"),
+    [
+        ({"page": 1}, lambda m: m["page"] == 1),
+        ({"page": {"$in": [1, 2]}, "author": "Bob"}, lambda m: m["author"] == "Bob"),
+        ({"author": "Ann", "page": 2}, lambda m: m["page"] == 2 and m["source"] == "map.pdf"),
+    ],
+)
+async def test_a_summary_passes_a_filter_only_if_all_its_chunks_do(
+    lc_index_of, where, passes, mode
+):
+    pages = [*paged(STORY, "map.pdf", 4, author="Ann"), *paged(MILL, "mill.pdf", 4, author="Bob")]
+    index = lc_index_of(pages, group_size=2)
+    everything = {d.id: d for d in index.as_retriever(k=1000).invoke(QUESTION)}
+    children = {id_: d.metadata["e2_children"] for id_, d in everything.items()}
+
+    def leaves(id_):
+        below = children[id_]
+        return [leaf for child in below for leaf in leaves(child)] if below else [id_]
+
+    wanted = {
+        id_ for id_ in everything if all(passes(everything[leaf].metadata) for leaf in leaves(id_))
+    }
+    assert {everything[id_].metadata["e2_level"] for id_ in wanted} >= {0, 1}
+    assert len(wanted) < len(everything)
+    retriever = index.as_retriever(k=1000, mode=mode)
+    for question in QUESTIONS:
+        for given in (where, passes):
+            assert {d.id for d in retriever.invoke(question, filter=given)} == wanted
+        assert {d.id for d in await retriever.ainvoke(question, filter=where)} == wanted
+
+
+def test_a_user_key_named_document_id_survives_and_can_be_filtered_by(lc_index_of):
+    pages = [
+        page.model_copy(update={"metadata": {**page.metadata, "document_id": f"user-{number}"}})
+        for number, page in enumerate(two_sources())
+    ]
+    index = lc_index_of(pages)
+    assert index.get([pages[0].id]) == [pages[0]]
+    for where in ({"document_id": "user-1"}, lambda m: m["document_id"] == "user-1"):
+        found = index.invoke(QUESTION, filter=where)
+        assert found
+        assert {d.metadata["document_id"] for d in found} == {"user-1"}
+        assert {d.metadata["page"] for d in found} == {2}
+
+
+def test_an_empty_filter_of_a_call_lifts_that_of_the_retriever(index):
+    retriever = index.as_retriever(k=50, filter={"author": "Ann"})
+    assert len(retriever.invoke(QUESTION, filter={})) > len(retriever.invoke(QUESTION))
+
+
+# Threads and event loops
+
+
+async def test_sync_equals_async_for_many_questions_at_once(novel):
+    retriever = novel.as_retriever(k=6, include_scores=True)
+    many = [f"{a} {b}" for a in QUESTIONS for b in QUESTIONS]
+    sync = [retriever.invoke(question) for question in many]
+    assert await asyncio.gather(*(retriever.ainvoke(question) for question in many)) == sync
+    found: dict[int, list[Document]] = {}
+
+    def ask(number: int) -> None:
+        found[number] = retriever.invoke(many[number])
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(many))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(len(many))] == sync
+
+
+async def test_a_question_given_up_does_not_stop_the_build_that_others_wait_for(lc_index_of, pages):
+    llm = Digests(seconds=0.05)
+    index = lc_index_of([], llm=llm, max_concurrency=1)
+    index.upsert(pages)
+    first, second, third = (asyncio.create_task(index.ainvoke(q)) for q in QUESTIONS[:3])
+    await asyncio.sleep(0.02)
+    second.cancel()
+    assert await first
+    assert await third
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert llm.calls == 3
+
+
+@pytest.fixture
+def no_blocking():
+    """Refuse blocking calls made in an event loop, which only this package's code makes here."""
+    with blockbuster_ctx() as blockbuster:
+        yield blockbuster
+
+
+async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_path):
+    with pytest.raises(BlockingError):
+        Path(tmp_path / "x").write_text("the guard is awake")  # noqa: ASYNC240 - that is the point
+    options = {
+        "embeddings": "hashing",
+        "extractor": NameExtractor(),
+        "chunk_size": 16,
+        "chunk_overlap": 4,
+        "group_size": 3,
+        "llm": Digests(),
+    }
+    index = await E2GraphRAGIndex.afrom_documents(
+        pages[:2], path=tmp_path / "novel.e2g", config={"tags": ["build"]}, **options
+    )
+    assert await index.aadd_documents(pages[2:3])
+    assert (await index.aupsert(pages[3:]))["failed"] == []
+    assert (await index.abuild()).summaries > 0
+    await index.aupsert([Document("Zoe went to Lima.", id="late")])
+    retriever = index.as_retriever(include_scores=True)
+    found = await retriever.ainvoke(QUESTION, mode="local", filter={"author": "Ann"}, max_hops=2)
+    assert found
+    assert await retriever.abatch(QUESTIONS)
+    assert [e async for e in retriever.astream_events(QUESTION, version="v2")]
+    assert await index.ainvoke("Who went to Lima?")
+    assert await index.aget(["late", found[0].id])
+    assert (await index.adelete(["late"]))["num_deleted"] == 1
+    await asyncio.to_thread(index.close)

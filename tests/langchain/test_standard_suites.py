@@ -1,0 +1,79 @@
+"""LangChain's own suites for retrievers and document indexes, unmodified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.retrievers import BaseRetriever
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_tests.integration_tests.indexer import (
+    AsyncDocumentIndexTestSuite,
+    DocumentIndexerTestSuite,
+)
+
+from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+from fakes import NameExtractor
+
+
+class _Retrievers(RetrieversIntegrationTests):
+    searched: Any
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return E2GraphRAGRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"index": self.searched}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "How is Anna tied to Emil?"
+
+
+class TestRetrieverOverAnIndexOfTheCore(_Retrievers):
+    @pytest.fixture(autouse=True)
+    def _index(self, open_index, story):
+        self.searched = open_index()
+        self.searched.add([story])
+
+
+class TestRetrieverOverAnIndexOfLangChain(_Retrievers):
+    @pytest.fixture(autouse=True)
+    def _index(self, lc_index_of, pages):
+        self.searched = lc_index_of(pages)
+
+
+class TestTheIndexIsARetrieverItself(_Retrievers):
+    @pytest.fixture(autouse=True)
+    def _index(self, lc_index_of, pages):
+        self.searched = lc_index_of(pages)
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return E2GraphRAGIndex
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"corpus": self.searched.corpus}
+
+
+def _empty() -> E2GraphRAGIndex:
+    return E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
+
+
+class TestDocumentIndex(DocumentIndexerTestSuite):
+    @pytest.fixture
+    def index(self):
+        index = _empty()
+        yield index
+        index.close()
+
+
+class TestAsyncDocumentIndex(AsyncDocumentIndexTestSuite):
+    @pytest.fixture
+    async def index(self):
+        index = _empty()
+        yield index
+        index.close()

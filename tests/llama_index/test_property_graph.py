@@ -1,0 +1,207 @@
+"""The entity graph in LlamaIndex's property graph stores: the extractor and the export."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from llama_index.core import Document, PropertyGraphIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.graph_stores import SimplePropertyGraphStore
+from llama_index.core.graph_stores.types import (
+    KG_NODES_KEY,
+    KG_RELATIONS_KEY,
+    ChunkNode,
+    EntityNode,
+)
+from llama_index.core.indices.property_graph import ImplicitPathExtractor
+from llama_index.core.ingestion import IngestionCache, IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import TextNode
+from pydantic import ValidationError
+
+from e2graphrag_integrations import SpacyEntityExtractor
+from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.graph import build_graph
+from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
+from e2graphrag_integrations.store.snapshot import contribution
+from fakes import STORY, NameExtractor
+from llama_fakes import OTHER
+
+
+@pytest.fixture(scope="module")
+def graph_of():
+    """The core's graph of texts, each a chunk, by the bundled pipeline."""
+    extractor = SpacyEntityExtractor()
+    return lambda texts: build_graph(contribution(found) for found in extractor.extract(texts))
+
+
+def split(*texts, size=30):
+    documents = [Document(id_=f"doc-{n}", text=text) for n, text in enumerate(texts)]
+    return SentenceSplitter(chunk_size=size, chunk_overlap=0).get_nodes_from_documents(documents)
+
+
+def weights_of(graph, least=0.0):
+    edges = graph.edges.tocoo()
+    return {
+        (graph.names[a], graph.names[b]): round(float(weight), 6)
+        for a, b, weight in zip(edges.row, edges.col, edges.data, strict=True)
+        if a < b and weight >= least
+    }
+
+
+def mentions_of(graph, ids):
+    postings = graph.postings.tocoo()
+    return {
+        (ids[chunk], graph.names[entity]): int(count)
+        for entity, chunk, count in zip(postings.row, postings.col, postings.data, strict=True)
+    }
+
+
+def relations(store, label):
+    found = [r for r in store.graph.relations.values() if r.label == label]
+    value = "weight" if label == "CO_OCCURS" else "count"
+    return {(r.source_id, r.target_id): r.properties[value] for r in found}
+
+
+def index_of_graph(nodes, store, *extractors):
+    return PropertyGraphIndex(
+        nodes,
+        llm=MockLLM(),
+        embed_model=MockEmbedding(4),
+        kg_extractors=list(extractors),
+        property_graph_store=store,
+        use_async=False,
+        embed_kg_nodes=False,
+    )
+
+
+def test_a_property_graph_index_gets_the_cores_graph_over_all_its_nodes(graph_of):
+    nodes = split(STORY, OTHER)
+    assert len(nodes) > 4
+    store = SimplePropertyGraphStore()
+    index_of_graph(nodes, store, EntityCooccurrenceExtractor())
+    graph = graph_of([node.text for node in nodes])
+    entities = {n.name: n.label for n in store.graph.nodes.values() if isinstance(n, EntityNode)}
+    labels = ["NAME" if named else "NOUN" for named in graph.named]
+    assert entities == dict(zip(graph.names, labels, strict=True))
+    assert relations(store, "CO_OCCURS") == weights_of(graph)
+    assert max(weights_of(graph).values()) > 0.5  # summed over sentences and nodes
+    assert relations(store, "MENTIONS") == mentions_of(graph, [node.node_id for node in nodes])
+    chunks = {id_ for id_, n in store.graph.nodes.items() if isinstance(n, ChunkNode)}
+    assert chunks == {node.node_id for node in nodes}
+    assert all(KG_NODES_KEY not in node.metadata for node in nodes)
+
+
+def test_edges_below_the_least_weight_are_left_out(graph_of):
+    nodes = split(STORY, OTHER)
+    store = SimplePropertyGraphStore()
+    index_of_graph(nodes, store, EntityCooccurrenceExtractor(min_weight=0.5))
+    graph = graph_of([node.text for node in nodes])
+    assert relations(store, "CO_OCCURS") == weights_of(graph, 0.5)
+    assert 0 < len(weights_of(graph, 0.5)) < len(weights_of(graph))
+    with pytest.raises(ValidationError, match="min_weight"):
+        EntityCooccurrenceExtractor(min_weight=-1)
+
+
+def test_what_other_extractors_find_stays():
+    stores = [SimplePropertyGraphStore(), SimplePropertyGraphStore()]
+    extractors = [ImplicitPathExtractor(), EntityCooccurrenceExtractor()]
+    index_of_graph(split(STORY), stores[0], *extractors)
+    index_of_graph(split(STORY), stores[1], *reversed(extractors))
+    labels = [sorted(r.label for r in store.graph.relations.values()) for store in stores]
+    assert labels[0] == labels[1]
+    assert {"NEXT", "SOURCE", "CO_OCCURS", "MENTIONS"} <= set(labels[0])
+
+
+@pytest.mark.parametrize("texts", [[], ["No."], ["Anna met Bert."]])
+def test_few_nodes_are_no_trouble(graph_of, texts):
+    nodes = [TextNode(text=text) for text in texts]
+    made = EntityCooccurrenceExtractor()(nodes)
+    assert [len(n.metadata[KG_NODES_KEY]) for n in made] == [len(graph_of(texts).names)] * len(made)
+
+
+async def test_it_works_in_a_pipeline_and_comes_back_from_its_dict():
+    extractor = EntityCooccurrenceExtractor(min_weight=0.4)
+    plain = json.loads(json.dumps(extractor.to_dict()))
+    again = EntityCooccurrenceExtractor.from_dict(plain)
+    assert again == extractor
+    assert again.to_dict() == plain
+    documents = [Document(id_="a", text=STORY), Document(id_="b", text=OTHER)]
+    splitter = SentenceSplitter(chunk_size=30, chunk_overlap=0)
+    expected = None
+    for one in (extractor, again):
+        pipeline = IngestionPipeline(transformations=[splitter, one], cache=IngestionCache())
+        runs = [pipeline.run(documents=documents), await pipeline.arun(documents=documents)]
+        for nodes in runs:
+            made = [
+                sorted(str(r) for r in _plain(node.metadata[KG_RELATIONS_KEY], node))
+                for node in nodes
+            ]
+            expected = expected or made
+            assert made == expected
+
+
+def _plain(relations, node):
+    """Relations as data: the cache of a pipeline gives them back as dicts."""
+    for relation in relations:
+        data = relation if isinstance(relation, dict) else relation.model_dump()
+        source = "node" if data["source_id"] == node.node_id else data["source_id"]
+        yield {**data, "source_id": source, "target_id": data["target_id"]}
+
+
+def test_a_missing_spacy_pipeline_is_told_when_it_is_needed():
+    extractor = EntityCooccurrenceExtractor(extractor="no_such_pipeline")
+    with pytest.raises(MissingDependencyError, match="no_such_pipeline"):
+        extractor([TextNode(text="Anna met Bert.")])
+
+
+def test_the_export_is_the_index_as_a_property_graph(tmp_path, index_of, documents):
+    documents[0].metadata |= {"tags": ["a"], "none": None}
+    index = index_of(documents)
+    store = SimplePropertyGraphStore()
+    counts = index.export_property_graph(store)
+    graph = index.graph
+    records = list(index.storage.struct.records())
+    nodes = {n.id: n for n in store.graph.nodes.values() if isinstance(n, ChunkNode)}
+    entities = {n.name: n.label for n in store.graph.nodes.values() if isinstance(n, EntityNode)}
+    labels = ["NAME" if named else "NOUN" for named in graph.named]
+    assert entities == dict(zip(graph.names, labels, strict=True))
+    assert set(nodes) == {node.id for record in records for node in record.nodes}
+    for record in records:
+        for node in index.storage.context.docstore.get_nodes([n.id for n in record.nodes]):
+            written = nodes[node.node_id]
+            assert written.text == node.text
+            assert written.label == ("summary" if node.metadata["e2_level"] else "text_chunk")
+            assert written.properties["document_id"] == record.id
+            assert written.properties["year"] == record.metadata["year"]
+            assert not {"tags", "none"} & set(written.properties)
+    chunk_ids = [node.id for record in records for node in record.leaves]
+    assert relations(store, "CO_OCCURS") == weights_of(graph)
+    assert relations(store, "MENTIONS") == mentions_of(graph, chunk_ids)
+    parts = {(n.id, n.parent_id) for record in records for n in record.nodes if n.parent_id}
+    labelled = [r for r in store.graph.relations.values() if r.label == "PART_OF"]
+    assert {(r.source_id, r.target_id) for r in labelled} == parts
+    assert counts == {
+        "nodes": len(nodes),
+        "entities": len(graph.names),
+        "co_occurrences": graph.edges.nnz // 2,
+        "mentions": graph.postings.nnz,
+        "parts": len(parts),
+    }
+    store.persist(str(tmp_path / "graph.json"))
+    again = SimplePropertyGraphStore.from_persist_path(str(tmp_path / "graph.json"))
+    assert again.graph.relations == store.graph.relations
+    assert index.export_property_graph(store) == counts  # again: the same nodes and relations
+    assert len(store.graph.relations) == sum(counts.values()) - len(nodes) - len(entities)
+
+
+def test_the_export_takes_a_least_weight_and_an_empty_index(index_of, documents):
+    index, store = index_of(documents), SimplePropertyGraphStore()
+    strong = weights_of(index.graph, 0.6)
+    assert 0 < len(strong) < len(weights_of(index.graph))
+    assert index.export_property_graph(store, min_weight=0.6)["co_occurrences"] == len(strong)
+    assert relations(store, "CO_OCCURS") == strong
+    empty = index_of([], extractor=NameExtractor())
+    assert set(empty.export_property_graph(SimplePropertyGraphStore()).values()) == {0}

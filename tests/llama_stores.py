@@ -1,0 +1,154 @@
+"""Vector stores of every kind, and what is in them."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import faiss
+import numpy as np
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import MetadataMode
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
+from llama_index.vector_stores.chroma import ChromaVectorStore
+from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStore
+from llama_index.vector_stores.qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
+
+from e2graphrag_integrations import HashingEmbedder
+
+ONE_EACH = ("simple", "faiss-ip", "faiss-map", "qdrant", "chroma-cosine")
+KINDS = (*ONE_EACH, "faiss-l2", "qdrant-disk", "chroma-l2", "chroma-disk")
+
+NO_QDRANT_INDEXES = "ignore:Payload indexes have no effect in the local Qdrant"
+"""What an in-process Qdrant warns of; a filter for pytest."""
+
+
+class Distinct(HashingEmbedder):
+    """Hashing, a little off in every direction: no two texts are equally near to a question.
+
+    Stores round differently; where texts tie, that decides their order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fingerprint = "fake:distinct"
+
+    def embed(self, texts):
+        seeds = [zlib.crc32(text.encode()) for text in texts]
+        noise = [np.random.default_rng(seed).normal(size=self.dimension) for seed in seeds]
+        vectors = super().embed(texts) + 0.005 * np.asarray(noise, np.float32).reshape(-1, 256)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+class Plain(BasePydanticVectorStore):
+    """No more than the interface asks for: deletes nothing, heeds no doc_ids, gives no vectors."""
+
+    stores_text: bool = False
+    _rows: list[tuple[str, np.ndarray]] = PrivateAttr(default_factory=list)
+
+    @property
+    def client(self):
+        return self._rows
+
+    def add(self, nodes, **kwargs):
+        self._rows.extend((n.node_id, np.asarray(n.embedding, np.float32)) for n in nodes)
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id, **kwargs):
+        raise NotImplementedError
+
+    def query(self, query, **kwargs):
+        vector = np.asarray(query.query_embedding, np.float32)
+        hits = sorted(((float(row @ vector), id_) for id_, row in self._rows), reverse=True)
+        best = hits[: query.similarity_top_k]
+        return VectorStoreQueryResult(ids=[i for _, i in best], similarities=[s for s, _ in best])
+
+
+def new_store(kind: str, folder: Path, closing: ExitStack, dimension: int = 256) -> Any:
+    """Return an empty store; what it holds open is closed with `closing`."""
+    name = f"c{uuid.uuid4().hex}"  # Chroma's clients in memory share one space
+    if kind == "simple":
+        return SimpleVectorStore()
+    if kind == "plain":
+        return Plain()
+    if kind == "faiss-map":
+        return FaissMapVectorStore(faiss.IndexIDMap2(faiss.IndexFlatIP(dimension)))
+    if kind.startswith("faiss"):
+        flat = faiss.IndexFlatL2 if kind == "faiss-l2" else faiss.IndexFlatIP
+        return FaissVectorStore(flat(dimension))
+    if kind.startswith("qdrant"):
+        disk = {"path": str(folder / name), "force_disable_check_same_thread": True}
+        client = QdrantClient(**(disk if kind == "qdrant-disk" else {"location": ":memory:"}))
+        closing.callback(client.close)
+        return QdrantVectorStore(name, client=client)
+    on_disk = kind == "chroma-disk"
+    chroma = (
+        chromadb.PersistentClient(str(folder / name)) if on_disk else chromadb.EphemeralClient()
+    )
+    space = {"hnsw:space": "cosine"} if kind == "chroma-cosine" else None
+    return ChromaVectorStore(chroma_collection=chroma.create_collection(name, metadata=space))
+
+
+def words(seed: int, count: int = 5) -> str:
+    """Return made-up words, other ones for each seed: texts of them do not tie."""
+    dice = random.Random(seed)  # noqa: S311 - only has to be the same each time
+    return " ".join("".join(dice.choices("aeioudklmnrst", k=6)) for _ in range(count))
+
+
+def entries(store: Any) -> dict[str, str]:
+    """Return everything that a store holds, by its own ids."""
+    if isinstance(store, SimpleVectorStore):
+        data = store.data
+        assert (
+            set(data.embedding_dict) == set(data.metadata_dict) == set(data.text_id_to_ref_doc_id)
+        )
+        return {i: f"{v} {data.text_id_to_ref_doc_id[i]}" for i, v in data.metadata_dict.items()}
+    if isinstance(store, FaissMapVectorStore):
+        numbers = store._node_id_to_faiss_id_map
+        assert store.client.ntotal == len(numbers) == len(store._faiss_id_to_node_id_map)
+        return dict.fromkeys(numbers, "")
+    if isinstance(store, FaissVectorStore | Plain):
+        held = store.client.ntotal if isinstance(store, FaissVectorStore) else len(store.client)
+        return {str(row): "" for row in range(held)}
+    return _of_database(store)
+
+
+def _of_database(store: Any) -> dict[str, str]:
+    if isinstance(store, QdrantVectorStore):
+        if not store.client.collection_exists(store.collection_name):
+            return {}
+        points, _ = store.client.scroll(store.collection_name, limit=10_000)
+        return {str(point.id): _shown(point.payload) for point in points}
+    found = store.client.get()
+    rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+    return {id_: f"{text} {_shown(metadata)}" for id_, text, metadata in rows}
+
+
+def _shown(metadata: dict[str, Any]) -> str:
+    return json.dumps(metadata, sort_keys=True)
+
+
+def everything(index: Any) -> dict[str, Any]:
+    """Return all that an index and its storage context hold, to compare or to search through."""
+    context, struct = index.storage_context, index.storage.struct
+    return {
+        "documents": context.docstore.to_dict(),
+        "index": context.index_store.to_dict(),
+        "struct": struct.to_dict(),
+        "records": [struct.record(id_) for id_ in sorted(struct.payloads)],
+        "vectors": entries(context.vector_store),
+    }
+
+
+def texts_of(index: Any) -> list[str]:
+    """Return the texts of all nodes in the docstore."""
+    nodes = index.storage_context.docstore.docs.values()
+    return [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
