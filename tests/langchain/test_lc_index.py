@@ -164,18 +164,7 @@ def test_what_was_deleted_leaves_no_trace(lc_index_of, pages):
     assert exported(index) == exported(lc_index_of([]))
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "new.pdf",
-        pytest.param(
-            "mill.pdf",
-            marks=pytest.mark.xfail(
-                reason="the core drops cached content that a later document of the run links to"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("target", ["new.pdf", "mill.pdf"])
 def test_a_page_that_moves_to_another_source_leaves_the_first(lc_index_of, pages, target):
     index = lc_index_of(pages)
     moved = pages[0].model_copy(update={"metadata": {"source": target, "page": 0}})

@@ -590,3 +590,16 @@ async def test_writers_in_one_loop_take_turns(kind, store_of):
     await asyncio.gather(index.adelete_ref_doc("a"), index.adelete_ref_doc("b"))
     assert_whole(index)
     assert_same_answers(index, build(last[2:]))
+
+
+def test_two_indexes_over_one_document_do_not_take_it_from_each_other(index_of, documents):
+    context = StorageContext.from_defaults()
+    one = index_of(documents, storage_context=context)
+    other = index_of(documents[:1], storage_context=context)
+    expected = [n.node_id for n in other.as_retriever().retrieve("Anna and Bert?")]
+    one.delete_ref_doc("story")
+    for mode in ("local", "global"):
+        assert other.as_retriever(mode).retrieve("Anna and Bert?")
+    assert [n.node_id for n in other.as_retriever().retrieve("Anna and Bert?")] == expected
+    other.delete_ref_doc("story")
+    assert context.docstore.get_ref_doc_info("story") is None

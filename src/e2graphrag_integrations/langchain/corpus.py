@@ -81,6 +81,7 @@ class Corpus:
         self._config = config
         self._show_progress = show_progress
         self._building = threading.Lock()  # one build at a time
+        self._loop: asyncio.AbstractEventLoop | None = None  # of a build that awaits its model
         self._lock = threading.RLock()  # of what follows; never held while a model is called
         self._seen = ("", "")
         self._pending: dict[str, list[Page]] = {}
@@ -113,14 +114,18 @@ class Corpus:
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids of those that were there."""
         wanted = list(dict.fromkeys(ids))
+        gone: list[str] = []
+
+        def change() -> dict[str, list[Page]]:
+            gone[:] = [id_ for id_ in wanted if id_ in self._sources]
+            return self._without(gone)
+
         with self._lock:
-            while True:
-                there = set(self.ids())
-                gone = [id_ for id_ in wanted if id_ in there]
-                if self._take(lambda: self._without(gone)):  # noqa: B023 - called at once
-                    for id_ in gone:
-                        del self._sources[id_]
-                    return gone
+            while not self._take(change):
+                pass  # another user of the file was quicker
+            for id_ in gone:
+                del self._sources[id_]
+        return gone
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return documents as they were given, those that are there."""
@@ -144,19 +149,28 @@ class Corpus:
 
         Raises:
             IndexingError: If a model failed; what is pending stays so, finished summaries are kept.
+            InvalidInputError: In an event loop that another build needs.
         """
+        if self._loop is not None and self._loop is _running_loop():
+            raise InvalidInputError(
+                "a build waits for this event loop, so waiting for it here would never end: await "
+                "abuild(), ainvoke() or aretrieve()"
+            )
         with self._building:
             return self._build(config, Run())
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build like `build`; the model is awaited in the caller's event loop."""
-        run = Run(CallerLoop(asyncio.get_running_loop()))
+        loop = asyncio.get_running_loop()
+        run = Run(CallerLoop(loop))
         # Waiting in a thread could take the last one, which the model of the other build needs.
         while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
             await asyncio.sleep(_PATIENCE)
+        self._loop = loop
         try:
             return await in_thread(lambda: self._build(config, run), run.stop.all)
         finally:
+            self._loop = None
             self._building.release()
 
     def estimate(self) -> CostEstimate:
@@ -280,6 +294,13 @@ class Corpus:
         self._pending |= changed
         self._note(changed)
         return True
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _changed(pending: Mapping[str, Sequence[Page]]) -> list[SourceDocument]:

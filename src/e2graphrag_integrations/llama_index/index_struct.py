@@ -74,13 +74,17 @@ class E2GraphRAGIndexStruct(IndexStruct):
         for record in records:
             self.payloads[record.id] = record.encode()
             self._decoded[record.id] = record
-        self.generation = uuid.uuid4().hex
+        self.advance()
 
     def drop(self, document_ids: Iterable[str]) -> None:
         """Remove documents."""
         for document_id in document_ids:
             self.payloads.pop(document_id, None)
             self._decoded.pop(document_id, None)
+        self.advance()
+
+    def advance(self) -> None:
+        """Give the present state a new name: what was read of the old one is read again."""
         self.generation = uuid.uuid4().hex
 
     def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the mixin's signature

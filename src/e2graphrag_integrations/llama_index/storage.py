@@ -135,8 +135,8 @@ class IndexStorage:
                 f"{error}); nothing was indexed"
             ) from error
         records = [b.record.stored_as(stored | added) for b in built]
-        self.struct.put(records)
         self.struct.made_with = dict(made_with)
+        self.struct.put(records)
         self._forget_nodes(n.id for record in old for n in record.nodes if n.id not in new)
         replaced = {record.id for record in old}
         for b in built:
@@ -155,7 +155,7 @@ class IndexStorage:
             self.struct.made_with = {}  # an index that was emptied is a new one
         self.save()
         if from_docstore:
-            for record in records:
+            for record in self._nobody_elses(records):
                 self._forget_nodes(node.id for node in record.nodes)
                 self._forget_hash(record.id)
         self._remove([w.stored for record in records for w in record.windows], save=True)
@@ -183,6 +183,16 @@ class IndexStorage:
             self._remove(dead, save=True)
         if gone:
             self.delete(gone, from_docstore=from_docstore)
+
+    def _nobody_elses(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
+        """Return documents without those that another index of the same stores has too."""
+        others = self._others()
+        return [r for r in records if not any(r.id in other.payloads for other in others)]
+
+    def _others(self) -> list[E2GraphRAGIndexStruct]:
+        own = self.struct.index_id
+        structs = self.context.index_store.index_structs()
+        return [s for s in structs if isinstance(s, E2GraphRAGIndexStruct) and s.index_id != own]
 
     def _relink(self, record: DocumentRecord) -> None:
         """Mend the links of a document's nodes after some of them have gone."""
@@ -237,15 +247,19 @@ class IndexStorage:
         return [w.stored for record in self.struct.records() for w in record.windows]
 
     def _remove(self, vector_ids: Sequence[str], *, save: bool) -> None:
+        # The same text has the same vector, and the same id, in all indexes of the same stores.
+        shared = {w.stored for other in self._others() for r in other.records() for w in r.windows}
+        vector_ids = [id_ for id_ in vector_ids if id_ not in shared]
         if not vector_ids:
             return
-        moved = self.vectors.remove(vector_ids, self._live())
-        if moved:
+        with self._refreshing:  # ids that move and the struct that names them change together
+            self.struct.advance()
+            moved = self.vectors.remove(vector_ids, self._live())
             changed = []
-            for record in self.struct.records():
+            for record in self.struct.records() if moved else ():
                 keys = {w.key: moved[w.stored] for w in record.windows if w.stored in moved}
                 if keys:
                     changed.append(record.stored_as(keys))
             self.struct.put(changed)
-            if save:
-                self.save()
+        if changed and save:
+            self.save()
