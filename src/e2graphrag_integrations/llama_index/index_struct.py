@@ -30,12 +30,12 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     Attributes:
         made_with: Settings, and fingerprints of the models, that the documents were made with.
-        generation: Changes with every write.
+        generation: Changes with every write; not stored.
         payloads: Each document's record, encoded, by ref_doc_id.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
-    generation: str = field(default_factory=lambda: uuid.uuid4().hex)
+    generation: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
     payloads: dict[str, str] = field(default_factory=dict)
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
 
@@ -94,7 +94,6 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "summary": self.summary,
             "schema_version": SCHEMA_VERSION,
             "made_with": dict(self.made_with),
-            "generation": self.generation,
             "documents": dict(self.payloads),
         }
 
@@ -125,7 +124,6 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 index_id=str(kvs["index_id"]),
                 summary=kvs["summary"],
                 made_with=_strings(kvs["made_with"]),
-                generation=str(kvs["generation"]),
                 payloads=_strings(kvs["documents"]),
             )
         except (KeyError, TypeError) as error:
