@@ -54,6 +54,7 @@ run("page 6 edited", "incremental")
 pages.pop()
 run("last page gone", "scoped_full")
 
-for hit in novel.as_retriever(k=2).invoke("Was Weena there?"):
-    page = hit.metadata["page"] or "several"  # None where a passage reaches over pages
-    print(f"found: page {page}, characters {hit.metadata['e2_start']}-{hit.metadata['e2_end']}")
+[hit] = novel.as_retriever(k=1).invoke("Was Weena there?")
+page = hit.metadata["page"] or "several"  # None where a passage reaches over pages
+print(f"found: page {page}, characters {hit.metadata['e2_start']}-{hit.metadata['e2_end']}")
+print(next(line for line in hit.page_content.splitlines() if "Weena" in line))

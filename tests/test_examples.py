@@ -35,6 +35,15 @@ def is_installed(package: str) -> bool:
         return False
 
 
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not is_installed(package), reason=f"{package} is not installed")
+
+
+needs_langchain = needs("langchain_core")
+needs_langgraph = needs("langchain.agents")
+needs_classic = needs("langchain_classic.chains")
+
+
 def run(name: str, tmp_path: Path) -> str:
     """Run an example from the root as a user would, cut off from any network; return its output."""
     (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
@@ -139,6 +148,102 @@ def test_qdrant_is_opened_again_and_filtered_on_both_routes(tmp_path):
         assert min(answers[f"from chapter 2 on, {mode}"]) > 1
 
 
+def quoted(answer: str) -> tuple[str, str]:
+    """Return what the stand-in quotes and the label of the passage that it cites."""
+    cited = re.fullmatch(r"(.+) \[([\d-]+)\]", answer)
+    assert cited, answer
+    return cited[1], cited[2]
+
+
+def passage(start: str, end: str) -> str:
+    return " ".join(NOVEL[int(start) : int(end)].split())
+
+
+@needs_langchain
+def test_the_chain_cites_characters_of_the_novel_with_route_and_reasons(tmp_path):
+    answers = run("langchain_chain", tmp_path).split("\n=== ")[1:]
+    assert [re.search(r"^route: (\w+)", a, re.MULTILINE)[1] for a in answers] == ["local", "global"]
+    for answer in answers:
+        said, cited = quoted(answer.splitlines()[1])
+        passages = re.findall(
+            r"^\[(\d)\] (\w+) of the_time_machine\.txt, characters (\d+)-(\d+)\n"
+            r"    (.+)\n    (.+)\.\.\.$",
+            answer,
+            re.MULTILINE,
+        )
+        assert [number for number, *_ in passages] == ["1", "2", "3"]
+        for number, kind, start, end, reasons, shown in passages:
+            assert reasons
+            if kind == "chunk":
+                assert repr(NOVEL[int(start) : int(end)][:80]) == shown
+                assert number != cited or said in passage(start, end)
+
+
+@needs_langgraph
+def test_the_agent_remembers_the_first_turn_and_cites_passages_in_both(tmp_path):
+    printed = run("langchain_agent", tmp_path)
+    first, second = re.findall(r"^=== (.+)$", printed, re.MULTILINE)
+    assert re.findall(r"^tool call: (.+)$", printed, re.MULTILINE) == [
+        f"search_corpus({{'query': '{first}'}})",
+        f"search_corpus({{'query': '{first} {second}'}})",
+    ]
+    answers = re.findall(
+        r"^answer: (.+)\n  \[(\d)\] the_time_machine\.txt, characters (\d+)-(\d+)$",
+        printed,
+        re.MULTILINE,
+    )
+    assert len(answers) == 2
+    for answer, number, start, end in answers:
+        said, cited = quoted(answer)
+        assert cited == number
+        assert said in passage(start, end)
+
+
+@needs_classic
+def test_a_question_that_leans_on_the_last_one_finds_what_it_means(tmp_path):
+    answers = run("langchain_history", tmp_path).split("\n=== ")[1:]
+    assert len(answers) == 2
+    for answer in answers:
+        said, cited = quoted(answer.splitlines()[1])
+        places = re.findall(
+            r"of the_time_machine\.txt, characters (\d+-\d+)$", answer, re.MULTILINE
+        )
+        assert cited in places
+        assert said in passage(*cited.split("-"))
+    assert "Filby" not in answers[1].splitlines()[0]  # who "he" is stands in the history alone
+    assert "Filby" in passage(*quoted(answers[1].splitlines()[1])[1].split("-"))
+
+
+@needs_langchain
+def test_an_edited_page_alone_is_paid_for_again(tmp_path):
+    printed = run("langchain_indexing", tmp_path)
+    runs = re.findall(
+        r"^(.+): pages (\d+) added, 0 updated, (\d+) skipped, (\d+) deleted\n"
+        r"  LLM calls: (\d+) estimated, (\d+) made\n"
+        r"  written: (\d+) chunks, (\d+) summaries\n"
+        r"  the index has (\d+) pages$",
+        printed,
+        re.MULTILINE,
+    )
+    assert [(what, *map(int, counts[:3]), int(counts[-1])) for what, *counts in runs] == [
+        ("first run", 10, 0, 0, 10),
+        ("run again", 0, 10, 0, 10),
+        ("page 6 edited", 1, 9, 1, 10),
+        ("last page gone", 0, 9, 1, 9),
+    ]
+    assert [estimated for *_, estimated, _, _, _, _ in runs] == [made for *_, made, _, _, _ in runs]
+    first, again, edited, shorter = [int(made) for *_, made, _, _, _ in runs]
+    summaries = int(runs[0][-2])
+    assert first == summaries > 2
+    assert again == 0
+    assert 1 <= edited < summaries
+    assert shorter < summaries
+    assert printed.splitlines()[-1] == "Weena was not there."
+
+
 def test_every_example_is_run_here():
     run_here = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text(encoding="utf-8")))
-    assert run_here == {path.stem for path in EXAMPLES.glob("llama_index_*.py")}
+    examples = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert run_here == {name for name in examples if not name.startswith("stand_in_")}
+    for face in ("llama_index_", "langchain_"):
+        assert sum(name.startswith(face) for name in run_here) >= 4

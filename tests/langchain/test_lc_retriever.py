@@ -11,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blockbuster import BlockingError, blockbuster_ctx
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.callbacks import (
+    AsyncCallbackHandler,
+    BaseCallbackHandler,
+    get_usage_metadata_callback,
+)
 from langchain_core.documents import Document
 from langchain_core.load import dumpd
 from langchain_core.messages import HumanMessage
@@ -568,3 +572,37 @@ async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_pat
     assert await index.aget(["late", found[0].id])
     assert (await index.adelete(["late"]))["num_deleted"] == 1
     await asyncio.to_thread(index.close)
+
+
+def test_a_build_that_a_question_sets_off_is_heard_by_its_callbacks(lc_index_of, pages):
+    index = lc_index_of([], llm=Digests())
+    index.upsert(pages)
+    with get_usage_metadata_callback() as usage:
+        index.as_retriever().invoke("Who gave Anna the map?")
+    assert usage.usage_metadata
+    index.upsert([Document(page_content="Ivo met Jan. Jan met Ivo. Ivo left. Jan left. " * 8)])
+    heard: list[str] = []
+
+    class Listener(BaseCallbackHandler):
+        def on_chat_model_start(self, *args, **kwargs):
+            heard.append("model")
+
+    index.as_retriever().invoke("Who met Ivo?", {"callbacks": [Listener()]})
+    assert heard
+
+
+def test_documents_are_filtered_by_the_keys_they_show(lc_index_of, pages, open_index, story):
+    retriever = lc_index_of(pages).as_retriever(k=50)
+    [first, *_] = sources = sorted({page.metadata["source"] for page in pages})
+    assert len(sources) > 1
+    found = retriever.invoke("Anna?", filter={"e2_source_id": first})
+    assert {document.metadata["source"] for document in found} == {first}
+    assert found == retriever.invoke("Anna?", filter=lambda m: m["e2_source_id"] == first)
+    [page] = [page for page in pages if page.metadata == pages[0].metadata]
+    by_page = retriever.invoke("Anna?", filter=lambda m: m["e2_doc_id"] == page.id)
+    assert {document.metadata["e2_doc_id"] for document in by_page} == {page.id}
+    rag = open_index()
+    rag.add(story)
+    of_core = E2GraphRAGRetriever(index=rag, filter={"document_id": "story"})
+    assert of_core.invoke("Anna?")
+    assert not of_core.invoke("Anna?", filter={"document_id": "other"})

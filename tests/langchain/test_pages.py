@@ -146,8 +146,11 @@ def test_a_scope_that_gives_no_name_is_refused(bad):
 
 
 def test_filters_reach_the_users_own_keys():
-    assert user_filter({"document_id": 1, "page": 2}) == {"e2_user_document_id": 1, "page": 2}
-    assert user_filter({PAGE_ID: "a page's id"}) == {PAGE_ID: "a page's id"}
-    stored = to_source("s", [Page("p", "x", {"document_id": 1})]).segments[0].metadata
-    keeps = user_filter(lambda metadata: metadata == {"document_id": 1})
-    assert keeps({**stored, "document_id": "s"})
+    stored = to_source("s", [Page("p", "x", {"document_id": 1, "page": 2})]).segments[0].metadata
+    record = {**stored, "document_id": "s"}
+    assert user_filter({"document_id": 1, "page": 2})(record)
+    assert not user_filter({"document_id": "s"})(record)
+    assert user_filter({PAGE_ID: "p", "e2_source_id": "s"})(record)
+    shown = {"document_id": 1, "page": 2, PAGE_ID: "p", "e2_source_id": "s"}
+    assert user_filter(lambda metadata: metadata == shown)(record)
+    assert user_filter({"document_id": "s"})({"document_id": "s", "kind": "tale"})

@@ -14,6 +14,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 
 from e2graphrag_integrations.bridge import CallerLoop, in_thread
 from e2graphrag_integrations.engine import E2GraphRAG
@@ -180,17 +181,17 @@ class Corpus:
             changed = _changed(self._pending)
         return self.rag.estimate(changed)
 
-    def ensure_built(self) -> None:
+    def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Build in what is pending, or refuse to search without it."""
         if self._pending:
             self._check_auto()
-            self.build()
+            self.build(config)
 
-    async def aensure_built(self) -> None:
+    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
         """Build in what is pending, or refuse to search without it."""
         if self._pending:
             self._check_auto()
-            await self.abuild()
+            await self.abuild(config)
 
     def _check_auto(self) -> None:
         if not self.auto_build:
@@ -207,7 +208,7 @@ class Corpus:
         if not pending:
             return IndexReport()
         if self._summarizer is not None:
-            self._summarizer.config = config or self._config
+            self._summarizer.config = merge_configs(self._config, config)
             self._summarizer.is_async = run.bridge is not None
         there = set(rag.document_ids)
         changed = _changed(pending)

@@ -257,6 +257,14 @@ class E2GraphRAGIndex(DocumentIndex):
         """Build like `build`; the model is awaited in the caller's loop."""
         return await self.corpus.abuild(config)
 
+    def ensure_built(self, config: RunnableConfig | None = None) -> None:
+        """Build in what is pending, or, with `auto_build=False`, refuse to search without it."""
+        self.corpus.ensure_built(config)
+
+    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
+        """Build in what is pending like `ensure_built`; the model is awaited in the loop."""
+        await self.corpus.aensure_built(config)
+
     def estimate(self) -> CostEstimate:
         """Return what building in what is pending would cost: exact calls, bounds of tokens."""
         return self.corpus.estimate()

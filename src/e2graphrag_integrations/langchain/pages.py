@@ -15,6 +15,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.filters import Predicate, compile_where
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 TreeScope = Literal["source", "document", "corpus"]
@@ -22,6 +23,9 @@ Scope = TreeScope | Callable[[Document], str]
 
 PAGE_ID = "e2_doc_id"
 """Metadata key of the id of the document that a passage comes from."""
+
+SOURCE_ID = "e2_source_id"
+"""Metadata key of the source, or of the core's document, that a passage comes from."""
 
 _RESERVED = "document_id"
 _USER = "e2_user_"
@@ -151,17 +155,23 @@ def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key.removeprefix(_USER): value for key, value in metadata.items() if key != PAGE_ID}
 
 
-def user_filter(
-    where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool],
-) -> Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]:
-    """Return a filter on the user's metadata as one on the stored ones."""
-    if isinstance(where, Mapping):
-        return {(_USER + key if _is_ours(key) else key): v for key, v in where.items()}
-    if not callable(where):
-        return where  # refused where filters are compiled
-    return lambda record: bool(
-        where(user_metadata({k: v for k, v in record.items() if k != _RESERVED}))
-    )
+def user_filter(where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]) -> Predicate:
+    """Return a filter on metadata as documents show them as one on the stored ones.
+
+    Raises:
+        FilterError: If it is not understood.
+    """
+    predicate = compile_where(where)
+    return lambda record: bool(predicate(_shown(record)))
+
+
+def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored record as the metadata of the documents found under it."""
+    source = record[_RESERVED]
+    own = user_metadata({key: value for key, value in record.items() if key != _RESERVED})
+    # A file of the core has no key of that name but the document's id.
+    named = own if PAGE_ID in record else {_RESERVED: source, **own}
+    return {**named, PAGE_ID: record.get(PAGE_ID), SOURCE_ID: source}
 
 
 def _stored(page: Page) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.filters import compile_where
-from e2graphrag_integrations.langchain.pages import PAGE_ID, user_filter, user_metadata
+from e2graphrag_integrations.langchain.pages import PAGE_ID, SOURCE_ID, user_filter, user_metadata
 from e2graphrag_integrations.retrieval.base import Mode
 from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
@@ -41,6 +41,19 @@ class Searchable(Protocol):
 
     async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
         """Return the result for a question."""
+        ...
+
+
+@runtime_checkable
+class Building(Protocol):
+    """An index that builds in what is pending before a search, with the caller's callbacks."""
+
+    def ensure_built(self, config: RunnableConfig | None = None) -> None:
+        """Build in what is pending."""
+        ...
+
+    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
+        """Build in what is pending."""
         ...
 
 
@@ -125,7 +138,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     @classmethod
     def _check_filter(cls, value: Any) -> Any:
         if value is not None:
-            compile_where(user_filter(value))
+            user_filter(value)
         return value
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -145,8 +158,11 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: Expand | None = None,
     ) -> list[Document]:
         options = self._options(k, mode, max_hops, filter, expand)
+        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        if isinstance(self.index, Building):
+            self.index.ensure_built(config)
         result = self.index.retrieve(_checked(query), **options)
-        dispatch_custom_event(EVENT, _event(result), config={"callbacks": run_manager.get_child()})
+        dispatch_custom_event(EVENT, _event(result), config=config)
         return to_documents(result, include_scores=self.include_scores)
 
     async def _aget_relevant_documents(
@@ -161,10 +177,11 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: Expand | None = None,
     ) -> list[Document]:
         options = self._options(k, mode, max_hops, filter, expand)
+        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        if isinstance(self.index, Building):
+            await self.index.aensure_built(config)
         result = await self.index.aretrieve(_checked(query), **options)
-        await adispatch_custom_event(
-            EVENT, _event(result), config={"callbacks": run_manager.get_child()}
-        )
+        await adispatch_custom_event(EVENT, _event(result), config=config)
         return to_documents(result, include_scores=self.include_scores)
 
     def search_options(self) -> dict[str, Any]:
@@ -205,7 +222,7 @@ def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
         **deepcopy(user_metadata(node.metadata)),  # lists in it are the index's own
         PAGE_ID: node.metadata.get(PAGE_ID),
         "e2_node_id": node.node_id,
-        "e2_source_id": node.document_id,
+        SOURCE_ID: node.document_id,
         "e2_level": node.level,
         "e2_position": node.position,
         "e2_start": node.start,
