@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -16,6 +17,7 @@ from e2graphrag_integrations.demo import QUESTIONS, demo_text
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+SNIPPETS = [code for language, code in BLOCKS if language == "python"]
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +70,62 @@ def test_a_summary_of_the_demo_is_found_by_its_words_and_expands_to_its_leaves(d
         assert summary.start <= leaves[0].start < leaves[0].end <= summary.end
 
 
-@pytest.mark.parametrize(
-    "code", [code for language, code in BLOCKS if language == "python"], ids=lambda c: c[:40]
-)
+@pytest.mark.parametrize("code", SNIPPETS, ids=lambda code: code[:40])
 def test_a_python_snippet_of_the_readme_runs(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    for framework in re.findall(r"^from ((?:llama_index|langchain)\w*)", code, re.MULTILINE):
+        pytest.importorskip(framework)
+    if "create_agent(" in code:  # its model by name, the one thing here that asks the network
+        monkeypatch.syspath_prepend(ROOT / "examples")
+        factory = importlib.import_module("langchain.agents.factory")
+        model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
+        named: list[str] = []
+        monkeypatch.setattr(factory, "init_chat_model", lambda name: named.append(name) or model)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
-    assert capsys.readouterr().out.strip()
+    printed = capsys.readouterr().out.strip()
+    assert printed
+    if "create_agent(" in code:
+        assert named == ["openai:gpt-5-mini"]
+        assert re.fullmatch(r"(Alice met Bob in Paris|Bob gave Alice a map)\. \[1\]", printed)
+
+
+@pytest.mark.parametrize("framework", ["llama_index", "langchain"])
+def test_a_framework_is_reached_in_less_than_twelve_lines(framework):
+    [code] = [code for code in SNIPPETS if f"e2graphrag_integrations.{framework}" in code]
+    assert len(code.splitlines()) < 12
+
+
+def test_a_file_opens_in_langchain_as_the_readme_says(tmp_path, monkeypatch):
+    """The calls that its sentences name, in their order, on one file."""
+    pytest.importorskip("langchain_core")
+    from langchain_core.documents import Document
+
+    from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+
+    section = README.partition("## LangChain")[2].partition("\n## ")[0]
+    calls = re.findall(r"`((?:index|E2GraphRAGIndex|E2GraphRAGRetriever)[.(][^`]+\))`", section)
+    assert [re.match(r"[\w.]+", call)[0] for call in calls] == [
+        "index.save_local",
+        "E2GraphRAGIndex.load_local",
+        "index.to_e2g",  # LlamaIndex's
+        "E2GraphRAGRetriever",
+    ]
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "E2GraphRAG": E2GraphRAG,
+        "E2GraphRAGIndex": E2GraphRAGIndex,
+        "E2GraphRAGRetriever": E2GraphRAGRetriever,
+        "index": E2GraphRAGIndex.from_documents(
+            [Document("Bob gave Alice a map.", id="letter-1")], embeddings="hashing"
+        ),
+    }
+    eval(calls[0], names)  # noqa: S307 - our own README
+    with contextlib.closing(eval(calls[1], names)) as loaded:  # noqa: S307
+        found = loaded.invoke("Who has a map?")
+    retriever = eval(calls[3], names)  # noqa: S307
+    with retriever.index:
+        assert retriever.invoke("Who has a map?") == found
+    assert [document.page_content for document in found] == ["Bob gave Alice a map."]
 
 
 def test_the_transcript_in_the_readme_is_what_is_printed(demo, capsys, monkeypatch):

@@ -39,6 +39,7 @@ def needs(package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not is_installed(package), reason=f"{package} is not installed")
 
 
+needs_llama_index = needs("llama_index.core")
 needs_langchain = needs("langchain_core")
 needs_langgraph = needs("langchain.agents")
 needs_classic = needs("langchain_classic.chains")
@@ -80,6 +81,7 @@ def test_the_guard_sees_a_connection(tmp_path):
     assert (tmp_path / "tried").exists()
 
 
+@needs_llama_index
 def test_the_query_engine_cites_characters_of_the_novel_with_route_and_reasons(tmp_path):
     answers = run("llama_index_query_engine", tmp_path).split("\n=== ")[1:]
     assert [re.search(r"^route: (\w+)", a, re.MULTILINE)[1] for a in answers] == ["local", "global"]
@@ -101,6 +103,7 @@ def test_the_query_engine_cites_characters_of_the_novel_with_route_and_reasons(t
                 assert number != cited[2] or cited[1] in " ".join(passage.split())
 
 
+@needs_llama_index
 def test_the_agent_calls_the_tool_once_and_answers_from_the_novel(tmp_path):
     printed = run("llama_index_agent", tmp_path)
     assert re.findall(r"^tool call: (.*)$", printed, re.MULTILINE) == [
@@ -111,6 +114,7 @@ def test_the_agent_calls_the_tool_once_and_answers_from_the_novel(tmp_path):
     assert answer in " ".join(NOVEL.split())
 
 
+@needs_llama_index
 def test_ingestion_makes_only_the_changed_document_anew_and_leaves_no_trace(tmp_path):
     printed = run("llama_index_ingestion", tmp_path)
     runs = re.findall(

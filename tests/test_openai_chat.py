@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 import threading
-import time
 import traceback
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +16,7 @@ import pytest
 from e2graphrag_integrations import OpenAISummarizer, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import MissingDependencyError, SummaryError
 from fakes import numbered
+from stub_server import running_stub, stub_stats
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 KEY = "sk-very-secret-0123456789"
@@ -212,39 +210,8 @@ def test_without_the_client_the_extra_is_named(open_index, monkeypatch):
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[str]:
-    """The project's own stub of an OpenAI server, which summarises extractively."""
-    script = SHARED / "tools" / "openai_stub.py"
-    if not script.exists():
-        pytest.skip(f"{script} is missing")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(script), "--port", str(port), "--summary-tokens", "40"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        for _ in range(600):
-            if process.poll() is not None:
-                pytest.fail(f"{script} ended with {process.returncode}")
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/stats", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail(f"{script} does not answer")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
-
-
-def stub_stats(stub):
-    with urllib.request.urlopen(f"{stub}/stats", timeout=5) as reply:  # noqa: S310 - our own server
-        return json.load(reply)
+    with running_stub(summary_tokens=40) as url:
+        yield url
 
 
 @pytest.mark.shared

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,10 +13,10 @@ from langchain_core.documents import Document
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor
 from langchain_fakes import paged
+from stub_server import llm_calls, running_stub
 
 langchain_openai = pytest.importorskip("langchain_openai")
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 KEY = "sk-never-to-be-written-0123456789"
 TEXT = " ".join(f"Anna met Bert in town number {n}. Cleo gave the map to Dora." for n in range(12))
 QUESTION = "Where did Anna meet Bert?"
@@ -33,39 +26,8 @@ pytestmark = pytest.mark.shared
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[str]:
-    """The project's own stub of an OpenAI server, which summarises extractively."""
-    script = SHARED / "tools" / "openai_stub.py"
-    if not script.exists():
-        pytest.skip(f"{script} is missing")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(script), "--port", str(port), "--summary-tokens", "20"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            if process.poll() is not None:
-                pytest.fail(f"{script} ended with {process.returncode}")
-            try:
-                calls(url)
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail(f"{script} does not answer")
+    with running_stub(summary_tokens=20) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def calls(stub: str) -> int:
-    with urllib.request.urlopen(f"{stub}/stats", timeout=5) as reply:  # noqa: S310 - our own server
-        return json.load(reply)["llm_calls"]
 
 
 @pytest.fixture
@@ -117,14 +79,14 @@ async def build(how: str, **options: Any) -> E2GraphRAGIndex:
 async def test_the_server_is_called_as_often_as_estimated(stub, llm, how):
     index = await build(how, llm=llm, embeddings="hashing", max_concurrency=2)
     estimate = index.estimate()
-    before = calls(stub)
+    before = llm_calls(stub)
     with get_usage_metadata_callback() as usage:
         report = index.build() if how == "sync" else await index.abuild()
-    assert calls(stub) - before == report.llm_calls == estimate.llm_calls > 4
+    assert llm_calls(stub) - before == report.llm_calls == estimate.llm_calls > 4
     [counted] = usage.usage_metadata.values()
     assert counted["input_tokens"] > counted["output_tokens"] > report.llm_calls
-    before = calls(stub)
-    assert (index.build().llm_calls, calls(stub)) == (0, before)
+    before = llm_calls(stub)
+    assert (index.build().llm_calls, llm_calls(stub)) == (0, before)
     index.close()
 
 

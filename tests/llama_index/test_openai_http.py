@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,10 +11,10 @@ from llama_index.core import Document, PromptTemplate
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import NameExtractor
+from stub_server import llm_calls, running_stub
 
 openai_like = pytest.importorskip("llama_index.llms.openai_like")
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 KEY = "sk-never-to-be-written-0123456789"
 SENTENCES = [f"Anna met Bert in town number {n}. Cleo gave the map to Dora." for n in range(12)]
 QUESTION = "Where did Anna meet Bert?"
@@ -32,39 +25,8 @@ pytestmark = pytest.mark.shared
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[str]:
-    """The project's own stub of an OpenAI server, which summarises extractively."""
-    script = SHARED / "tools" / "openai_stub.py"
-    if not script.exists():
-        pytest.skip(f"{script} is missing")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(script), "--port", str(port), "--summary-tokens", "20"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            if process.poll() is not None:
-                pytest.fail(f"{script} ended with {process.returncode}")
-            try:
-                calls(url)
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail(f"{script} does not answer")
+    with running_stub(summary_tokens=20) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def calls(stub: str) -> int:
-    with urllib.request.urlopen(f"{stub}/stats", timeout=5) as reply:  # noqa: S310 - our own server
-        return json.load(reply)["llm_calls"]
 
 
 @pytest.fixture(params=[True, False], ids=["chat", "completion"])
@@ -98,13 +60,13 @@ async def test_the_server_is_called_as_often_as_estimated_and_no_file_holds_the_
 ):
     estimate = (await build(how, [], llm=llm)).estimate_cost([DOCUMENT])
     options = {"llm": llm, "summary_cache": tmp_path / "summaries.e2g", "num_workers": 2}
-    before = calls(stub)
+    before = llm_calls(stub)
     index = await build(how, [DOCUMENT], **options)
-    assert calls(stub) - before == index.last_report.llm_calls == estimate.llm_calls > 4
+    assert llm_calls(stub) - before == index.last_report.llm_calls == estimate.llm_calls > 4
 
-    before = calls(stub)
+    before = llm_calls(stub)
     again = await build(how, [DOCUMENT], **options)
-    assert (calls(stub) - before, again.last_report.llm_calls) == (0, 0)
+    assert (llm_calls(stub) - before, again.last_report.llm_calls) == (0, 0)
     assert again.last_report.summaries == index.last_report.summaries
 
     # The stub repeats what stands between these two headings.
@@ -113,7 +75,7 @@ async def test_the_server_is_called_as_often_as_estimated_and_no_file_holds_the_
     for answer in (engine.query(QUESTION), await engine.aquery(QUESTION)):
         assert answer.source_nodes
         assert "Anna met Bert in town" in str(answer)
-    assert calls(stub) == before + 2
+    assert llm_calls(stub) == before + 2
 
     index.persist(tmp_path / "persisted")
     files = [file for file in tmp_path.rglob("*") if file.is_file()]

@@ -1,0 +1,60 @@
+"""The stub of an OpenAI server that lies beside the checkout: started, counted, stopped."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "shared" / "tools" / "openai_stub.py"
+
+
+@contextmanager
+def running_stub(summary_tokens: int) -> Iterator[str]:
+    """Start the server on a free port of the loopback and stop it at the end; yield its address."""
+    if not SCRIPT.exists():
+        pytest.skip(f"{SCRIPT} is missing")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "--port", str(port), "--summary-tokens", str(summary_tokens)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            if process.poll() is not None:
+                pytest.fail(f"{SCRIPT} ended with {process.returncode}")
+            try:
+                stub_stats(url)
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail(f"{SCRIPT} does not answer")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def stub_stats(url: str) -> dict[str, Any]:
+    """Return what the server has counted."""
+    with urllib.request.urlopen(f"{url}/stats", timeout=5) as reply:  # noqa: S310 - our own server
+        return json.load(reply)
+
+
+def llm_calls(url: str) -> int:
+    """Return how often the server was asked for a completion."""
+    return int(stub_stats(url)["llm_calls"])
