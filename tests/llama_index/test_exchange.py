@@ -9,7 +9,7 @@ from pathlib import Path
 import faiss
 import pytest
 from llama_index.core import Document, StorageContext
-from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.schema import NodeRelationship, TextNode
 from llama_index.core.vector_stores import (
     FilterCondition,
@@ -263,7 +263,7 @@ def test_an_empty_index_is_an_empty_file(tmp_path, index_of):
 
 def test_users_own_nodes_become_a_file_with_equal_texts(tmp_path, index_of):
     document = Document(id_="own", text=f"  {STORY}\n\n{OTHER} ", metadata={"title": "Both"})
-    nodes = SentenceSplitter(chunk_size=40, chunk_overlap=16).get_nodes_from_documents([document])
+    nodes = TokenTextSplitter(chunk_size=40, chunk_overlap=16).get_nodes_from_documents([document])
     assert any(a.end_char_idx > b.start_char_idx for a, b in pairwise(nodes))
     pages = [TextNode(text=f"Page {n} has {who}.", metadata={"page": n}) for n, who in PEOPLE]
     for page in pages:
