@@ -5,7 +5,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench train clean
+OLD_LLAMA_INDEX := .venv-oldest-llama-index
+OLD_LANGCHAIN := .venv-oldest-langchain
+
+.PHONY: demo test test-oldest-llama-index test-oldest-langchain lint bench train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,9 +29,37 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest
 
+# The faces with the oldest versions that they support, each in an environment of its own and without
+# the other framework. What such a version itself warns of is no error there. The oldest
+# llama-index-core looks for its NLTK data beside its package only if it is told to.
+test-oldest-llama-index:
+	$(PYTHON) -m venv $(OLD_LLAMA_INDEX)
+	$(OLD_LLAMA_INDEX)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	grep -vE '^(llama-index|lang|banks|griffe|nltk|openai=)' constraints.txt > $(OLD_LLAMA_INDEX)/constraints.txt
+	$(OLD_LLAMA_INDEX)/bin/python -m pip install --quiet --constraint $(OLD_LLAMA_INDEX)/constraints.txt torch
+	$(OLD_LLAMA_INDEX)/bin/python -m pip install --quiet --constraint $(OLD_LLAMA_INDEX)/constraints.txt \
+		--editable ".[local,openai,files]" --group dev "llama-index-core==0.13.0" \
+		llama-index-vector-stores-faiss llama-index-vector-stores-qdrant llama-index-vector-stores-chroma
+	NLTK_DATA="$$(echo $(CURDIR)/$(OLD_LLAMA_INDEX)/lib/python*/site-packages)/llama_index/core/_static/nltk_cache" \
+		$(OLD_LLAMA_INDEX)/bin/python -m pytest -o filterwarnings=default tests/llama_index
+
+test-oldest-langchain:
+	$(PYTHON) -m venv $(OLD_LANGCHAIN)
+	$(OLD_LANGCHAIN)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	grep -vE '^(llama-index|lang|openai=|orjson|packaging|tenacity|json|uuid|zstandard|requests-|syrupy|vcrpy|pytest|pluggy|iniconfig)' \
+		constraints.txt > $(OLD_LANGCHAIN)/constraints.txt
+	$(OLD_LANGCHAIN)/bin/python -m pip install --quiet --constraint $(OLD_LANGCHAIN)/constraints.txt torch
+	$(OLD_LANGCHAIN)/bin/python -m pip install --quiet --constraint $(OLD_LANGCHAIN)/constraints.txt \
+		--editable ".[local,openai,files]" hypothesis aiohttp blockbuster "pytest<9" "pytest-asyncio<1.3" \
+		"langchain-core==1.0.0" "langchain==1.0.0" "langchain-classic==1.0.0" "langchain-tests==1.0.0" \
+		"langgraph==1.0.0" "langgraph-prebuilt==1.0.0" "langgraph-checkpoint<4" \
+		langchain-openai langchain-qdrant langchain-chroma
+	$(OLD_LANGCHAIN)/bin/python -m pytest -o filterwarnings=default tests/langchain
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/entity_coverage.py --data ../shared/data --out benchmarks/results/entity_coverage.json
+	$(BIN)/python benchmarks/index_struct.py --out benchmarks/results/index_struct.json
 	$(BIN)/python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py --out benchmarks/results/novel.json
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis

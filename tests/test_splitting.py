@@ -16,7 +16,7 @@ from e2graphrag_integrations.types import SourceDocument, Span
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    return [m.span() for m in re.finditer(r"[^. ][^.]*\.", text)]
+    return [m.span() for m in re.finditer(r"[^. ][^.]*\.?", text)]
 
 
 def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, story):
@@ -68,3 +68,33 @@ def test_threads_see_the_context_of_who_submits():
         threads.submit(lambda: None).result()
         seen.set("the caller's")
         assert threads.submit(seen.get).result() == "the caller's"
+
+
+def test_no_chunk_crosses_a_segment_where_that_is_asked_for(open_index, story):
+    borders = [(0, 31, {"page": 1}), (31, 90, {"page": 2}), (95, len(story.text), {"page": 3})]
+    paged = SourceDocument("paged", story.text, segments=borders)
+    whole, split = open_index(), open_index(split_segments=True)
+    for rag in (whole, split):
+        rag.add(paged)
+        assert rag.verify().ok
+    crossing = [
+        [n for n in rag.retrieve("x", k=50, mode="global").nodes if not n.level and n.parts]
+        for rag in (whole, split)
+    ]
+    assert crossing[0]
+    assert not crossing[1]
+    chunks = [n for n in split.retrieve("x", k=50, mode="global").nodes if not n.level]
+    assert {n.metadata.get("page") for n in chunks} == {1, 2, 3, None}  # None: between 90 and 95
+    by_sentence = open_index(split_segments=True, splitter=sentences)
+    by_sentence.add(paged)
+    assert by_sentence.verify().ok
+
+
+def test_a_node_over_several_segments_names_the_metadata_of_each(open_index, story):
+    half = story.text.index(" Later")
+    pages = [(0, half, {"page": 1}), (half, len(story.text), {"page": 2})]
+    rag = open_index(group_size=50)
+    rag.add(SourceDocument("paged", story.text, segments=pages))
+    [root] = [n for n in rag.retrieve("x", k=50, mode="global").nodes if n.level]
+    assert root.parts == ({"page": 1}, {"page": 2})
+    assert root.differing == ("page",)

@@ -24,7 +24,14 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.indexing import Splitter, Writer, planner_of, write_documents
+from e2graphrag_integrations.indexing import (
+    Planner,
+    Splitter,
+    Writer,
+    plan,
+    planner_of,
+    write_documents,
+)
 from e2graphrag_integrations.progress import Run, Stop
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
@@ -68,7 +75,7 @@ class E2GraphRAG:
         *,
         concurrency: int,
         retry: RetryPolicy,
-        splitter: Splitter | None = None,
+        planner: Planner = plan,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -76,7 +83,7 @@ class E2GraphRAG:
         self._strategy = strategy
         self._concurrency = concurrency
         self._retry = retry
-        self._splitter = splitter
+        self._planner = planner
         self._loop = OwnLoop()
         self._writing = threading.Lock()
         self._stops: set[Stop] = set()
@@ -93,6 +100,7 @@ class E2GraphRAG:
         token_counter: TokenCounter | None = None,
         strategy: Strategy | None = None,
         splitter: Splitter | None = None,
+        split_segments: bool = False,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         concurrency: int = 4,
@@ -114,6 +122,7 @@ class E2GraphRAG:
             strategy: Ranks; None is `PaperStrategy()`.
             splitter: Cuts a text into the spans of its chunks, in order; None cuts at sentences by
                 `chunk_size`.
+            split_segments: Let no chunk go from one segment of a document into the next.
             summarizer_id: Names a plain function's model in the cache, so that later runs reuse
                 its summaries.
             prompts: For a plain function.
@@ -164,7 +173,7 @@ class E2GraphRAG:
             strategy,
             concurrency=concurrency,
             retry=retry,
-            splitter=splitter,
+            planner=planner_of(splitter, by_segment=bool(split_segments)),
         )
 
     # Writing
@@ -180,7 +189,7 @@ class E2GraphRAG:
             self._settings,
             self._components.counter,
             self._maker(self._loop),
-            planner_of(self._splitter),
+            self._planner,
         )
 
     def add(self, documents: Documents, *, progress: ProgressListener | None = None) -> IndexReport:
@@ -300,7 +309,7 @@ class E2GraphRAG:
             summaries=self._maker(run.bridge or self._loop),
             concurrency=self._concurrency,
             replaces=replaces,
-            planner=planner_of(self._splitter),
+            planner=self._planner,
             stop=run.stop,
         )
         return replace(write_documents(writer, documents, run.progress), skipped=skipped)

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TypeVar
 
 from e2graphrag_integrations.bridge import ContextThreads
@@ -63,17 +64,47 @@ Planner = Callable[[SourceDocument, Settings, TokenCounter], Tree]
 """Makes a document's tree, its summaries still without text."""
 
 
-def planner_of(splitter: Splitter | None) -> Planner:
-    """Return the planner that cuts with a user's splitter, or else with our own."""
-    if splitter is None:
+def planner_of(splitter: Splitter | None, *, by_segment: bool = False) -> Planner:
+    """Return the planner that cuts with a user's splitter, or else with our own.
+
+    Args:
+        splitter: The user's.
+        by_segment: Whether each segment of a document is cut by itself.
+    """
+    if splitter is None and not by_segment:
         return plan
 
     def planned(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-        del counter
-        spans = checked_spans(splitter, document)
+        def cut(text: str) -> Sequence[tuple[int, int]]:
+            if splitter is not None:
+                return splitter(text)
+            return chunk_spans(
+                text,
+                counter,
+                chunk_size=settings.chunk_size,
+                chunk_overlap=settings.chunk_overlap,
+            )
+
+        whole = _by_segment(cut, document) if by_segment else cut
+        spans = checked_spans(whole, document)
         return plan_tree(document.id, document.text, spans, settings.group_size)
 
     return planned
+
+
+def _by_segment(cut: Splitter, document: SourceDocument) -> Splitter:
+    """Return a splitter that cuts each segment, and what lies between them, by itself."""
+    size = len(document.text)
+    borders = {0, size}.union(*({s[0], s[1]} for s in document.segments))
+
+    def split(text: str) -> list[tuple[int, int]]:
+        return [
+            (start + a, start + b)
+            for start, end in pairwise(sorted(borders))
+            for a, b in cut(text[start:end])
+        ]
+
+    return split
 
 
 def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:

@@ -682,3 +682,26 @@ def test_pages_of_many_sources_are_taken_in_good_time(lc_index_of):
     assert len(index.get(index.ids())) == 8000
     index.delete(index.ids()[::2])
     assert len(index.ids()) == 4000
+
+
+def test_with_split_pages_every_chunk_has_its_page_and_is_found_by_it(lc_index_of, pages):
+    index = lc_index_of(pages, split_pages=True, chunk_size=1000)
+    chunks = [d for d in index.invoke("Anna?", k=100) if d.metadata["e2_level"] == 0]
+    assert sorted(d.page_content for d in chunks) == sorted(p.page_content for p in pages)
+    for page in pages:
+        where = {"page": page.metadata["page"], "source": page.metadata["source"]}
+        found = index.as_retriever(k=10, filter=where).invoke("Anna?")
+        assert [d.page_content for d in found] == [page.page_content]
+    summaries = [d for d in index.invoke("Anna?", k=100) if d.metadata["e2_level"]]
+    for summary in summaries:
+        below = [d.metadata["e2_doc_id"] for d in chunks if d.id in summary.metadata["e2_children"]]
+        assert summary.metadata["e2_doc_ids"] == sorted(below) or summary.metadata["e2_level"] > 1
+        assert summary.metadata["page"] is None
+
+
+def test_an_index_tells_what_it_did_and_holds_and_closes_itself(pages, tmp_path):
+    with E2GraphRAGIndex.open(tmp_path / "a.e2g", embeddings="hashing") as index:
+        index.add_documents(pages)
+        assert index.report.documents == index.stats().documents == 2
+    with pytest.raises(ClosedError):
+        index.invoke("Anna?")

@@ -43,6 +43,7 @@ QUESTIONS = [
 ]
 OWN = {
     "e2_doc_id",
+    "e2_doc_ids",
     "e2_node_id",
     "e2_source_id",
     "e2_level",

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from llama_index.core import Document, Settings
+from llama_index.core.node_parser import SentenceSplitter
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _splitter_of_old_versions() -> None:
+    """The first splitter of llama-index-core 0.13 looks for NLTK data on the net, others do not."""
+    with contextlib.suppress(LookupError):
+        SentenceSplitter().split_text("One. Two.")
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ from e2graphrag_integrations.langchain.retriever import (
 )
 from e2graphrag_integrations.langchain.splitting import splitter_of
 from e2graphrag_integrations.protocols import Embedder
-from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.base import Mode
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.summarizers import Prompts
@@ -67,6 +67,7 @@ class E2GraphRAGIndex(DocumentIndex):
         embeddings: Embeddings | Embedder | str | None = None,
         embed_max_tokens: int | None = None,
         splitter: Any = None,
+        split_pages: bool = False,
         vector_store: Any = None,
         tree_scope: Scope = "source",
         prompts: Prompts | None = None,
@@ -90,6 +91,8 @@ class E2GraphRAGIndex(DocumentIndex):
                 longer ones are embedded in windows, never cut.
             splitter: A LangChain text splitter, or a function from a text to its pieces; None cuts
                 at sentences by `chunk_size`.
+            split_pages: Let no chunk go from one document of a source into the next, so that each
+                has the metadata of its page, such as its number; give it again when loading.
             vector_store: A LangChain vector store that is searched in the place of FAISS and kept
                 what the index is: in memory, Qdrant, Chroma, PGVector.
             tree_scope: What shares a tree: documents of one `metadata["source"]`, each `document`,
@@ -119,6 +122,7 @@ class E2GraphRAGIndex(DocumentIndex):
             summarizer=summarizer,
             embedder=_embedder(embeddings, embed_max_tokens),
             splitter=None if splitter is None else splitter_of(splitter),
+            split_segments=split_pages,
             concurrency=max_concurrency,
             **options,
         )
@@ -271,6 +275,15 @@ class E2GraphRAGIndex(DocumentIndex):
 
     # Reading
 
+    @property
+    def report(self) -> IndexReport:
+        """What the last build did: nodes, LLM calls, tokens, seconds."""
+        return self.corpus.report
+
+    def stats(self) -> Stats:
+        """Return what the index holds, without what is pending."""
+        return self.corpus.rag.stats()
+
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """Return documents as they were given, and passages by the ids that searches gave them."""
         del kwargs
@@ -391,6 +404,12 @@ class E2GraphRAGIndex(DocumentIndex):
     def close(self) -> None:
         """Let go of the file; safe to call twice."""
         self.corpus.rag.close()
+
+    def __enter__(self) -> E2GraphRAGIndex:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _documents(

@@ -221,6 +221,7 @@ def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
         **mixed,
         **deepcopy(user_metadata(node.metadata)),  # lists in it are the index's own
         PAGE_ID: node.metadata.get(PAGE_ID),
+        "e2_doc_ids": [part.get(PAGE_ID) for part in node.parts or (node.metadata,)],
         "e2_node_id": node.node_id,
         SOURCE_ID: node.document_id,
         "e2_level": node.level,

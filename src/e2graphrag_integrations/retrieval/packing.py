@@ -116,7 +116,7 @@ def _to_node(
         entities=held,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
         metadata=metadata_of(snapshot, row),
-        differing=_differing(snapshot, row),
+        parts=_parts(snapshot, row),
         position=int(snapshot.nodes.position[row]),
         parent_id=node.parent_id,
         child_ids=tuple(
@@ -141,13 +141,11 @@ def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
     }
 
 
-def _differing(snapshot: Snapshot, row: int) -> tuple[str, ...]:
+def _parts(snapshot: Snapshot, row: int) -> tuple[Mapping[str, Any], ...]:
     own = _records_of(snapshot, row)
     if len(own) == 1:
         return ()
-    agreed = metadata_of(snapshot, row)
-    keys = dict.fromkeys(key for record in own for key in record)
-    return tuple(key for key in keys if key != "document_id" and key not in agreed)
+    return tuple({k: v for k, v in r.items() if k != "document_id"} for r in own)
 
 
 def _records_of(snapshot: Snapshot, row: int) -> list[Mapping[str, Any]]:

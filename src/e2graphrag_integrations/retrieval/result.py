@@ -28,7 +28,7 @@ class RetrievedNode:
         entities: Linked entities of the question that it holds, in the question's order.
         title: Its document's title.
         metadata: Its document's metadata with its segments' over it, as far as they agree.
-        differing: Keys of metadata on which the segments under it do not agree.
+        parts: Where the segments under it do not agree, the metadata of each, in order.
         position: Its place among the nodes of its document and level, from 0.
         parent_id: The summary above it.
         child_ids: The nodes that a summary was made of.
@@ -47,10 +47,16 @@ class RetrievedNode:
     entities: tuple[str, ...] = ()
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    differing: tuple[str, ...] = ()
+    parts: tuple[Mapping[str, Any], ...] = ()
     position: int = 0
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Keys of metadata on which the segments under the node do not agree."""
+        keys = dict.fromkeys(key for part in self.parts for key in part)
+        return tuple(key for key in keys if key not in self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
