@@ -18,6 +18,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.backends import AnyBackend, backend_of
 from e2graphrag_integrations.langchain.mirror import Mirror
+from e2graphrag_integrations.store.mirrored import read_mirrored
 from fakes import STORY, NameExtractor
 
 DIMENSION = 256
@@ -233,3 +234,19 @@ def test_a_store_that_takes_no_vectors_embeds_the_texts_itself():
     found = index.search(STORY[:40], mode="global", k=3)
     assert len(found.nodes) == 3
     assert len(store.store) == index.corpus.rag.stats().windows
+
+
+def test_what_is_deleted_after_opening_again_leaves_the_store(store, documents, tmp_path):
+    path = tmp_path / "a.e2g"
+    options = {"vector_store": store, "embeddings": OPTIONS["embeddings"]}
+    E2GraphRAGIndex.from_documents(documents, path=path, **(OPTIONS | options)).close()
+    opened = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
+    before = list(read_mirrored(opened.corpus.rag.store, type(store).__name__))
+    opened.delete(["a"])
+    opened.build()  # and no search
+    opened.close()
+    left = backend_of(store).missing(before)
+    assert 0 < len(left) < len(before)
+    again = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
+    assert set(ids_of(again)) == set(before) - set(left)
+    again.close()

@@ -472,3 +472,16 @@ TestHistories.settings = settings(max_examples=25, stateful_step_count=12, deadl
 
 def test_two_sources_are_what_the_killed_process_had(pages):
     assert pages == two_sources()
+
+
+def test_what_another_handle_has_taken_is_built_in_by_a_search(pages, tmp_path):
+    options = {"embeddings": "hashing", "extractor": NameExtractor(), "chunk_size": 16}
+    path = tmp_path / "a.e2g"
+    options |= {"chunk_overlap": 4}
+    with E2GraphRAGIndex.from_documents(pages, path=path, **options) as one:
+        with E2GraphRAGIndex.load_local(path, **options) as other:
+            other.delete([page.id for page in pages])
+            other.upsert([Document(id="new", page_content="Kit met Lea in Rome.")])
+        found = one.invoke("Anna?")
+        assert [document.page_content for document in found] == ["Kit met Lea in Rome."]
+        assert one.ids() == ["new"]

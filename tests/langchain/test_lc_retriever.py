@@ -607,3 +607,24 @@ def test_documents_are_filtered_by_the_keys_they_show(lc_index_of, pages, open_i
     of_core = E2GraphRAGRetriever(index=rag, filter={"document_id": "story"})
     assert of_core.invoke("Anna?")
     assert not of_core.invoke("Anna?", filter={"document_id": "other"})
+
+
+async def test_what_the_retriever_takes_per_call_the_index_takes_too(lc_index_of, pages):
+    index = lc_index_of(pages)
+    options = {
+        "k": 2,
+        "mode": "local",
+        "max_hops": 1,
+        "filter": {"author": "Ann"},
+        "expand": "leaves",
+        "strategy": PaperStrategy(2),
+        "include_scores": True,
+    }
+    question = "Who gave Anna the map?"
+    expected = index.as_retriever(**options).invoke(question)
+    assert expected
+    assert expected[0].metadata["e2_score"]
+    for either in (index, index.as_retriever()):
+        assert either.invoke(question, **options) == expected
+        assert await either.ainvoke(question, **options) == expected
+    assert index.similarity_search(question, 2) == index.invoke(question, k=2)

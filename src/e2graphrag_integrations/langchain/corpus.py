@@ -92,8 +92,10 @@ class Corpus:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether documents wait to be built in."""
-        return bool(self._pending)
+        """Whether documents wait to be built in, whoever has taken them."""
+        with self._lock:
+            self._refresh()
+            return bool(self._pending)
 
     def upsert(self, documents: Sequence[Document]) -> list[str]:
         """Take documents, in the place of those with their ids, and return the ids.
@@ -183,13 +185,13 @@ class Corpus:
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Build in what is pending, or refuse to search without it."""
-        if self._pending:
+        if self.is_dirty:
             self._check_auto()
             self.build(config)
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
         """Build in what is pending, or refuse to search without it."""
-        if self._pending:
+        if await asyncio.to_thread(lambda: self.is_dirty):
             self._check_auto()
             await self.abuild(config)
 
@@ -224,6 +226,8 @@ class Corpus:
         emptied = {source for source, pages in pending.items() if not pages}
         rag.delete(emptied & there)
         drop_pending(rag.store, _plain(pending))
+        if self.mirror is not None:
+            self.mirror.sync()
         with self._lock:
             self._refresh()
         self.report = report

@@ -37,6 +37,7 @@ from e2graphrag_integrations.langchain.splitting import splitter_of
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.base import Mode
+from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.summarizers import Prompts
 
@@ -336,6 +337,10 @@ class E2GraphRAGIndex(DocumentIndex):
         retriever = self.as_retriever(**options)
         return self.retrieve(query, **retriever.search_options())
 
+    def similarity_search(self, query: str, k: int | None = None, **options: Any) -> list[Document]:
+        """Return documents, best first, as a retriever with these options would."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **options)]
+
     def similarity_search_with_score(
         self, query: str, k: int | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
@@ -356,9 +361,23 @@ class E2GraphRAGIndex(DocumentIndex):
         k: int | None = None,
         mode: Mode | None = None,
         filter: Filter | None = None,  # noqa: A002 - LangChain's name
+        max_hops: int | None = None,
+        expand: Expand | None = None,
+        strategy: Any = None,
+        include_scores: bool | None = None,
+        store_filter: Any = None,
     ) -> list[Document]:
         return self.as_retriever()._get_relevant_documents(  # noqa: SLF001 - of the same face
-            query, run_manager=run_manager, k=k, mode=mode, filter=filter
+            query,
+            run_manager=run_manager,
+            k=k,
+            mode=mode,
+            filter=filter,
+            max_hops=max_hops,
+            expand=expand,
+            strategy=strategy,
+            include_scores=include_scores,
+            store_filter=store_filter,
         )
 
     async def _aget_relevant_documents(
@@ -369,9 +388,23 @@ class E2GraphRAGIndex(DocumentIndex):
         k: int | None = None,
         mode: Mode | None = None,
         filter: Filter | None = None,  # noqa: A002 - LangChain's name
+        max_hops: int | None = None,
+        expand: Expand | None = None,
+        strategy: Any = None,
+        include_scores: bool | None = None,
+        store_filter: Any = None,
     ) -> list[Document]:
         return await self.as_retriever()._aget_relevant_documents(  # noqa: SLF001 - of the same face
-            query, run_manager=run_manager, k=k, mode=mode, filter=filter
+            query,
+            run_manager=run_manager,
+            k=k,
+            mode=mode,
+            filter=filter,
+            max_hops=max_hops,
+            expand=expand,
+            strategy=strategy,
+            include_scores=include_scores,
+            store_filter=store_filter,
         )
 
     # Files

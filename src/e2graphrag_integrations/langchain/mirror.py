@@ -17,8 +17,9 @@ from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.packing import metadata_of
+from e2graphrag_integrations.store.mirrored import put_mirrored, read_mirrored
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.store_search import StoreSearch
+from e2graphrag_integrations.store_search import StoreQuery, StoreSearch
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
@@ -41,8 +42,12 @@ class Mirror:
         self._backend = backend
         self._name = name
         self._lock = threading.Lock()
-        self._held: dict[str, None] | None = None
+        self._checked = False
         rag.search_through(self._search)
+
+    def sync(self) -> None:
+        """Bring the store to what the index is now."""
+        _ = self._rag.graph  # of the present snapshot, whose search is made with it
 
     def allows(self, native: Any, where: Where | None) -> NodeMask:
         """Return a filter of the store's own, and one of ours, as a filter for both routes.
@@ -80,28 +85,43 @@ class Mirror:
         def query(vector: FloatArray, count: int, _: Any) -> list[tuple[str, float]]:
             return self._backend.query(vector, count, None)
 
-        return StoreSearch(query, self._name, ids, dense.nodes, documents)
+        return MirrorSearch(query, self._name, ids, dense, documents)
 
     def _bring_to(self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str]) -> None:
-        wanted = dict.fromkeys(ids)
-        if self._held is None:  # of an earlier process, or nothing yet
-            new = {id_ for batch in _batches(ids) for id_ in self._backend.missing(batch)}
-            gone: list[str] = []
-        else:
-            new = set(wanted) - set(self._held)
-            gone = [id_ for id_ in self._held if id_ not in wanted]
-        rows = [row for row, id_ in enumerate(ids) if id_ in new]
-        for batch in _batches(rows):
-            self._backend.add([self._entry(snapshot, dense, ids, row) for row in batch])
-        for batch in _batches(gone):
-            self._backend.delete(batch)
-        self._held = wanted
+        wanted = set(ids)
+        held = read_mirrored(self._rag.store, self._name)
+        # What others may have done to the store is looked up once.
+        asked = list(wanted & held) if not self._checked else []
+        lost = {id_ for batch in _batches(asked) for id_ in self._backend.missing(batch)}
+        new = (wanted - held) | lost
+        gone = sorted(held - wanted)
+        if new or gone:
+            # Before the store: what may be in it is known, whatever happens next.
+            put_mirrored(self._rag.store, self._name, held | wanted)
+            rows = [row for row, id_ in enumerate(ids) if id_ in new]
+            for batch in _batches(rows):
+                self._backend.add(self._entries(snapshot, dense, ids, batch))
+            for batch in _batches(gone):
+                self._backend.delete(batch)
+            put_mirrored(self._rag.store, self._name, wanted)
+        self._checked = True
 
-    def _entry(self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], row: int) -> Entry:
+    def _entries(
+        self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], rows: Sequence[int]
+    ) -> list[Entry]:
+        node_ids = [snapshot.nodes.ids[int(dense.nodes[row])] for row in rows]
+        nodes = self._rag.store.nodes(list(dict.fromkeys(node_ids)))
+        return [
+            self._entry(snapshot, dense, ids, row, nodes[node_id].text)
+            for row, node_id in zip(rows, node_ids, strict=True)
+        ]
+
+    def _entry(
+        self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], row: int, text: str
+    ) -> Entry:
         node = int(dense.nodes[row])
         node_id = snapshot.nodes.ids[node]
         start, end = snapshot.window_spans[row].tolist()
-        text = self._rag.store.nodes([node_id])[node_id].text[start:end]
         own = metadata_of(snapshot, node)
         flat = {
             key: value
@@ -114,7 +134,30 @@ class Mirror:
             "e2_level": int(snapshot.nodes.level[node]),
         }
         page = {PAGE_ID: own[PAGE_ID]} if PAGE_ID in own else {}
-        return Entry(ids[row], text, dense.vectors[row], flat | place | page)
+        return Entry(ids[row], text[start:end], dense.vectors[row], flat | place | page)
+
+
+class MirrorSearch(StoreSearch):
+    """Searches the store; under a filter, which few could be told, the index's own vectors."""
+
+    def __init__(
+        self,
+        query: StoreQuery,
+        name: str,
+        ids: Sequence[str],
+        dense: DenseIndex,
+        documents: Sequence[str],
+    ) -> None:
+        super().__init__(query, name, ids, dense.nodes, documents)
+        self._dense = dense
+
+    def search(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return up to `count` distinct nodes, best first, with their cosines."""
+        if allowed is not None:
+            return self._dense.search(query, count, allowed)
+        return super().search(query, count)
 
 
 def _ids(snapshot: Snapshot, vectors: FloatArray, nodes: NDArray[np.int64]) -> list[str]:

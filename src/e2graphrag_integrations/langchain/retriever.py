@@ -156,14 +156,26 @@ class E2GraphRAGRetriever(BaseRetriever):
         max_hops: int | None = None,
         filter: Filter | None = None,  # noqa: A002 - LangChain's name
         expand: Expand | None = None,
+        strategy: Any = None,
+        include_scores: bool | None = None,
+        store_filter: Any = None,
     ) -> list[Document]:
-        options = self._options(k, mode, max_hops, filter, expand)
+        options = self._options(
+            k=k,
+            mode=mode,
+            max_hops=max_hops,
+            filter=filter,
+            expand=expand,
+            strategy=strategy,
+            store_filter=store_filter,
+        )
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, Building):
             self.index.ensure_built(config)
         result = self.index.retrieve(_checked(query), **options)
         dispatch_custom_event(EVENT, _event(result), config=config)
-        return to_documents(result, include_scores=self.include_scores)
+        scores = self.include_scores if include_scores is None else include_scores
+        return to_documents(result, include_scores=scores)
 
     async def _aget_relevant_documents(
         self,
@@ -175,38 +187,42 @@ class E2GraphRAGRetriever(BaseRetriever):
         max_hops: int | None = None,
         filter: Filter | None = None,  # noqa: A002 - LangChain's name
         expand: Expand | None = None,
+        strategy: Any = None,
+        include_scores: bool | None = None,
+        store_filter: Any = None,
     ) -> list[Document]:
-        options = self._options(k, mode, max_hops, filter, expand)
+        options = self._options(
+            k=k,
+            mode=mode,
+            max_hops=max_hops,
+            filter=filter,
+            expand=expand,
+            strategy=strategy,
+            store_filter=store_filter,
+        )
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, Building):
             await self.index.aensure_built(config)
         result = await self.index.aretrieve(_checked(query), **options)
         await adispatch_custom_event(EVENT, _event(result), config=config)
-        return to_documents(result, include_scores=self.include_scores)
+        scores = self.include_scores if include_scores is None else include_scores
+        return to_documents(result, include_scores=scores)
 
     def search_options(self) -> dict[str, Any]:
         """Return the fields as options of the index's `retrieve`."""
-        return self._options(None, None, None, None, None)
+        return self._options()
 
-    def _options(
-        self,
-        k: int | None,
-        mode: Mode | None,
-        max_hops: int | None,
-        where: Filter | None,
-        expand: Expand | None,
-    ) -> dict[str, Any]:
-        where = self.filter if where is None else where
-        hops = self.max_hops if max_hops is None else max_hops
-        return {
-            "k": self.k if k is None else k,
-            "mode": self.mode if mode is None else mode,
-            "strategy": self.strategy if hops is None else _with_hops(self.strategy, hops),
-            "where": None if where is None else user_filter(where),
-            "expand": self.expand if expand is None else expand,
-            "fill": True,
-            **({} if self.store_filter is None else {"store_filter": self.store_filter}),
+    def _options(self, **given: Any) -> dict[str, Any]:
+        own = {
+            name: getattr(self, name) if given.get(name) is None else given[name]
+            for name in ("k", "mode", "strategy", "max_hops", "filter", "expand", "store_filter")
         }
+        hops, where, native = own.pop("max_hops"), own.pop("filter"), own.pop("store_filter")
+        if hops is not None:
+            own["strategy"] = _with_hops(own["strategy"], hops)
+        if native is not None:
+            own["store_filter"] = native
+        return own | {"where": None if where is None else user_filter(where), "fill": True}
 
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:

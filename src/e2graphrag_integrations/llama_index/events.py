@@ -16,7 +16,7 @@ class E2RoutingEvent(BaseEvent):
     entities: list[str] = Field(description="Entities of the question that are in the index.")
     node_ids: list[str] = Field(description="Nodes returned, best first.")
     reasons: dict[str, list[str]] = Field(description="Why each of them is there, in words.")
-    trace: dict[str, Any] = Field(description="Every step, as `Trace.to_dict()`.")
+    trace: Any = Field(description="Every step: a `Trace`, with `to_dict()` and `explain()`.")
 
     @classmethod
     def class_name(cls) -> str:

@@ -21,8 +21,8 @@ from e2graphrag_integrations.llama_index.nodes import KIND, LEVEL, TREE
 from e2graphrag_integrations.retrieval.base import NodeFilter
 from e2graphrag_integrations.store.snapshot import Snapshot
 
-_ID = "document_id"
-_ID_NAMES = (_ID, "doc_id", "ref_doc_id", TREE)
+_ID_NAMES = ("document_id", "doc_id", "ref_doc_id")
+"""By these documents can be filtered, unless their own metadata have them."""
 
 Test = Callable[[Any, Any], bool]
 
@@ -43,7 +43,9 @@ _TESTS: Mapping[FilterOperator, Test] = {
 
 
 def node_filter(
-    filters: MetadataFilters | None, doc_ids: Sequence[str] | None
+    filters: MetadataFilters | None,
+    doc_ids: Sequence[str] | None,
+    node_ids: Sequence[str] | None = None,
 ) -> NodeFilter | None:
     """Return the filter of nodes, None where there is none; a summary passes if all its leaves do.
 
@@ -52,14 +54,16 @@ def node_filter(
     Raises:
         FilterError: For an operator or a value that makes no sense.
     """
-    if filters is None and doc_ids is None:
+    if filters is None and doc_ids is None and node_ids is None:
         return None
     if filters is not None and not isinstance(filters, MetadataFilters):
         raise FilterError(f"filters={shown(filters)} must be MetadataFilters([...])")
-    if isinstance(doc_ids, str) or not isinstance(doc_ids, Collection | None):
-        raise FilterError(f"doc_ids={shown(doc_ids)} must be a list of document ids")
+    for name, given in (("doc_ids", doc_ids), ("node_ids", node_ids)):
+        if isinstance(given, str) or not isinstance(given, Collection | None):
+            raise FilterError(f"{name}={shown(given)} must be a list of ids")
     _check(filters)
     wanted = None if doc_ids is None else frozenset(doc_ids)
+    only = None if node_ids is None else frozenset(node_ids)
 
     def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
         allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
@@ -68,18 +72,21 @@ def node_filter(
             passes = allowed_nodes(
                 snapshot.records,
                 lambda record, place=place: (  # type: ignore[misc] # mypy cannot infer the default
-                    (wanted is None or record[_ID] in wanted)
+                    (wanted is None or record[TREE] in wanted)
                     and (filters is None or _holds(filters, {**_with_ids(record), **place}))
                 ),
             )
             allowed |= passes & (snapshot.nodes.level == level)
+        if only is not None:
+            ids = snapshot.nodes.ids
+            allowed &= np.fromiter((id_ in only for id_ in ids), np.bool_, len(ids))
         return allowed
 
     return mask
 
 
 def _with_ids(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {**dict.fromkeys(_ID_NAMES, record[_ID]), **record}
+    return {**dict.fromkeys(_ID_NAMES, record[TREE]), **record}
 
 
 def _check(filters: MetadataFilters | None) -> None:

@@ -49,9 +49,16 @@ from e2graphrag_integrations.tokens import ApproximateTokenCounter
 
 logger = logging.getLogger(__name__)
 
+_OF_VECTOR_INDEX = ("insert_batch_size", "use_async", "store_nodes_override")
+_MEANT = {"top_k": "similarity_top_k", "k": "similarity_top_k", "retriever_mode": "mode"}
+_NOT_HERE = ("vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k")
+
 
 class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents as summary trees and an entity graph.
+
+    It takes the place of a `VectorStoreIndex`, but cuts texts itself: `Settings.chunk_size` and
+    `Settings.transformations` are not read.
 
     Texts live in the docstore, vectors in the vector store, trees and graph in the index struct of
     its `StorageContext`; any docstore and any vector store will do. Make it with `from_documents`,
@@ -121,13 +128,16 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             callback_manager: LlamaIndex's.
             transformations: Run on documents that are new or changed, before anything else; None
                 cuts and summarises only. The sizes above do not reach them: give a parser the same.
-            **unknown: Nothing; refused with the name that may have been meant.
+            **unknown: Nothing but the names of `VectorStoreIndex` that mean nothing here; refused
+                with the name that may have been meant.
 
         Raises:
             InvalidInputError: For an argument that makes no sense.
             SettingsMismatchError: If the index was made with other settings or models.
         """
-        refuse_unknown(unknown, type(self).__init__)
+        refuse_unknown(
+            {k: v for k, v in unknown.items() if k not in _OF_VECTOR_INDEX}, type(self).__init__
+        )
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
         context = storage_context or StorageContext.from_defaults()
         # All of these before super().__init__(), which builds the index.
@@ -270,6 +280,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Delete nodes, and the summaries that were made of them; unknown ids are passed over."""
         del delete_kwargs
         with self._writer.lock:
+            self._storage.begin()
             self._storage.delete_nodes(frozenset(node_ids), from_docstore=delete_from_docstore)
 
     async def adelete_nodes(
@@ -289,6 +300,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         del delete_kwargs
         with self._writer.lock:
+            self._storage.begin()
             if ref_doc_id not in self._storage.struct.payloads:
                 logger.warning("ref_doc_id %s is not in the index, nothing deleted", ref_doc_id)
                 return
@@ -382,8 +394,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         own = [name for name in known if name not in ("index", "unknown")]
         for name in kwargs:
             near = difflib.get_close_matches(name, own, 1, 0.8) if name not in own else []
+            near = [_MEANT[name]] if name in _MEANT else near
             if near:
                 logger.warning("as_retriever(%s=) is not known: did you mean %s?", name, near[0])
+            elif name in _NOT_HERE:
+                logger.warning("as_retriever(%s=) has no meaning here: see strategy=", name)
         given = {name: value for name, value in kwargs.items() if name in own}
         given.setdefault("mode", retriever_mode)
         given.setdefault("object_map", self._object_map)

@@ -1,7 +1,7 @@
 """`E2GraphRAGIndexStruct`: trees, graph and ids of an index, as an index store keeps them.
 
 Each document is encoded once, when it is inserted, and decoded when it is first needed: storing the
-struct after an insert costs what was inserted, not what is there.
+struct after an insert compresses what was inserted, and copies what is there.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class E2GraphRAGIndexStruct(IndexStruct):
         made_with: Settings, and fingerprints of the models, that the documents were made with.
         generation: Changes with every write; not stored.
         payloads: Each document's record, encoded, by ref_doc_id.
+        leftovers: Ids of `nodes`, `documents` and `vectors` that are no longer the index's and may
+            still be in the stores: what a failed removal leaves, the next write removes.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
     generation: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
     payloads: dict[str, str] = field(default_factory=dict)
+    leftovers: dict[str, list[str]] = field(default_factory=dict)
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -69,6 +72,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
         for document_id in sorted(self.payloads):
             yield self.record(document_id)
 
+    def owe(self, kind: str, ids: Iterable[str]) -> None:
+        """Note what is to be removed from the stores."""
+        self.leftovers.setdefault(kind, []).extend(ids)
+
     def put(self, records: Iterable[DocumentRecord]) -> None:
         """Add or replace documents."""
         for record in records:
@@ -83,6 +90,14 @@ class E2GraphRAGIndexStruct(IndexStruct):
             self._decoded.pop(document_id, None)
         self.advance()
 
+    def take_over(self, other: E2GraphRAGIndexStruct) -> None:
+        """Become what another handle of the same index has stored."""
+        self.made_with = dict(other.made_with)
+        self.payloads = dict(other.payloads)
+        self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
+        self._decoded.clear()
+        self.advance()
+
     def advance(self) -> None:
         """Give the present state a new name: what was read of the old one is read again."""
         self.generation = uuid.uuid4().hex
@@ -95,6 +110,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "schema_version": SCHEMA_VERSION,
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
+            "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
         }
 
     def to_json(self, **kwargs: Any) -> str:
@@ -125,8 +141,9 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 summary=kvs["summary"],
                 made_with=_strings(kvs["made_with"]),
                 payloads=_strings(kvs["documents"]),
+                leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise CorruptStoreError(
                 f"index {kvs.get('index_id')} is damaged in the index store "
                 f"({type(error).__name__}: {error}): restore a backup, or build it again"

@@ -17,7 +17,7 @@ from llama_index.core.llms import LLM
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.components import Components, embedder_named
 from e2graphrag_integrations.embedders import DEFAULT_MODEL
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.extractive import ExtractiveSummarizer
 from e2graphrag_integrations.llama_index.embedding import EmbedModel
 from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
@@ -86,18 +86,32 @@ class Models:
             SettingsMismatchError: For a part that is plainly not the one it was made with.
         """
         held = dict(manifest)
-        if self.llm is not None:
-            held.pop("summarizer", None)  # a model named on purpose may follow another
+        llm = self._resolved_llm(held)
+        if llm is not None or self.llm is not None:
+            # Models of applications change; that none is left by mistake is what matters.
+            held.pop("summarizer", None)
         return Components(
             where,
             held,
             embedder=self._resolved_embedder(held),
             extractor=self.extractor,
-            summarizer=summarizer_for(
-                self._resolved_llm(held), self.prompts, self.counter, is_async=is_async
-            ),
+            summarizer=summarizer_for(llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
         )
+
+    def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
+        """Refuse to go on without an LLM where an index was made with one.
+
+        Raises:
+            SettingsMismatchError: If there is none, and nobody said that none is wanted.
+        """
+        made = manifest.get("summarizer", "")
+        if made.startswith("llama-index:") and self.llm is None and settings_llm() is None:
+            model = made.split(":")[1]
+            raise SettingsMismatchError(
+                f"the summaries of {where} were made by {model}, and there is no LLM now: pass "
+                f"llm= or set Settings.llm, or pass llm={EXTRACTIVE!r} to go on without one"
+            )
 
     def _resolved_llm(self, manifest: Mapping[str, str]) -> LLM | None:
         if isinstance(self.llm, LLM):

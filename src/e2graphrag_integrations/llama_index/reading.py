@@ -18,6 +18,9 @@ from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, node_table
 from e2graphrag_integrations.types import NOUN, Node
 
+RECORD_ID = "e2_tree"
+"""Key of the document's id in records: one that users' metadata do not have."""
+
 
 def build_snapshot(struct: E2GraphRAGIndexStruct, vectors: Vectors) -> Snapshot:
     """Derive the snapshot of an index; equal to that of an index file of the same documents.
@@ -90,7 +93,7 @@ def _records(records: Sequence[DocumentRecord], table: NodeTable) -> Records:
     for record in records:
         base = len(values)
         own = record.leaf_metadata or [record.metadata]
-        values.extend({**metadata, "document_id": record.id} for metadata in own)
+        values.extend({**metadata, RECORD_ID: record.id} for metadata in own)
         # A document without chunks leaves its record unused.
         of_chunk.extend([base + row for row in rows] or [base] for rows in record.of_leaf)
     firsts, of_node = [0], list[int]()
@@ -98,7 +101,8 @@ def _records(records: Sequence[DocumentRecord], table: NodeTable) -> Records:
         of_node.extend(dict.fromkeys(row for chunk in of_chunk[first:end] for row in chunk))
         firsts.append(len(of_node))
     bounds = np.asarray(firsts, dtype=np.int64)
-    return Records(values, bounds[:-1], bounds[1:], np.asarray(of_node, dtype=np.int64))
+    rows = np.asarray(of_node, dtype=np.int64)
+    return Records(values, bounds[:-1], bounds[1:], rows, RECORD_ID)
 
 
 class DocstoreNodes:

@@ -83,6 +83,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         strategy: Ranks; None takes the index's.
         filters: Metadata that every node must have; `e2_level` and `e2_kind` too.
         doc_ids: Only nodes of these documents.
+        node_ids: Only these nodes.
         expand: `children` or `leaves` puts those in a summary's place.
         callback_manager, object_map, objects, verbose: As LlamaIndex has them.
 
@@ -100,6 +101,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         strategy: Strategy | None = None,
         filters: MetadataFilters | None = None,
         doc_ids: Sequence[str] | None = None,
+        node_ids: Sequence[str] | None = None,
         expand: Expand = "none",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -115,7 +117,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             index.strategy if strategy is None else strategy,
             similarity_top_k,
             _MODES[_checked_mode(mode)],
-            node_filter(filters, doc_ids),
+            node_filter(filters, doc_ids, node_ids),
             None,
             expand,
         )
@@ -172,7 +174,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
-                trace=trace.to_dict(),
+                trace=trace,
             )
         )
         return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from llama_index.core.schema import BaseNode, NodeRelationship
 from llama_index.core.storage import StorageContext
@@ -47,6 +47,7 @@ class IndexStorage:
         self._docstore = context.docstore
         self._refreshing = threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._saved = dict(struct.payloads)
 
     @property
     def where(self) -> str:
@@ -97,9 +98,22 @@ class IndexStorage:
 
     # Writing
 
+    def begin(self) -> None:
+        """Take over what another handle of this index has stored, and remove what is owed.
+
+        Raises:
+            StoreError: If a store failed to remove it.
+        """
+        there = self.context.index_store.get_index_struct(self.struct.index_id)
+        if isinstance(there, E2GraphRAGIndexStruct) and there.payloads != self._saved:
+            self.struct.take_over(there)
+            self._saved = dict(there.payloads)
+        self.sweep()
+
     def save(self) -> None:
         """Put the struct into the index store."""
         self.context.index_store.add_index_struct(self.struct)
+        self._saved = dict(self.struct.payloads)
 
     def put(self, built: Sequence[Built], made_with: Mapping[str, str], *, save: bool) -> None:
         """Store documents, in the place of older versions that may be there.
@@ -137,15 +151,18 @@ class IndexStorage:
         records = [b.record.stored_as(stored | added) for b in built]
         self.struct.made_with = dict(made_with)
         self.struct.put(records)
-        self._forget_nodes(n.id for record in old for n in record.nodes if n.id not in new)
-        replaced = {record.id for record in old}
-        for b in built:
-            if b.record.id in replaced:
-                self._renew_metadata(b.record.id, b.nodes)
+        keys = {w.key for record in records for w in record.windows}
+        self.struct.owe("vectors", (id_ for key, id_ in stored.items() if key not in keys))
+        gone = [n.id for record in old for n in record.nodes if n.id not in new]
+        self.struct.owe("nodes", gone)
         if save:
             self.save()
-        keys = {w.key for record in records for w in record.windows}
-        self._remove([id_ for key, id_ in stored.items() if key not in keys], save=save)
+        replaced = {record.id for record in old}
+        with self._told():
+            for b in built:
+                if b.record.id in replaced:
+                    self._renew_metadata(b.record.id, b.nodes)
+        self.sweep(save=save)
 
     def delete(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents that are there."""
@@ -153,12 +170,12 @@ class IndexStorage:
         self.struct.drop(record.id for record in records)
         if not self.struct.payloads:
             self.struct.made_with = {}  # an index that was emptied is a new one
+        self.struct.owe("vectors", (w.stored for record in records for w in record.windows))
+        for record in self._nobody_elses(records) if from_docstore else ():
+            self.struct.owe("nodes", (node.id for node in record.nodes))
+            self.struct.owe("documents", [record.id])
         self.save()
-        if from_docstore:
-            for record in self._nobody_elses(records):
-                self._forget_nodes(node.id for node in record.nodes)
-                self._forget_hash(record.id)
-        self._remove([w.stored for record in records for w in record.windows], save=True)
+        self.sweep()
 
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
         """Delete nodes, and the summaries that were made of them."""
@@ -176,11 +193,13 @@ class IndexStorage:
             there = {node.id for node in rest.nodes}
             dead = [w.stored for w in record.windows if record.nodes[w.node].id not in there]
             self.struct.put([rest])
-            self._relink(rest)
+            self.struct.owe("vectors", dead)
             if from_docstore:
-                self._forget_nodes(n.id for n in record.nodes if n.id not in there)
+                self.struct.owe("nodes", (n.id for n in record.nodes if n.id not in there))
             self.save()
-            self._remove(dead, save=True)
+            with self._told():
+                self._relink(rest)
+            self.sweep()
         if gone:
             self.delete(gone, from_docstore=from_docstore)
 
@@ -246,20 +265,54 @@ class IndexStorage:
     def _live(self) -> list[str]:
         return [w.stored for record in self.struct.records() for w in record.windows]
 
-    def _remove(self, vector_ids: Sequence[str], *, save: bool) -> None:
+    def sweep(self, *, save: bool = True) -> None:
+        """Remove from the stores what is no longer the index's.
+
+        Raises:
+            StoreError: If a store failed; what is left is removed with the next write.
+        """
+        owed = {kind: list(dict.fromkeys(ids)) for kind, ids in self.struct.leftovers.items()}
+        if not any(owed.values()):
+            return
+        records = list(self.struct.records())
+        nodes = {node.id for record in records for node in record.nodes}
+        with self._told():
+            self._forget_nodes(id_ for id_ in owed.get("nodes", ()) if id_ not in nodes)
+            for document_id in owed.get("documents", ()):
+                if document_id not in self.struct.payloads:
+                    self._forget_hash(document_id)
+            self._remove_vectors(records, owed.get("vectors", []))
+        self.struct.leftovers = {}
+        if save:
+            self.save()
+
+    def _remove_vectors(self, records: Sequence[DocumentRecord], ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        live = [w.stored for record in records for w in record.windows]
         # The same text has the same vector, and the same id, in all indexes of the same stores.
-        shared = {w.stored for other in self._others() for r in other.records() for w in r.windows}
-        vector_ids = [id_ for id_ in vector_ids if id_ not in shared]
-        if not vector_ids:
+        kept = {w.stored for other in self._others() for r in other.records() for w in r.windows}
+        kept.update(live)
+        dead = [id_ for id_ in ids if id_ not in kept]
+        if not dead:
             return
         with self._refreshing:  # ids that move and the struct that names them change together
             self.struct.advance()
-            moved = self.vectors.remove(vector_ids, self._live())
+            moved = self.vectors.remove(dead, live)
             changed = []
-            for record in self.struct.records() if moved else ():
+            for record in records if moved else ():
                 keys = {w.key: moved[w.stored] for w in record.windows if w.stored in moved}
                 if keys:
                     changed.append(record.stored_as(keys))
             self.struct.put(changed)
-        if changed and save:
-            self.save()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say what a store that fails after the index has changed means."""
+        try:
+            yield
+        except Exception as error:
+            raise StoreError(
+                f"{self.where} is changed, but a store failed to remove what is old "
+                f"({type(error).__name__}: {error}): see to the store; the next write removes it"
+            ) from error

@@ -13,7 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 from llama_index.core.schema import BaseNode, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+)
 
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph import IntArray
@@ -137,6 +143,10 @@ class AnyVectors:
         """Return the cosine that a similarity of this store stands for."""
         return similarity
 
+    def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
+        """Return the part of a query that says of which documents the vectors shall be."""
+        return {} if documents is None else {"doc_ids": list(documents)}
+
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
         """Return the search over vectors `ids`."""
         return StoreSearch(self.query, self._name, ids, owners, documents)
@@ -152,9 +162,7 @@ class AnyVectors:
             documents: Only of these; a hint, which many stores do not heed.
         """
         query = VectorStoreQuery(
-            query_embedding=vector.tolist(),
-            similarity_top_k=count,
-            doc_ids=None if documents is None else list(documents),
+            query_embedding=vector.tolist(), similarity_top_k=count, **self.only(documents)
         )
         try:
             found = self.store.query(query)
@@ -203,6 +211,13 @@ class ChromaVectors(AnyVectors):
         """Return the cosine that a similarity of this store stands for."""
         distance = -math.log(max(similarity, 1e-300))
         return 1 - distance / 2 if self._space() == "l2" else 1 - distance
+
+    def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
+        """Return a filter: this store does not heed `doc_ids`."""
+        if documents is None:
+            return {}
+        ids = MetadataFilter(key="document_id", operator=FilterOperator.IN, value=list(documents))
+        return {"filters": MetadataFilters(filters=[ids])}
 
     def _space(self) -> str:
         collection = self.store.client

@@ -130,16 +130,20 @@ class IndexWriter:
             StoreError: If a store failed.
         """
         with self.lock:
+            if run.save:
+                self.storage.begin()
             wanted = [source for source in sources if not self.is_there(source)]
             if not run.replacing:
                 self._refuse_changed(wanted)
-            skipped = tuple(s.document.id for s in sources if s not in wanted)
+            new = {source.document.id for source in wanted}
+            skipped = tuple(s.document.id for s in sources if s.document.id not in new)
             self.report = IndexReport(skipped=skipped)
             if wanted:
                 self.report = replace(self._write(wanted, run), skipped=skipped)
-            return {source.document.id for source in wanted}
+            return new
 
     def _write(self, sources: Sequence[Source], run: Run) -> IndexReport:
+        self.models.check_llm(self.storage.where, self.storage.struct.made_with)
         components = self.components(is_async=run.is_async)
         manifest = components.check_for_writing() | self.settings.to_manifest()
         self.storage.vectors.check(components.embedder.dimension)

@@ -137,7 +137,7 @@ def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
     return {
         key: value
         for key, value in first.items()
-        if key != "document_id" and all(key in r and r[key] == value for r in others)
+        if key != snapshot.records.id_key and all(key in r and r[key] == value for r in others)
     }
 
 
@@ -145,7 +145,8 @@ def _parts(snapshot: Snapshot, row: int) -> tuple[Mapping[str, Any], ...]:
     own = _records_of(snapshot, row)
     if len(own) == 1:
         return ()
-    return tuple({k: v for k, v in r.items() if k != "document_id"} for r in own)
+    id_key = snapshot.records.id_key
+    return tuple({k: v for k, v in r.items() if k != id_key} for r in own)
 
 
 def _records_of(snapshot: Snapshot, row: int) -> list[Mapping[str, Any]]:

@@ -51,15 +51,17 @@ class Records:
     some of it lies in no segment.
 
     Attributes:
-        values: Each record with its document's id under `document_id`.
+        values: Each record with its document's id under `id_key`.
         first, last: Half-open range of each node's records in `of_node`.
         of_node: Indices into `values`.
+        id_key: The one key that is not the user's.
     """
 
     values: Sequence[Mapping[str, Any]]
     first: IntArray
     last: IntArray
     of_node: IntArray
+    id_key: str = "document_id"
 
 
 @dataclass(frozen=True, eq=False)

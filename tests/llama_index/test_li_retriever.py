@@ -242,7 +242,7 @@ async def test_the_route_is_heard_within_the_retrieval(index, heard, is_async):
     assert routing.route == "local"
     assert routing.entities == ["anna", "bert"]
     assert routing.node_ids == [node.node.node_id for node in nodes]
-    assert (routing.reason, routing.trace["reason"]) == (retriever.explain(LOCAL).reason,) * 2
+    assert (routing.reason, routing.trace.reason) == (retriever.explain(LOCAL).reason,) * 2
     assert routing.model_dump_json()
 
 
@@ -501,7 +501,12 @@ def test_arguments_of_engines_are_passed_over_in_silence(index, caplog):
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("similarity_topk", "similarity_top_k"), ("filter", "filters"), ("doc_id", "doc_ids")],
+    [
+        ("similarity_topk", "similarity_top_k"),
+        ("top_k", "similarity_top_k"),
+        ("filter", "filters"),
+        ("doc_id", "doc_ids"),
+    ],
 )
 def test_an_argument_that_is_almost_known_is_warned_of(index, caplog, name, meant):
     with caplog.at_level(logging.WARNING):
@@ -651,3 +656,34 @@ def test_nodes_keep_their_place_in_document_and_tree(index):
         is_summary = node.metadata["e2_kind"] == "summary"
         assert (NodeRelationship.CHILD in relations) == is_summary
         assert node.node.start_char_idx < node.node.end_char_idx
+
+
+def test_only_the_nodes_asked_for_are_found(index):
+    everything = [
+        n.node_id for n in index.as_retriever("global", similarity_top_k=50).retrieve("x")
+    ]
+    some = everything[1:4]
+    for mode in ("global", "local", "adaptive"):
+        retriever = index.as_retriever(mode, node_ids=some, similarity_top_k=50)
+        assert {n.node_id for n in retriever.retrieve(LOCAL)} <= set(some)
+    found = index.as_retriever("global", node_ids=some, similarity_top_k=50).retrieve("x")
+    assert {n.node_id for n in found} == set(some)
+    with pytest.raises(FilterError, match="node_ids"):
+        index.as_retriever(node_ids=some[0])
+
+
+def test_documents_are_filtered_by_a_key_of_theirs_named_like_ours(index_of):
+    index = index_of(
+        [
+            Document(id_="a", text="Anna met Bert.", metadata={"document_id": "mine"}),
+            Document(id_="b", text="Anna met Cleo."),
+        ]
+    )
+    for key, value, found in (
+        ("document_id", "mine", ["a"]),
+        ("document_id", "b", ["b"]),
+        ("doc_id", "a", ["a"]),
+    ):
+        filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
+        nodes = index.as_retriever(filters=filters).retrieve("Anna?")
+        assert [n.node.ref_doc_id for n in nodes] == found
