@@ -167,7 +167,7 @@ def test_an_llm_of_settings_does_not_follow_into_a_process_without_it(tmp_path, 
     index.persist(tmp_path / "stored")
     again = loaded(tmp_path / "stored")
     assert answers(again) == answers(index)
-    with pytest.raises(SettingsMismatchError, match=r"made by Digests, and there is no LLM now"):
+    with pytest.raises(SettingsMismatchError, match=r"made by MockLLM, and there is no LLM now"):
         again.insert(Document(text="Kit met Lea. " * 9))
     Settings.llm = Digests()
     again.insert(Document(text="Kit met Lea. " * 9))

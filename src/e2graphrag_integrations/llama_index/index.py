@@ -397,7 +397,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             near = [_MEANT[name]] if name in _MEANT else near
             if near:
                 logger.warning("as_retriever(%s=) is not known: did you mean %s?", name, near[0])
-            elif name in _NOT_HERE:
+            elif name in _NOT_HERE and kwargs[name] not in (None, "default"):
                 logger.warning("as_retriever(%s=) has no meaning here: see strategy=", name)
         given = {name: value for name, value in kwargs.items() if name in own}
         given.setdefault("mode", retriever_mode)
