@@ -392,12 +392,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         known = inspect.signature(E2GraphRAGRetriever).parameters
         own = [name for name in known if name not in ("index", "unknown")]
-        for name in kwargs:
+        for name, value in kwargs.items():
             near = difflib.get_close_matches(name, own, 1, 0.8) if name not in own else []
             near = [_MEANT[name]] if name in _MEANT else near
             if near:
                 logger.warning("as_retriever(%s=) is not known: did you mean %s?", name, near[0])
-            elif name in _NOT_HERE and kwargs[name] not in (None, "default"):
+            elif name in _NOT_HERE and value not in (None, "default"):
                 logger.warning("as_retriever(%s=) has no meaning here: see strategy=", name)
         given = {name: value for name, value in kwargs.items() if name in own}
         given.setdefault("mode", retriever_mode)
