@@ -59,11 +59,9 @@ for question in QUESTIONS:
     print(f"\n=== {question}\n{engine.query(question)}")
     event = routes.heard[-1]
     print(f"route: {event.route} ({event.reason}), entities: {', '.join(event.entities) or 'none'}")
-    lists = event.trace["lists"].values()  # event.trace has every step; see also retriever.explain
-    why = {ranked["node_id"]: ranked["figures"] for one in lists for ranked in one}
     for number, node_id in enumerate(event.node_ids, 1):
         node = index.docstore.get_node(node_id)
         place = f"characters {node.start_char_idx}-{node.end_char_idx}"
         print(f"[{number}] {node.metadata['e2_kind']} of {node.ref_doc_id}, {place}")
-        print(f"    ranked by {', '.join(f'{k} {v:.3g}' for k, v in why[node_id].items())}")
+        print(f"    because: {'; '.join(event.reasons[node_id])}")  # event.trace has every step
         print(f"    {node.get_content()[:80]!r}...")

@@ -115,7 +115,10 @@ class Corpus:
         return [page.id for page in pages]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
-        """Delete documents and return the ids of those that were there."""
+        """Delete documents and return the ids of those that were there.
+
+        What is left of a source that loses some of its documents is built anew with the next build.
+        """
         wanted = list(dict.fromkeys(ids))
         gone: list[str] = []
 
@@ -128,7 +131,27 @@ class Corpus:
                 pass  # another user of the file was quicker
             for id_ in gone:
                 del self._sources[id_]
+        self._delete_emptied()
         return gone
+
+    def _delete_emptied(self) -> None:
+        """Take sources without documents out of the file: that needs no model, and no build."""
+        if not self._building.acquire(blocking=False):
+            return  # the build at work, or the next one, does it
+        try:
+            with self._lock:
+                self._refresh()
+                emptied = {source: pages for source, pages in self._pending.items() if not pages}
+            if not emptied:
+                return
+            self.rag.delete(emptied.keys() & set(self.rag.document_ids))
+            drop_pending(self.rag.store, _plain(emptied))
+            with self._lock:
+                self._refresh()
+            if self.mirror is not None:
+                self.mirror.sync()
+        finally:
+            self._building.release()
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return documents as they were given, those that are there."""

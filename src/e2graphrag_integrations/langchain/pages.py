@@ -170,8 +170,8 @@ def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
     source = record[_RESERVED]
     own = user_metadata({key: value for key, value in record.items() if key != _RESERVED})
     # A file of the core has no key of that name but the document's id.
-    named = own if PAGE_ID in record else {_RESERVED: source, **own}
-    return {**named, PAGE_ID: record.get(PAGE_ID), SOURCE_ID: source}
+    named = own if PAGE_ID in record else {_RESERVED: source, "source": source, **own}
+    return {**named, PAGE_ID: record.get(PAGE_ID, source), SOURCE_ID: source}
 
 
 def _stored(page: Page) -> dict[str, Any]:

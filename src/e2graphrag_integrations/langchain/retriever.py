@@ -233,11 +233,15 @@ def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Docum
 def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
     # The same keys on every document: prompts that name one must not fail on a summary.
     mixed = user_metadata(dict.fromkeys(node.differing))
+    parts = node.parts or (node.metadata,)
+    ids = [part.get(PAGE_ID) for part in parts]
+    if ids == [None]:  # a file of the core: its document is the one page
+        ids, mixed = [node.document_id], {"source": node.document_id, **mixed}
     metadata: dict[str, Any] = {
         **mixed,
         **deepcopy(user_metadata(node.metadata)),  # lists in it are the index's own
-        PAGE_ID: node.metadata.get(PAGE_ID),
-        "e2_doc_ids": [part.get(PAGE_ID) for part in node.parts or (node.metadata,)],
+        PAGE_ID: ids[0] if len(ids) == 1 else None,
+        "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
         SOURCE_ID: node.document_id,
         "e2_level": node.level,

@@ -21,7 +21,7 @@ from e2graphrag_integrations.llama_index.nodes import KIND, LEVEL, TREE
 from e2graphrag_integrations.retrieval.base import NodeFilter
 from e2graphrag_integrations.store.snapshot import Snapshot
 
-_ID_NAMES = ("document_id", "doc_id", "ref_doc_id")
+_ID_NAMES = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")
 """By these documents can be filtered, unless their own metadata have them."""
 
 Test = Callable[[Any, Any], bool]

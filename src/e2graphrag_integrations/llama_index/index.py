@@ -25,7 +25,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations.bridge import CallerLoop, OwnLoop, in_thread
 from e2graphrag_integrations.checks import given_or_new, refuse_unknown, whole_number
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.llama_index.exchange import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.index_struct import TYPE, E2GraphRAGIndexStruct
@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 _OF_VECTOR_INDEX = ("insert_batch_size", "use_async", "store_nodes_override")
 _MEANT = {"top_k": "similarity_top_k", "k": "similarity_top_k", "retriever_mode": "mode"}
+_FILTERS = ("where", "filter", "metadata_filters", "store_filter")
 _NOT_HERE = ("vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k")
 
 
@@ -389,10 +390,17 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Args:
             retriever_mode: `adaptive`, `local` or `global`.
             **kwargs: Those of `E2GraphRAGRetriever`.
+
+        Raises:
+            FilterError: For a filter under a name that nothing would read.
         """
         known = inspect.signature(E2GraphRAGRetriever).parameters
         own = [name for name in known if name not in ("index", "unknown")]
         for name, value in kwargs.items():
+            if name in _FILTERS:
+                raise FilterError(
+                    f"as_retriever({name}=) would filter nothing: pass filters=MetadataFilters(...)"
+                )
             near = difflib.get_close_matches(name, own, 1, 0.8) if name not in own else []
             near = [_MEANT[name]] if name in _MEANT else near
             if near:

@@ -171,6 +171,8 @@ class _Answer:
             ids = [self.snapshot.nodes.ids[c.row] for c in kept]
             stored = self.source.nodes_at(self.snapshot.generation, ids)
             nodes = to_nodes(kept, self.snapshot, stored, entities)
+        if allowed is not None and not allowed.any():
+            trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
         nodes, cuts = self._cut(nodes, dropped, trace)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
