@@ -89,7 +89,7 @@ def test_the_query_engine_cites_characters_of_the_novel_with_route_and_reasons(t
         said = answer.splitlines()[1]
         sources = re.findall(
             r"^\[(\d)\] (\w+) of the_time_machine\.txt, characters (\d+)-(\d+)\n"
-            r"    ranked by \w+ [\d.]+, .*\n    (.+)\.\.\.$",
+            r"    because: \w+ .*\n    (.+)\.\.\.$",
             answer,
             re.MULTILINE,
         )

@@ -29,6 +29,15 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def kind_of(value: object) -> str:
+    """Return what a user's part is for a message: its repr may hold a secret.
+
+    >>> kind_of({"api_key": "secret"}), kind_of(dict)
+    ('dict', 'class dict')
+    """
+    return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 def whole_number(name: str, value: Any, least: int = 1, most: int | None = MOST) -> int:
     """Return a whole number as a plain int; NumPy's are taken, True and 3.0 are not.
 
@@ -113,7 +122,7 @@ def fits_port(name: str, component: object, port: type) -> None:
     if not fits:
         wanted = ", ".join(names)
         raise InvalidInputError(
-            f"{name} {shown(component)} does not fit: it needs {wanted} "
+            f"{name} ({kind_of(component)}) does not fit: it needs {wanted} "
             f"(see protocols.{port.__name__})"
         )
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from e2graphrag_integrations.checks import checked_name, fits_port, given_or_new, shown
+from e2graphrag_integrations.checks import checked_name, fits_port, given_or_new, kind_of
 from e2graphrag_integrations.embedders import (
     HashingEmbedder,
     SentenceTransformerEmbedder,
@@ -252,7 +252,7 @@ def _resolve_summarizer(
         return given if summarizer_id is None else NamedSummarizer(given, summarizer_id)
     if not callable(given) or is_class:
         raise InvalidInputError(
-            f"summarizer {shown(given)} is neither callable nor has a method "
+            f"summarizer ({kind_of(given)}) is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
     return CallableSummarizer(given, summarizer_id, given_prompts)

@@ -65,6 +65,17 @@ def as_ids(given: str | Iterable[str]) -> list[str]:
     return list(dict.fromkeys(as_id(one) for one in ids))
 
 
+def listed(given: Any, name: str) -> list[Any]:
+    """Return what was given as many as a list.
+
+    Raises:
+        InvalidInputError: For one string, or what cannot be a list.
+    """
+    if isinstance(given, str | bytes | Mapping):
+        raise InvalidInputError(f"{name}={shown(given)} must be a list")
+    return _listed(given, f"{name} must be a list")
+
+
 def _listed(given: Any, wanted: str) -> list[Any]:
     try:
         items = iter(given)

@@ -14,7 +14,7 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from e2graphrag_integrations import HashingEmbedder
-from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.backends import AnyBackend, backend_of
 from e2graphrag_integrations.langchain.mirror import Mirror
@@ -250,3 +250,48 @@ def test_what_is_deleted_after_opening_again_leaves_the_store(store, documents, 
     again = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
     assert set(ids_of(again)) == set(before) - set(left)
     again.close()
+
+
+def test_what_a_store_did_not_take_the_next_build_puts_there(documents, tmp_path):
+    store = Postgres(UNUSED)
+    options = OPTIONS | {"path": tmp_path / "a.e2g", "vector_store": store}
+    index = E2GraphRAGIndex.from_documents(documents, **options)
+    real, store.add_embeddings = store.add_embeddings, None
+    new = Document(id="c", page_content="Ida met Joe in Lima.")
+    with pytest.raises(StoreError, match="could not be brought"):
+        index.add_documents([new])
+    store.add_embeddings = real
+    index.add_documents([new])
+    assert index.search("Ida met Joe in Lima.", mode="global", k=1).nodes[0].document_id == "c"
+    assert backend_of(store).missing(ids_of(index)) == []
+    index.close()
+
+
+def test_one_string_is_no_list_of_ids_or_texts(documents):
+    index = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
+    assert index.delete("ab")["num_deleted"] == 0
+    assert sorted(index.ids()) == ["a", "b"]
+    for wrong in (
+        lambda: E2GraphRAGIndex.from_texts("abc"),
+        lambda: E2GraphRAGIndex.from_texts(["a"], ids="x"),
+        lambda: index.add_documents("abc"),
+        lambda: index.upsert(None),
+        lambda: index.delete(5),
+        lambda: index.get([[]]),
+    ):
+        with pytest.raises(InvalidInputError):
+            wrong()
+
+
+def test_no_message_repeats_what_may_be_a_secret(tmp_path):
+    for wrong in (
+        {"llm": {"api_key": "sk-secret"}},
+        {"embeddings": {"api_key": "sk-secret"}},
+        {"vector_store": "postgresql://me:sk-secret@host/db"},
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            E2GraphRAGIndex.open(tmp_path / "a.e2g", **wrong)
+        assert "sk-secret" not in str(caught.value)
+    with pytest.raises(InvalidInputError):
+        E2GraphRAGIndex.open(tmp_path / "a.e2g", k=0)
+    assert list(tmp_path.iterdir()) == []

@@ -504,7 +504,7 @@ def test_arguments_of_engines_are_passed_over_in_silence(index, caplog):
     [
         ("similarity_topk", "similarity_top_k"),
         ("top_k", "similarity_top_k"),
-        ("filter", "filters"),
+        ("filterss", "filters"),
         ("doc_id", "doc_ids"),
     ],
 )
@@ -687,3 +687,9 @@ def test_documents_are_filtered_by_a_key_of_theirs_named_like_ours(index_of):
         filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
         nodes = index.as_retriever(filters=filters).retrieve("Anna?")
         assert [n.node.ref_doc_id for n in nodes] == found
+
+
+@pytest.mark.parametrize("name", ["where", "filter", "metadata_filters"])
+def test_a_filter_that_nothing_would_read_is_refused(index, name):
+    with pytest.raises(FilterError, match="pass filters="):
+        index.as_retriever(**{name: {"year": 1890}})

@@ -20,8 +20,14 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.index_store import SimpleIndexStore
+from llama_index.core.vector_stores import SimpleVectorStore
 
-from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, StoreError
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    IndexingError,
+    InvalidInputError,
+    StoreError,
+)
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
@@ -661,3 +667,59 @@ def test_many_documents_in_one_call_are_sorted_out_in_good_time(index_of):
     index = index_of(few)
     many = few + [Document(id_=f"e{i}", text="") for i in range(20_000)]
     assert sum(index.refresh_ref_docs(many)) == 20_000
+
+
+class Forgetful(SimpleIndexStore):
+    """Fails to store a struct, as long as it is told to."""
+
+    fails = False
+
+    def add_index_struct(self, index_struct):
+        if self.fails:
+            raise ConnectionError("nobody answers")
+        super().add_index_struct(index_struct)
+
+
+def test_what_the_index_store_did_not_take_the_next_write_stores(index_of, documents, tmp_path):
+    context = StorageContext.from_defaults(index_store=Forgetful())
+    index = index_of(documents[:1], storage_context=context)
+    context.index_store.fails = True
+    with pytest.raises(StoreError, match="nobody answers"):
+        index.insert(documents[1])
+    context.index_store.fails = False
+    index.insert(documents[1])  # nothing new, but now it is stored
+    index.persist(tmp_path / "store")
+    opened = E2GraphRAGIndex.from_persist_dir(tmp_path / "store", extractor=NameExtractor())
+    assert set(opened.ref_doc_info) == {"story", "other"}
+    assert_whole(opened)
+
+
+def test_one_string_is_no_list_of_nodes_to_delete(index_of):
+    index = index_of([Document(id_="a", text="Anna met Bert.")])
+    before = set(index.docstore.docs)
+    for wrong in (5, None, [[]]):
+        with pytest.raises(InvalidInputError):
+            index.delete_nodes(wrong)
+    index.delete_nodes("".join(before)[:3])  # one id, which nobody has
+    assert set(index.docstore.docs) == before
+
+
+def test_offsets_that_make_no_sense_cost_no_memory(index_of):
+    far = 3 * 10**12
+    node = TextNode(text="Anna met Bert.", start_char_idx=far, end_char_idx=far + 14)
+    index = E2GraphRAGIndex([node], embed_model="hashing", extractor=NameExtractor())
+    assert index.as_retriever().retrieve("Anna?")[0].node.start_char_idx == far
+
+
+@pytest.mark.parametrize("answer", [None, [], ["a"] * 99])
+def test_a_vector_store_that_gives_no_ids_back_is_told_of(index_of, documents, answer):
+    class Lying(SimpleVectorStore):
+        def add(self, nodes, **kwargs):
+            super().add(nodes, **kwargs)
+            return answer
+
+    context = StorageContext.from_defaults(vector_store=Lying())
+    with pytest.raises(StoreError, match="did not take the vectors"):
+        index_of(documents, storage_context=context)
+    assert not context.docstore.docs
+    assert not context.vector_store.data.embedding_dict

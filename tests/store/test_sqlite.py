@@ -375,7 +375,11 @@ def test_two_instances_on_one_file_see_each_others_documents(made, open_index):
 def test_summaries_of_a_failed_build_stay_in_the_cache(tmp_path, open_index, monkeypatch):
     path = tmp_path / "i.e2g"
     rag = open_index(path, summarizer=CountingLLM(), summarizer_id="fake")
-    monkeypatch.setattr(Store, "write_document", lambda *_: (_ for _ in ()).throw(OSError("full")))
+
+    def full(*_args, **_options):
+        raise OSError("full")
+
+    monkeypatch.setattr(Store, "write_document", full)
     with pytest.raises(OSError, match="full"):
         rag.add(numbered(9))
     assert query(path, "SELECT count(*) FROM content WHERE kind = 'summary'")[0][0] > 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.checks import kind_of
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 
@@ -53,7 +53,7 @@ def backend_of(store: Any) -> Backend:
     """
     names = {cls.__name__ for cls in type(store).__mro__}
     if "VectorStore" not in names or isinstance(store, type):
-        raise InvalidInputError(f"vector_store={shown(store)} is no LangChain VectorStore")
+        raise InvalidInputError(f"vector_store is a {kind_of(store)}, no LangChain VectorStore")
     if "InMemoryVectorStore" in names:
         return InMemoryBackend(store)
     if "QdrantVectorStore" in names:
@@ -103,12 +103,12 @@ class AnyBackend:
         options = {} if native is None else {"filter": native}
         try:
             found = self.search(vector.tolist(), count, **options)
+            hits = [(str(document.id), self.cosine(float(score))) for document, score in found]
         except Exception as error:
             raise StoreError(
                 f"{self._name} could not be searched ({type(error).__name__}: {error}): is the "
                 "filter one of its own kind, and the store the one the index was made with?"
             ) from error
-        hits = [(str(document.id), self.cosine(float(score))) for document, score in found]
         return sorted(hits, key=lambda hit: -hit[1])
 
     def search(self, vector: list[float], count: int, **options: Any) -> list[tuple[Any, float]]:

@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from e2graphrag_integrations.bridge import CallerLoop, in_thread
+from e2graphrag_integrations.documents import as_ids
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
@@ -119,7 +120,7 @@ class Corpus:
 
         What is left of a source that loses some of its documents is built anew with the next build.
         """
-        wanted = list(dict.fromkeys(ids))
+        wanted = as_ids(ids)
         gone: list[str] = []
 
         def change() -> dict[str, list[Page]]:

@@ -19,7 +19,8 @@ from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import ConfigDict, Field
 
-from e2graphrag_integrations.checks import given_or_new, shown
+from e2graphrag_integrations.checks import given_or_new, kind_of, shown, whole_number
+from e2graphrag_integrations.documents import as_ids, listed
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.backends import backend_of
@@ -116,6 +117,7 @@ class E2GraphRAGIndex(DocumentIndex):
             names = ", ".join(_SCOPES)
             raise InvalidInputError(f"tree_scope={shown(tree_scope)}: choose one of {names}")
         prompts = given_or_new("prompts", prompts, Prompts)
+        k = whole_number("k", k)
         summarizer = _summarizer(llm, prompts, llm_id)
         backend = None if vector_store is None else backend_of(vector_store)
         rag = E2GraphRAG.open(
@@ -210,20 +212,20 @@ class E2GraphRAGIndex(DocumentIndex):
             InvalidInputError: For a document that cannot be used; nothing has changed.
             IndexingError: If a model failed; the documents stay pending, `build` goes on.
         """
-        ids = self.corpus.upsert(list(documents))
+        ids = self.corpus.upsert(listed(documents, "documents"))
         self.corpus.build()
         return ids
 
     async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
         """Add documents like `add_documents`; the model is awaited in the caller's loop."""
-        ids = await asyncio.to_thread(self.corpus.upsert, list(documents))
+        ids = await asyncio.to_thread(lambda: self.corpus.upsert(listed(documents, "documents")))
         await self.corpus.abuild()
         return ids
 
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Take documents, in the place of those with their ids; they are built in later."""
         del kwargs
-        return UpsertResponse(succeeded=self.corpus.upsert(list(items)), failed=[])
+        return UpsertResponse(succeeded=self.corpus.upsert(listed(items, "items")), failed=[])
 
     async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Take documents like `upsert`, in a thread."""
@@ -288,6 +290,7 @@ class E2GraphRAGIndex(DocumentIndex):
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """Return documents as they were given, and passages by the ids that searches gave them."""
         del kwargs
+        ids = as_ids(ids)
         found = self.corpus.get(ids)
         there = {document.id for document in found}
         nodes = self.corpus.rag.store.nodes([id_ for id_ in ids if id_ not in there])
@@ -448,7 +451,9 @@ class E2GraphRAGIndex(DocumentIndex):
 def _documents(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
-    given = list(texts)
+    given = listed(texts, "texts")
+    metadatas = None if metadatas is None else listed(metadatas, "metadatas")
+    ids = None if ids is None else listed(ids, "ids")
     for name, other in (("metadatas", metadatas), ("ids", ids)):
         if other is not None and len(other) != len(given):
             raise InvalidInputError(f"there are {len(given)} texts and {len(other)} {name}")
@@ -467,8 +472,8 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
         return None
     if not isinstance(llm, Runnable):
         raise InvalidInputError(
-            f"llm={shown(llm)} is no LangChain model: pass one such as ChatOpenAI(...), or None to "
-            "summarise without"
+            f"llm is a {kind_of(llm)}, no LangChain model: pass one such as ChatOpenAI(...), or "
+            "None to summarise without"
         )
     return RunnableSummarizer(llm, prompts, llm_id)
 

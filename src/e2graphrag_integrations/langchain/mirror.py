@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import E2GraphRAGError, StoreError
 from e2graphrag_integrations.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
@@ -79,7 +80,16 @@ class Mirror:
             return dense
         ids = _ids(snapshot, dense.vectors, dense.nodes)
         with self._lock:
-            self._bring_to(snapshot, dense, ids)
+            try:
+                self._bring_to(snapshot, dense, ids)
+            except E2GraphRAGError:
+                raise
+            except Exception as error:
+                raise StoreError(
+                    f"{self._name} could not be brought to what the index is "
+                    f"({type(error).__name__}: {error}): see to the store; the next search or "
+                    "build tries again"
+                ) from error
         documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
 
         def query(vector: FloatArray, count: int, _: Any) -> list[tuple[str, float]]:
@@ -95,6 +105,7 @@ class Mirror:
         lost = {id_ for batch in _batches(asked) for id_ in self._backend.missing(batch)}
         new = (wanted - held) | lost
         gone = sorted(held - wanted)
+        self._checked = False  # until all of it has been done
         if new or gone:
             # Before the store: what may be in it is known, whatever happens next.
             put_mirrored(self._rag.store, self._name, held | wanted)

@@ -25,6 +25,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations.bridge import CallerLoop, OwnLoop, in_thread
 from e2graphrag_integrations.checks import given_or_new, refuse_unknown, whole_number
+from e2graphrag_integrations.documents import as_ids
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.llama_index.exchange import read_e2g, write_e2g
@@ -282,7 +283,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         del delete_kwargs
         with self._writer.lock:
             self._storage.begin()
-            self._storage.delete_nodes(frozenset(node_ids), from_docstore=delete_from_docstore)
+            self._storage.delete_nodes(
+                frozenset(as_ids(node_ids)), from_docstore=delete_from_docstore
+            )
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any

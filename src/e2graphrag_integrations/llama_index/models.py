@@ -14,7 +14,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.checks import kind_of
 from e2graphrag_integrations.components import Components, embedder_named
 from e2graphrag_integrations.embedders import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
@@ -64,7 +64,7 @@ class Models:
         self._embedder: tuple[object, Embedder] | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
-                f"llm={shown(self.llm)} is no LlamaIndex LLM: pass an object such as "
+                f"llm is a {kind_of(self.llm)}, no LlamaIndex LLM: pass an object such as "
                 f"OpenAILike(...), or {EXTRACTIVE!r} to summarise without one"
             )
         if self.callback_manager is not None:  # as LlamaIndex's own indexes hand it on
@@ -152,7 +152,7 @@ class Models:
             return embedder_named(given.removeprefix("local:"))
         if not isinstance(given, Embedder):
             raise InvalidInputError(
-                f"embed_model={shown(given)} is no LlamaIndex embedding, no embedder with "
+                f"embed_model is a {kind_of(given)}, no LlamaIndex embedding, no embedder with "
                 "dimension, max_tokens, embed and embed_query, and no model's name"
             )
         return given

@@ -9,6 +9,7 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph import EntityGraph, GraphBuilder
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions
@@ -123,8 +124,15 @@ class DocstoreNodes:
 
         Raises:
             NodeGoneError: If the index has changed, or a node is not in the docstore.
+            StoreError: If the docstore failed.
         """
-        fetched = self._docstore.get_nodes(list(ids), raise_error=False)
+        try:
+            fetched = self._docstore.get_nodes(list(ids), raise_error=False)
+        except Exception as error:
+            raise StoreError(
+                f"{type(self._docstore).__name__} could not be read ({type(error).__name__}: "
+                f"{error}): see to the docstore, or restore a backup of it"
+            ) from error
         self.found = {node.node_id: node for node in fetched}
         if self._struct.generation != generation:
             raise NodeGoneError("the index was changed meanwhile")

@@ -27,6 +27,8 @@ from e2graphrag_integrations.tree import Tree, tree_over
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _TITLE = "title"
+_WIDEST_GAP = 1_000_000
+"""Characters between two given nodes beyond which their offsets make no sense."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,8 @@ def _joined(leaves: Any, texts: Mapping[str, str]) -> tuple[str, list[Span]]:
         text = texts[node.node_id]
         start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
         after = not spans or (start is not None and start > spans[-1].start)
-        if start is None or end is None or end - start != len(text) or not after or end < at:
+        far = start is not None and start - at > _WIDEST_GAP
+        if start is None or end is None or end - start != len(text) or not after or end < at or far:
             return _side_by_side([texts[leaf.node_id] for leaf in leaves])
         shared = max(0, at - start)
         if shared and before[-shared:] != text[:shared]:

@@ -108,11 +108,23 @@ class IndexStorage:
         if isinstance(there, E2GraphRAGIndexStruct) and there.payloads != self._saved:
             self.struct.take_over(there)
             self._saved = dict(there.payloads)
+        elif self._saved != self.struct.payloads:
+            self.save()  # what failed to be stored when it was written
         self.sweep()
 
     def save(self) -> None:
-        """Put the struct into the index store."""
-        self.context.index_store.add_index_struct(self.struct)
+        """Put the struct into the index store.
+
+        Raises:
+            StoreError: If it fails; the next write tries again.
+        """
+        try:
+            self.context.index_store.add_index_struct(self.struct)
+        except Exception as error:
+            raise StoreError(
+                f"{self.where} is changed, but the index store did not take it "
+                f"({type(error).__name__}: {error}): see to it; the next write stores it"
+            ) from error
         self._saved = dict(self.struct.payloads)
 
     def put(self, built: Sequence[Built], made_with: Mapping[str, str], *, save: bool) -> None:

@@ -99,7 +99,7 @@ class AnyVectors:
         try:
             for at in range(0, len(nodes), _BATCH):
                 batch: list[BaseNode] = list(nodes[at : at + _BATCH])
-                added.extend(self.store.add(batch))
+                added.extend(_one_each(self.store.add(batch), batch))
         except Exception as error:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 rest = [node.node_id for node in nodes[len(added) :]]
@@ -166,16 +166,22 @@ class AnyVectors:
         )
         try:
             found = self.store.query(query)
+            ids = found.ids or [node.node_id for node in found.nodes or ()]
+            return [
+                (str(id_), self.cosine(float(similarity)))
+                for id_, similarity in zip(ids, found.similarities or (), strict=True)
+            ]
         except Exception as error:
             raise StoreError(
                 f"{self._name} could not be searched ({type(error).__name__}: {error}): is it the "
                 "vector store that the index was made with?"
             ) from error
-        ids = found.ids or [node.node_id for node in found.nodes or ()]
-        return [
-            (str(id_), self.cosine(float(similarity)))
-            for id_, similarity in zip(ids, found.similarities or (), strict=True)
-        ]
+
+
+def _one_each(ids: Sequence[str], nodes: Sequence[BaseNode]) -> Sequence[str]:
+    if len(set(ids)) != len(nodes):
+        raise ValueError(f"it gave {len(set(ids))} ids for {len(nodes)} vectors")
+    return ids
 
 
 class SimpleVectors(AnyVectors):
@@ -196,12 +202,17 @@ class SimpleVectors(AnyVectors):
         """
         try:
             vectors = [self.store.get(id_) for id_ in ids]
+            return np.asarray(vectors, dtype=np.float32) if ids else np.empty((0, 0), np.float32)
         except KeyError as error:
             raise CorruptStoreError(
                 f"{self._name} has lost vector {error} of the index: pass the vector store that it "
                 "was made with, or build the index again"
             ) from error
-        return np.asarray(vectors, dtype=np.float32) if ids else np.empty((0, 0), np.float32)
+        except (ValueError, TypeError) as error:
+            raise CorruptStoreError(
+                f"{self._name} holds a damaged vector of the index ({error}): restore a backup, or "
+                "build the index again"
+            ) from error
 
 
 class ChromaVectors(AnyVectors):
