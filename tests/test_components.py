@@ -260,7 +260,7 @@ class NoMethods:
         ({"concurrency": True}, "concurrency=True"),
         ({"embedder": " "}, "embedder must be a non-empty string"),
         ({"extractor": ""}, "extractor must be a non-empty string"),
-        ({"token_counter": 0}, "token_counter 0 does not fit"),
+        ({"token_counter": 0}, "token_counter \(int\) does not fit"),
         ({"strategy": 0}, "strategy 0 has no method rank"),
         ({"strategy": PaperStrategy}, "has no method rank"),
         ({"summarizer": SummarizerClass}, "neither callable"),
@@ -321,7 +321,7 @@ def an_embedder(**attributes):
             for value in (None, "x", [8], 8.7, 0)
         ),
         (lambda: an_embedder(max_tokens="x"), InvalidInputError, r"\.max_tokens='x'"),
-        (lambda: an_embedder(tokens="x"), InvalidInputError, r"\.tokens 'x' does not fit"),
+        (lambda: an_embedder(tokens="x"), InvalidInputError, r"\.tokens \(str\) does not fit"),
         (
             BrokenEmbedder,
             EmbeddingError,
