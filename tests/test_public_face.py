@@ -28,7 +28,7 @@ RANKS = [
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
         *("chunking", "tree", "names", "graph", "linking", "vectors", "embedding", "embedders"),
-        "store_search",
+        *("store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),
     },
     {"components"},

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
+    from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.trace import Trace
@@ -52,6 +53,7 @@ __all__ = [
     "ExtractiveSummarizer",
     "HashingEmbedder",
     "HuggingFaceTokenCounter",
+    "HybridStrategy",
     "IndexReport",
     "Mention",
     "OpenAISummarizer",
@@ -83,6 +85,7 @@ _HOMES = {
     "openai_chat": ("OpenAISummarizer",),
     "protocols": ("Embedder", "EntityExtractor", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),

@@ -22,7 +22,12 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.faiss import FaissVectorStore
 from pydantic import PrivateAttr
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    HybridStrategy,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -323,3 +328,15 @@ def test_a_blank_page_makes_no_difference_to_filters(tmp_path):
         expected = rag.retrieve("what?", mode="global", where={"page": 1}).nodes
     found = index.as_retriever("global", filters=one).retrieve("what?")
     assert [n.node_id for n in found] == [n.node_id for n in expected]
+
+
+def test_the_hybrid_strategy_answers_alike_in_both(tmp_path):
+    path = file_of(tmp_path / "a.e2g")
+    index = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor())
+    strategy = HybridStrategy()
+    with E2GraphRAG.open(path, extractor=NameExtractor()) as rag:
+        for question in QUESTIONS:
+            expected = rag.retrieve(question, strategy=strategy, k=6)
+            found = index.as_retriever(strategy=strategy, similarity_top_k=6).retrieve(question)
+            scores = [(node.node_id, node.score) for node in found]
+            assert scores == [(n.node_id, pytest.approx(n.score)) for n in expected.nodes]

@@ -11,20 +11,25 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph import EntityGraph, GraphBuilder
+from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions
 from e2graphrag_integrations.llama_index.vector_stores import Vectors
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import NodeGoneError
-from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, node_table
+from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, node_table, titled
 from e2graphrag_integrations.types import NOUN, Node
 
 RECORD_ID = "e2_tree"
 """Key of the document's id in records: one that users' metadata do not have."""
 
 
-def build_snapshot(struct: E2GraphRAGIndexStruct, vectors: Vectors) -> Snapshot:
+def build_snapshot(
+    struct: E2GraphRAGIndexStruct, vectors: Vectors, docstore: BaseDocumentStore
+) -> Snapshot:
     """Derive the snapshot of an index; equal to that of an index file of the same documents.
+
+    Texts are read only when a strategy searches by words.
 
     Raises:
         CorruptStoreError: If a record is damaged, or its vectors are gone.
@@ -53,7 +58,23 @@ def build_snapshot(struct: E2GraphRAGIndexStruct, vectors: Vectors) -> Snapshot:
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_records(records, table),
+        lexical_from=lambda _: _lexical(records, docstore),
     )
+
+
+def _lexical(records: Sequence[DocumentRecord], docstore: BaseDocumentStore) -> LexicalIndex:
+    texts: list[str] = []
+    for record in records:
+        ids = [node.id for node in record.nodes]
+        found = {n.node_id: n for n in docstore.get_nodes(ids, raise_error=False)}
+        texts.extend(
+            titled(record.title, found[id_].get_content(metadata_mode=MetadataMode.NONE))
+            if id_ in found
+            else ""
+            for id_ in ids
+        )
+    chunks = [node.level == 0 for record in records for node in record.nodes]
+    return build_lexical(texts, np.asarray(chunks, dtype=np.bool_))
 
 
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:

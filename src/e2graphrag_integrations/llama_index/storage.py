@@ -63,7 +63,7 @@ class IndexStorage:
             return held
         with self._refreshing:
             if self._snapshot is None or self._snapshot.generation != self.struct.generation:
-                self._snapshot = build_snapshot(self.struct, self.vectors)
+                self._snapshot = build_snapshot(self.struct, self.vectors, self._docstore)
             return self._snapshot
 
     def answer(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph, IntArray, build_graph
+from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import (
     DocumentHead,
@@ -27,6 +28,7 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
+from e2graphrag_integrations.walking import EntityWalk
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,17 @@ class Snapshot:
     dense: NodeSearch
     window_spans: IntArray
     records: Records
+    lexical_from: Callable[[Snapshot], LexicalIndex]
+
+    @cached_property
+    def lexical(self) -> LexicalIndex:
+        """Return the words of all nodes, indexed at first use."""
+        return self.lexical_from(self)
+
+    @cached_property
+    def walk(self) -> EntityWalk:
+        """Return the steps of a walk between entities and chunks, made at first use."""
+        return EntityWalk.of(self.graph)
 
     @cached_property
     def words_before(self) -> IntArray:
@@ -135,7 +148,28 @@ def _build(store: Store) -> Snapshot:
         dense=_dense(stored, vectors),
         window_spans=window_spans(s.windows for s in stored),
         records=_records(heads, segments, table),
+        lexical_from=lambda snapshot: lexical_of(store, snapshot),
     )
+
+
+def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
+    """Return the index of all words of a snapshot's nodes.
+
+    Raises:
+        NodeGoneError: If the store has another state by now.
+    """
+    stored = store.nodes_at(snapshot.generation, snapshot.nodes.ids)
+    titles = [snapshot.titles[int(document)] for document in snapshot.nodes.document]
+    texts = [
+        titled(title, stored[id_].text)
+        for title, id_ in zip(titles, snapshot.nodes.ids, strict=True)
+    ]
+    return build_lexical(texts, snapshot.nodes.level == 0)
+
+
+def titled(title: str | None, text: str) -> str:
+    """Return a node's text as it is searched by words, its document's title before it."""
+    return f"{title}. {text}" if title else text
 
 
 def _check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:

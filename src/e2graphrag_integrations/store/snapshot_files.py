@@ -12,6 +12,7 @@ import re
 import shutil
 import uuid
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,15 @@ from scipy.sparse import csr_array
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.lexical import LexicalIndex
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, build_snapshot
+from e2graphrag_integrations.store.snapshot import (
+    NodeTable,
+    Records,
+    Snapshot,
+    build_snapshot,
+    lexical_of,
+)
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
@@ -33,6 +41,8 @@ _META, _ARRAYS = "meta.json", "arrays.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MATRICES = ("edges", "postings")
 
+Words = Callable[[Snapshot], LexicalIndex]
+
 
 def current_snapshot(store: Store) -> Snapshot:
     """Return the snapshot of the store's present generation, from disk where it is there."""
@@ -42,7 +52,7 @@ def current_snapshot(store: Store) -> Snapshot:
         # It becomes the name of a folder: never one outside the snapshot's.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
     folder = Path(f"{store.path}.snapshot")
-    loaded = _load(folder / store.generation)
+    loaded = _load(folder / store.generation, lambda snapshot: lexical_of(store, snapshot))
     if loaded is not None:
         return loaded
     snapshot = build_snapshot(store)
@@ -72,7 +82,7 @@ def _save(snapshot: Snapshot, folder: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _load(folder: Path) -> Snapshot | None:
+def _load(folder: Path, words: Words) -> Snapshot | None:
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
         text = wrapped["meta"]
@@ -82,7 +92,7 @@ def _load(folder: Path) -> Snapshot | None:
         if meta["checksum"] != _crc(folder / _ARRAYS) or meta["generation"] != folder.name:
             return None
         with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
-            return _restore(meta, dict(arrays))
+            return _restore(meta, dict(arrays), words)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -132,7 +142,7 @@ def _arrays(snapshot: Snapshot) -> dict[str, Any]:
     return arrays
 
 
-def _restore(meta: dict[str, Any], arrays: dict[str, Any]) -> Snapshot:
+def _restore(meta: dict[str, Any], arrays: dict[str, Any], words: Words) -> Snapshot:
     matrices = {
         name: csr_array(
             tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr")),
@@ -157,4 +167,5 @@ def _restore(meta: dict[str, Any], arrays: dict[str, Any]) -> Snapshot:
             arrays["record_last"],
             arrays["record_of_node"],
         ),
+        lexical_from=words,
     )
