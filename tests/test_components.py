@@ -260,7 +260,7 @@ class NoMethods:
         ({"concurrency": True}, "concurrency=True"),
         ({"embedder": " "}, "embedder must be a non-empty string"),
         ({"extractor": ""}, "extractor must be a non-empty string"),
-        ({"token_counter": 0}, r"token_counter \(int\) does not fit"),
+        ({"token_counter": 0}, "token_counter (int) does not fit"),
         ({"strategy": 0}, "strategy 0 has no method rank"),
         ({"strategy": PaperStrategy}, "has no method rank"),
         ({"summarizer": SummarizerClass}, "neither callable"),
