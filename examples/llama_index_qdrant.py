@@ -5,7 +5,8 @@
 
 Qdrant runs in this process, in a temporary folder, and warns that payload indexes do nothing there;
 for a server give the client its url. Texts, trees and graph are in the persisted storage context,
-the vectors in Qdrant alone.
+the vectors in Qdrant alone. Without llama-index-vector-stores-qdrant it says so and shows the same
+with LlamaIndex's own vector store, which is persisted along.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import tempfile
 from pathlib import Path
 
 from llama_index.core import Document, StorageContext
-from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
-from llama_index.vector_stores.qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient
+from llama_index.core.vector_stores import (
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    SimpleVectorStore,
+)
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
@@ -34,14 +39,29 @@ def chapters(count: int) -> list[Document]:
     ]
 
 
-def qdrant(folder: Path) -> QdrantVectorStore:
+try:
+    from llama_index.vector_stores.qdrant import QdrantVectorStore
+    from qdrant_client import QdrantClient
+except ModuleNotFoundError:
+    print("llama-index-vector-stores-qdrant is not installed: LlamaIndex's own store stands in")
+    QdrantVectorStore = None
+
+
+def vectors(folder: Path) -> BasePydanticVectorStore:
     """Return the vector store in a folder; QdrantClient(url=...) for a server."""
-    return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
+    if QdrantVectorStore is not None:
+        return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
+    persisted = (folder / "index").exists()
+    return (
+        SimpleVectorStore.from_persist_dir(str(folder / "index"))
+        if persisted
+        else SimpleVectorStore()
+    )
 
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
-    store = qdrant(folder)
+    store = vectors(folder)
     index = E2GraphRAGIndex.from_documents(
         chapters(3),
         storage_context=StorageContext.from_defaults(vector_store=store),
@@ -49,12 +69,12 @@ with tempfile.TemporaryDirectory() as name:
         chunk_overlap=30,
     )
     index.persist(folder / "index")
-    print(
-        f"{len(index.ref_doc_info)} documents, {store.client.count('time_machine').count} vectors"
-    )
-    store.client.close()  # Qdrant's local mode lets one client at a time into a folder
+    count = sum(len(record.windows) for record in index.storage.struct.records())
+    print(f"{len(index.ref_doc_info)} documents, {count} vectors in {type(store).__name__}")
+    if store.client is not None:
+        store.client.close()  # Qdrant's local mode lets one client at a time into a folder
 
-    store = qdrant(folder)
+    store = vectors(folder)
     index = E2GraphRAGIndex.from_persist_dir(folder / "index", vector_store=store)
     late = MetadataFilters(
         filters=[MetadataFilter(key="chapter", value=2, operator=FilterOperator.GTE)]
@@ -66,4 +86,5 @@ with tempfile.TemporaryDirectory() as name:
             for hit in retriever.retrieve(QUESTION):
                 text = " ".join(hit.node.get_content().split())
                 print(f"  chapter {hit.node.metadata['chapter']}, {hit.score:.2f}: {text[:60]}...")
-    store.client.close()
+    if store.client is not None:
+        store.client.close()
