@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.embedding import WindowedEmbedder
@@ -63,6 +63,7 @@ def test_windows_hold_the_whole_text_within_the_limit_of_the_models_tokenizer(co
     @quick
     @given(texts(), st.integers(8, 40))
     def check(text, limit):
+        assume(text.strip())  # a blank text is none, and is never embedded
         spans = windowed(limit, tokens).windows(text)
         assert all(tokens.count(text[start:end]) <= limit for start, end in spans)
         assert all(a.end <= b.start for a, b in pairwise(spans))
