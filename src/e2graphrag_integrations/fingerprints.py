@@ -9,6 +9,9 @@ precision, and compared by cosine.
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,13 @@ from e2graphrag_integrations.protocols import Embedder
 _PROBES = ("The quick brown fox.", "Who wrote the letter to Elizabeth?", "量子力学 2026")
 _PREFIX = "probe:"
 _SAME_COSINE = 0.999
+
+_SECRET = ("key", "token", "secret", "password", "credential")
+_TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback", "verbose")
+"""Words in the names of a model's settings that do not change what it says."""
+
+_COUNT = "tokens"
+"""How the names of settings end that do, though a word above is in them: `max_tokens`."""
 
 
 def object_fingerprint(component: Any) -> str:
@@ -57,3 +67,20 @@ def same_embedder(one: str, other: str) -> bool:
     )
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return bool(((a * b).sum(axis=1) >= _SAME_COSINE * norms).all())
+
+
+def telling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those settings of a model that shape its answers: no secrets, nothing of transport."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.endswith(_COUNT)
+        or not any(word in name.lower() for word in (*_SECRET, *_TRANSPORT))
+    }
+
+
+def digest(settings: Any) -> str:
+    """Return 16 hex digits for settings; of a value that is no JSON only its class counts."""
+    # Not its repr, which may hold an address in memory or a secret.
+    text = json.dumps(settings, sort_keys=True, default=lambda value: type(value).__name__)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,3 +127,15 @@ class StoreSearch:
         return list(
             dict.fromkeys(self._documents[node] for node in np.flatnonzero(allowed).tolist())
         )
+
+
+def chroma_space(collection: Any) -> str:
+    """Return the distance of a Chroma collection: `cosine`, `ip`, or `l2`, its own default."""
+    metadata = collection.metadata or {}
+    if "hnsw:space" in metadata:
+        return str(metadata["hnsw:space"])
+    for configuration in ("configuration_json", "configuration"):  # by the version of Chroma
+        hnsw = (getattr(collection, configuration, None) or {}).get("hnsw") or {}
+        if "space" in hnsw:
+            return str(hnsw["space"])
+    return "l2"

@@ -353,7 +353,9 @@ def test_what_the_index_store_cannot_read_is_told_with_its_way_out(folder, entry
 
 
 def test_nothing_that_is_no_json_gets_into_the_folder(folder):
-    for path in folder.iterdir():
+    paths = list(folder.iterdir())
+    assert folder / STRUCTS in paths
+    for path in paths:
         json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from e2graphrag_integrations.checks import kind_of
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.store_search import chroma_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +217,11 @@ class ChromaBackend(AnyBackend):
 
     def cosine(self, score: float) -> float:
         """Return the cosine that a distance stands for."""
-        return 1 - score / 2 if self._space() == "l2" else 1 - score
+        return 1 - score / 2 if chroma_space(self._collection) == "l2" else 1 - score
 
     @property
     def _collection(self) -> Any:
         return self.store._collection  # noqa: SLF001 - the public face takes no vectors
-
-    def _space(self) -> str:
-        metadata = self._collection.metadata or {}
-        if "hnsw:space" in metadata:
-            return str(metadata["hnsw:space"])
-        hnsw = (getattr(self._collection, "configuration_json", None) or {}).get("hnsw") or {}
-        return str(hnsw.get("space", "l2"))
 
 
 @dataclass(frozen=True, slots=True)

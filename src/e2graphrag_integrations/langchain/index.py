@@ -31,14 +31,11 @@ from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import Scope
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
-    Filter,
     to_documents,
 )
 from e2graphrag_integrations.langchain.splitting import splitter_of
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
-from e2graphrag_integrations.retrieval.base import Mode
-from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.summarizers import Prompts
 
@@ -253,7 +250,7 @@ class E2GraphRAGIndex(DocumentIndex):
         """Build in what is pending and return what was done.
 
         Args:
-            config: Given along with every call of the `llm`, instead of the index's.
+            config: Given along with every call of the `llm`, merged into the index's.
 
         Raises:
             IndexingError: If a model failed; what is pending stays so, finished summaries are kept.
@@ -357,57 +354,19 @@ class E2GraphRAGIndex(DocumentIndex):
         return E2GraphRAGRetriever(index=self, **({"k": self.k} | options))
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        mode: Mode | None = None,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's name
-        max_hops: int | None = None,
-        expand: Expand | None = None,
-        strategy: Any = None,
-        include_scores: bool | None = None,
-        store_filter: Any = None,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
     ) -> list[Document]:
-        return self.as_retriever()._get_relevant_documents(  # noqa: SLF001 - of the same face
-            query,
-            run_manager=run_manager,
-            k=k,
-            mode=mode,
-            filter=filter,
-            max_hops=max_hops,
-            expand=expand,
-            strategy=strategy,
-            include_scores=include_scores,
-            store_filter=store_filter,
+        retriever = self.as_retriever()
+        return retriever._get_relevant_documents(  # noqa: SLF001 - of the same face
+            query, run_manager=run_manager, **given
         )
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        mode: Mode | None = None,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's name
-        max_hops: int | None = None,
-        expand: Expand | None = None,
-        strategy: Any = None,
-        include_scores: bool | None = None,
-        store_filter: Any = None,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **given: Any
     ) -> list[Document]:
-        return await self.as_retriever()._aget_relevant_documents(  # noqa: SLF001 - of the same face
-            query,
-            run_manager=run_manager,
-            k=k,
-            mode=mode,
-            filter=filter,
-            max_hops=max_hops,
-            expand=expand,
-            strategy=strategy,
-            include_scores=include_scores,
-            store_filter=store_filter,
+        retriever = self.as_retriever()
+        return await retriever._aget_relevant_documents(  # noqa: SLF001 - of the same face
+            query, run_manager=run_manager, **given
         )
 
     # Files

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
@@ -12,20 +10,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.fingerprints import digest, telling
 from e2graphrag_integrations.summarizers import Prompts
-
-_NO_PART = (
-    "key",
-    "secret",
-    "password",
-    "credential",
-    "timeout",
-    "retries",
-    "url",
-    "base",
-    "header",
-)
-"""Words in the names of settings that are secret, or do not change what a model says."""
 
 _TRACED = ("ls_model_name", "ls_temperature", "ls_max_tokens")
 """What every model tells tracers; `_identifying_params` of some (ChatOllama) are empty."""
@@ -94,33 +80,19 @@ def text_of(answer: object) -> str:
 
 def _model_name(llm: Runnable[Any, Any]) -> str | None:
     inner: Any = llm
-    bound: list[str] = []
+    bound: list[dict[str, Any]] = []
     while not isinstance(inner, BaseLanguageModel):
         kwargs = getattr(inner, "kwargs", None)
         if isinstance(kwargs, Mapping) and kwargs:
-            bound.append(json.dumps(_plain(kwargs), sort_keys=True, default=_kind))
+            bound.append(telling(kwargs))
         inner = getattr(inner, "bound", None) or getattr(inner, "runnable", None)
         if inner is None:
             return None
-    settings = _plain(getattr(inner, "_identifying_params", {})) | _traced(inner)
-    text = json.dumps([settings, bound], sort_keys=True, default=_kind)
-    return f"{type(inner).__name__}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    settings = telling(getattr(inner, "_identifying_params", {})) | _traced(inner)
+    return f"{type(inner).__name__}:{digest([settings, bound])}"
 
 
 def _traced(llm: Any) -> dict[str, Any]:
     of = getattr(llm, "_get_ls_params", None)  # chat models and plain ones have it, no common base
     told = of() if callable(of) else {}
     return {name: told[name] for name in _TRACED if told.get(name) is not None}
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in settings.items()
-        if not any(word in name.lower() for word in _NO_PART)
-    }
-
-
-def _kind(value: object) -> str:
-    # Not its repr, which may hold an address in memory or a secret.
-    return type(value).__name__

@@ -147,41 +147,36 @@ class E2GraphRAGRetriever(BaseRetriever):
         return params
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        mode: Mode | None = None,
-        max_hops: int | None = None,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's name
-        expand: Expand | None = None,
-        strategy: Any = None,
-        include_scores: bool | None = None,
-        store_filter: Any = None,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
     ) -> list[Document]:
-        options = self._options(
-            k=k,
-            mode=mode,
-            max_hops=max_hops,
-            filter=filter,
-            expand=expand,
-            strategy=strategy,
-            store_filter=store_filter,
-        )
+        options, scores = self._options(**given)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, Building):
             self.index.ensure_built(config)
         result = self.index.retrieve(_checked(query), **options)
-        dispatch_custom_event(EVENT, _event(result), config=config)
-        scores = self.include_scores if include_scores is None else include_scores
+        if run_manager.handlers:
+            dispatch_custom_event(EVENT, _event(result), config=config)
         return to_documents(result, include_scores=scores)
 
     async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **given: Any
+    ) -> list[Document]:
+        options, scores = self._options(**given)
+        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        if isinstance(self.index, Building):
+            await self.index.aensure_built(config)
+        result = await self.index.aretrieve(_checked(query), **options)
+        if run_manager.handlers:
+            await adispatch_custom_event(EVENT, _event(result), config=config)
+        return to_documents(result, include_scores=scores)
+
+    def search_options(self) -> dict[str, Any]:
+        """Return the fields as options of the index's `retrieve`."""
+        return self._options()[0]
+
+    def _options(
         self,
-        query: str,
         *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
         k: int | None = None,
         mode: Mode | None = None,
         max_hops: int | None = None,
@@ -190,39 +185,23 @@ class E2GraphRAGRetriever(BaseRetriever):
         strategy: Any = None,
         include_scores: bool | None = None,
         store_filter: Any = None,
-    ) -> list[Document]:
-        options = self._options(
-            k=k,
-            mode=mode,
-            max_hops=max_hops,
-            filter=filter,
-            expand=expand,
-            strategy=strategy,
-            store_filter=store_filter,
-        )
-        config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if isinstance(self.index, Building):
-            await self.index.aensure_built(config)
-        result = await self.index.aretrieve(_checked(query), **options)
-        await adispatch_custom_event(EVENT, _event(result), config=config)
-        scores = self.include_scores if include_scores is None else include_scores
-        return to_documents(result, include_scores=scores)
-
-    def search_options(self) -> dict[str, Any]:
-        """Return the fields as options of the index's `retrieve`."""
-        return self._options()
-
-    def _options(self, **given: Any) -> dict[str, Any]:
-        own = {
-            name: getattr(self, name) if given.get(name) is None else given[name]
-            for name in ("k", "mode", "strategy", "max_hops", "filter", "expand", "store_filter")
+    ) -> tuple[dict[str, Any], bool]:
+        """Return options of `retrieve`, and whether to tell scores: each given, or the field."""
+        strategy = self.strategy if strategy is None else strategy
+        max_hops = self.max_hops if max_hops is None else max_hops
+        where = self.filter if filter is None else filter
+        native = self.store_filter if store_filter is None else store_filter
+        options = {
+            "k": self.k if k is None else k,
+            "mode": self.mode if mode is None else mode,
+            "expand": self.expand if expand is None else expand,
+            "strategy": strategy if max_hops is None else _with_hops(strategy, max_hops),
+            "where": None if where is None else user_filter(where),
+            "fill": True,
         }
-        hops, where, native = own.pop("max_hops"), own.pop("filter"), own.pop("store_filter")
-        if hops is not None:
-            own["strategy"] = _with_hops(own["strategy"], hops)
         if native is not None:
-            own["store_filter"] = native
-        return own | {"where": None if where is None else user_filter(where), "fill": True}
+            options["store_filter"] = native
+        return options, self.include_scores if include_scores is None else include_scores
 
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:

@@ -34,9 +34,14 @@ from e2graphrag_integrations.llama_index.loading import find_struct, load_contex
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
 from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.sources import Source, listed, of_documents, of_nodes
+from e2graphrag_integrations.llama_index.sources import (
+    Source,
+    as_documents,
+    of_documents,
+    of_nodes,
+)
 from e2graphrag_integrations.llama_index.storage import IndexStorage
-from e2graphrag_integrations.llama_index.writer import IndexWriter, Run
+from e2graphrag_integrations.llama_index.writer import IndexWriter, Write
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.base import Strategy
@@ -51,7 +56,7 @@ from e2graphrag_integrations.tokens import ApproximateTokenCounter
 logger = logging.getLogger(__name__)
 
 _OF_VECTOR_INDEX = ("insert_batch_size", "use_async", "store_nodes_override")
-_MEANT = {"top_k": "similarity_top_k", "k": "similarity_top_k", "retriever_mode": "mode"}
+_MEANT = {"top_k": "similarity_top_k", "k": "similarity_top_k"}
 _FILTERS = ("where", "filter", "metadata_filters", "store_filter")
 _NOT_HERE = ("vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k")
 
@@ -68,7 +73,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     needed to load it, nor for a local retrieval.
 
     Each insert, update and delete is done whole or not at all: when a model fails midway nothing
-    has changed, and finished summaries are kept for the next try.
+    has changed, and finished summaries are kept for the next try. Where a store fails to remove
+    what is old the change stands, and the next write removes it.
     """
 
     index_struct_cls = E2GraphRAGIndexStruct
@@ -212,7 +218,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             **options,
         )
         with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            index._insert_sources(index._sources(listed(documents)))
+            index._insert_sources(index._sources(as_documents(documents)))
         return index
 
     @classmethod
@@ -220,22 +226,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
-        show_progress: bool = False,
-        callback_manager: CallbackManager | None = None,
-        transformations: list[TransformComponent] | None = None,
         **options: Any,
     ) -> E2GraphRAGIndex:
         """Index like `from_documents`; summaries are awaited in the caller's event loop."""
-        index = cls(
-            [],
-            storage_context=storage_context,
-            show_progress=show_progress,
-            callback_manager=callback_manager,
-            transformations=transformations,
-            **options,
-        )
+        index = cls([], storage_context=storage_context, **options)
         with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            await index._ainsert_sources(await index._asources(listed(documents)))
+            await index._ainsert_sources(await index._asources(as_documents(documents)))
         return index
 
     # Writing
@@ -339,7 +335,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             IndexingError: If a model failed; nothing has changed.
         """
         del update_kwargs
-        documents = listed(documents)
+        documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             sources = self._sources(documents)
             done = self._insert_sources(sources, replacing=True)
@@ -350,7 +346,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> list[bool]:
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
         del update_kwargs
-        documents = listed(documents)
+        documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             sources = await self._asources(documents)
             done = await self._ainsert_sources(sources, replacing=True)
@@ -605,7 +601,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         try:
             return self._writer.write(
                 sources,
-                Run(
+                Write(
                     loop,
                     replacing=replacing,
                     show_progress=self._show_progress,
@@ -618,7 +614,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     async def _ainsert_sources(
         self, sources: Sequence[Source], *, replacing: bool = False
     ) -> set[str]:
-        run = Run(
+        run = Write(
             CallerLoop(asyncio.get_running_loop()),
             is_async=True,
             replacing=replacing,

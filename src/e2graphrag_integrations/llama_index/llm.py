@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Awaitable, Sequence
 
 from llama_index.core import PromptTemplate, Settings
 from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations.extractive import ExtractiveSummarizer
+from e2graphrag_integrations.fingerprints import digest, telling
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.summarizers import Prompts
 
 _ASIS = PromptTemplate("{text}")
-_SECRET = ("key", "token", "secret", "password", "credential")
-_TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback", "verbose")
-"""Words in the names of settings that do not change what a model says."""
-
-_SAYS_ANYWAY = ("max_tokens", "max_new_tokens")
-"""Settings that do, though a word above is in their names."""
 
 
 class LLMSummarizer:
@@ -39,15 +32,8 @@ class LLMSummarizer:
     @property
     def fingerprint(self) -> str:
         """Class of the model, those of its settings that shape its answers, and the prompts."""
-        settings = {
-            name: value
-            for name, value in self._llm.to_dict().items()
-            if name in _SAYS_ANYWAY
-            or not any(word in name.lower() for word in (*_SECRET, *_TRANSPORT))
-        }
-        text = json.dumps(settings, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f"llama-index:{self._llm.class_name()}:{digest}:{self._prompts.fingerprint}"
+        told = digest(telling(self._llm.to_dict()))
+        return f"llama-index:{self._llm.class_name()}:{told}:{self._prompts.fingerprint}"
 
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` sends."""

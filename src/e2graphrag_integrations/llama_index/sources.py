@@ -14,6 +14,7 @@ from llama_index.core.schema import (
 )
 
 from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.documents import listed
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.llama_index.nodes import (
     LEVEL,
@@ -104,15 +105,15 @@ def of_document(document: Any) -> Source:
     )
 
 
-def listed(documents: Any) -> list[Document]:
+def as_documents(given: Any) -> list[Document]:
     """Return what was given as documents as a list.
 
     Raises:
         InvalidInputError: If it cannot be one.
     """
-    if isinstance(documents, Document | str) or not hasattr(documents, "__iter__"):
-        raise InvalidInputError(f"documents={shown(documents)} must be a list of Document")
-    return list(documents)
+    if isinstance(given, Document):  # pydantic would iterate over its fields
+        raise InvalidInputError(f"documents={shown(given)} must be a list of Document")
+    return listed(given, "documents")
 
 
 def of_documents(documents: Any) -> list[Source]:
@@ -123,7 +124,7 @@ def of_documents(documents: Any) -> list[Source]:
         DuplicateDocumentError: For an id given twice with different contents.
     """
     sources: dict[str, Source] = {}
-    for document in listed(documents):
+    for document in as_documents(documents):
         source = of_document(document)
         before = sources.setdefault(source.document.id, source)
         if before.hash != source.hash:

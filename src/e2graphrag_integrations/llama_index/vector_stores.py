@@ -24,7 +24,7 @@ from llama_index.core.vector_stores.types import (
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.store_search import LostSearch, StoreSearch
+from e2graphrag_integrations.store_search import LostSearch, StoreSearch, chroma_space
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 
 _BATCH = 2048
@@ -221,7 +221,7 @@ class ChromaVectors(AnyVectors):
     def cosine(self, similarity: float) -> float:
         """Return the cosine that a similarity of this store stands for."""
         distance = -math.log(max(similarity, 1e-300))
-        return 1 - distance / 2 if self._space() == "l2" else 1 - distance
+        return 1 - distance / 2 if chroma_space(self.store.client) == "l2" else 1 - distance
 
     def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
         """Return a filter: this store does not heed `doc_ids`."""
@@ -229,17 +229,6 @@ class ChromaVectors(AnyVectors):
             return {}
         ids = MetadataFilter(key="document_id", operator=FilterOperator.IN, value=list(documents))
         return {"filters": MetadataFilters(filters=[ids])}
-
-    def _space(self) -> str:
-        collection = self.store.client
-        metadata = collection.metadata or {}
-        if "hnsw:space" in metadata:
-            return str(metadata["hnsw:space"])
-        for configuration in ("configuration_json", "configuration"):
-            hnsw = (getattr(collection, configuration, None) or {}).get("hnsw") or {}
-            if "space" in hnsw:
-                return str(hnsw["space"])
-        return "l2"
 
 
 class FaissVectors(AnyVectors):

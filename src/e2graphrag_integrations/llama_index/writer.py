@@ -26,7 +26,7 @@ from e2graphrag_integrations.summarizers import RetryPolicy
 
 
 @dataclass(frozen=True)
-class Run:
+class Write:
     """How one write is run.
 
     Attributes:
@@ -121,7 +121,7 @@ class IndexWriter:
         sources = of_nodes([*known, *wanted], self.settings.group_size)
         return [replace(source, grown=source.document.id in grown) for source in sources]
 
-    def write(self, sources: Sequence[Source], run: Run) -> set[str]:
+    def write(self, sources: Sequence[Source], run: Write) -> set[str]:
         """Index sources and return the ids of those that were new or changed.
 
         Raises:
@@ -142,7 +142,7 @@ class IndexWriter:
                 self.report = replace(self._write(wanted, run), skipped=skipped)
             return new
 
-    def _write(self, sources: Sequence[Source], run: Run) -> IndexReport:
+    def _write(self, sources: Sequence[Source], run: Write) -> IndexReport:
         self.models.check_llm(self.storage.where, self.storage.struct.made_with)
         components = self.components(is_async=run.is_async)
         manifest = components.check_for_writing() | self.settings.to_manifest()
