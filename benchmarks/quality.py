@@ -1,110 +1,131 @@
-r"""Which passages each way of retrieving finds: recall of the gold passages, on public questions.
+r"""Which passages and spans each way of retrieving finds, on public questions; no language model.
 
 From the repository's root:
 
-    python benchmarks/quality.py --data ../shared/data --sets hotpotqa --split dev
+    python benchmarks/quality.py --data ../shared/data --sets hotpotqa,lihuaworld --split dev
+    make bench-quality      # the report split of all sets, with tables, plots and goals
 
-Questions at even positions are `dev`, where constants may be chosen; the others are `report`. The
-index of a set is kept in benchmarks/.cache, so that its vectors are made once. The title stands
-before the text for every system.
+Even positions are `dev`, where constants may be chosen; odd ones are `report`: of questions for
+passage sets, of documents for long ones. The index of a set is kept in benchmarks/.cache, vectors
+by the hash of their texts. The title stands before the text for every system; budgets are words
+times 1.3 for every system.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
-from e2graphrag_integrations.retrieval.result import RetrievalResult
+import numpy as np
 
-CACHE = Path(__file__).parent / ".cache"
-CUTS = (2, 5, 10)
-LISTS = {"dense": "dense", "bm25": "words", "rrf": "words and vectors", "ppr": "entities"}
-"""Baselines are lists that the hybrid fuses, as its trace has them."""
+sys.path.insert(0, str(Path(__file__).parent))
 
+from quality_bench.corpora import Corpus, Question, corpora
+from quality_bench.measures import coverage, interval, latencies, passages, spans
+from quality_bench.report import goals, lost, plot, table
+from quality_bench.systems import ABLATIONS, BASELINES, system
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def index_of(folder: Path) -> E2GraphRAG:
-    """Open the index of a set, made at first."""
-    CACHE.mkdir(exist_ok=True)
-    rag = E2GraphRAG.open(CACHE / f"{folder.name}.e2g")
-    documents = [
-        SourceDocument(str(one["id"]), one["text"], title=one["title"])
-        for one in lines(folder / "corpus.jsonl")
-    ]
-    for at in range(0, len(documents), 500):
-        rag.add(documents[at : at + 500])
-        print(f"{folder.name}: {min(at + 500, len(documents))} of {len(documents)}", flush=True)
-    return rag
+HEADLINE = {False: ("R@5", "all@5"), True: ("R@2000", "R@4000")}
+BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
+"""Questions about the whole: what the tree is for."""
 
 
-def passages(node_ids: Iterable[str], document_of: dict[str, str]) -> list[str]:
-    return list(dict.fromkeys(document_of[id_] for id_ in node_ids))
-
-
-def ranked(rag: E2GraphRAG, question: str, document_of: dict[str, str]) -> dict[str, list[str]]:
-    """Return the passages that each system finds, best first."""
-    hybrid = rag.retrieve(question, k=2 * max(CUTS), strategy=HybridStrategy())
-    paper = rag.retrieve(question, k=2 * max(CUTS), strategy=PaperStrategy())
-
-    def found(result: RetrievalResult) -> list[str]:
-        return passages((node.node_id for node in result.nodes), document_of)
-
-    lists = {
-        name: passages((one.node_id for one in hybrid.trace.lists.get(own, ())), document_of)
-        for name, own in LISTS.items()
-    }
-    return lists | {"paper": found(paper), "hybrid": found(hybrid)}
-
-
-def scores(found: Sequence[str], gold: set[str]) -> dict[str, float]:
-    first = next((rank for rank, one in enumerate(found, 1) if one in gold), 0)
-    recall = {f"R@{cut}": len(gold & set(found[:cut])) / len(gold) for cut in CUTS}
-    return recall | {"all@5": float(gold <= set(found[:5])), "MRR": 1 / first if first else 0.0}
-
-
-def measured(folder: Path, split: str) -> dict[str, Any]:
-    rag = index_of(folder)
-    everything = lines(folder / "questions.jsonl")
-    asked = [one for one in everything[0 if split == "dev" else 1 :: 2] if one["gold_ids"]]
-    document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
-    rows: dict[str, list[dict[str, float]]] = {}
+def measured(corpus: Corpus, systems: Sequence[str], split: str, every: int = 1) -> dict[str, Any]:
+    rag = corpus.index()
+    asked = corpus.questions(split)[::every]
     began = time.perf_counter()
-    for one in asked:
-        for system, found in ranked(rag, one["question"], document_of).items():
-            gold = {str(id_) for id_ in one["gold_ids"]}
-            rows.setdefault(system, []).append(scores(found, gold))
+    results: dict[str, Any] = {}
+    if corpus.long:
+        lengths = {one.id: len(one.text) for one in corpus.documents()}
+        local = [one for one in asked if one.spans]
+        rows = {name: [spans(rag, one, system(name), lengths) for one in local] for name in systems}
+        results[corpus.name] = summed(rows, HEADLINE[True]) | {"questions": len(local)}
+        broad = [one for one in asked if one.kind == BROAD[corpus.name]]
+        rows = {name: [coverage(rag, one, system(name)) for one in broad] for name in systems}
+        results[f"{corpus.name} coverage"] = summed(rows, ()) | {"questions": len(broad)}
+    else:
+        document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
+        rows = {
+            name: [passages(rag, one, system(name), document_of) for one in asked]
+            for name in systems
+        }
+        results[corpus.name] = summed(rows, HEADLINE[False]) | {"questions": len(asked)}
+    results[corpus.name]["milliseconds"] = latencies(rag, sample(asked), system("hybrid"))
+    results[corpus.name]["nodes"] = rag.stats().chunks + rag.stats().summaries
+    results[corpus.name]["seconds"] = round(time.perf_counter() - began, 1)
     rag.close()
-    table = {
-        system: {name: round(statistics.mean(r[name] for r in of), 4) for name in of[0]}
-        for system, of in rows.items()
+    return results
+
+
+def sample(asked: Sequence[Question], count: int = 200) -> Sequence[Question]:
+    return asked[:: max(1, len(asked) // count)]
+
+
+def summed(rows: dict[str, list[dict[str, float]]], headline: Sequence[str]) -> dict[str, Any]:
+    """Return means, and the hybrid's paired differences to the best baseline."""
+    means = {
+        name: {m: round(statistics.mean(row[m] for row in of), 4) for m in of[0]}
+        for name, of in rows.items()
+        if of
     }
-    seconds = round(time.perf_counter() - began, 1)
-    return {"questions": len(asked), "passages": len(document_of), "seconds": seconds} | table
+    result: dict[str, Any] = {"systems": means}
+    inside = [name for name in BASELINES if name in means]
+    if headline and inside and "hybrid" in means:
+        result["against best baseline"] = {}
+        for measure in headline:
+            best = max(inside, key=lambda name: means[name][measure])
+            versus = interval(
+                [row[measure] for row in rows["hybrid"]], [row[measure] for row in rows[best]]
+            )
+            result["against best baseline"][measure] = {"baseline": best} | versus
+    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", default="hotpotqa")
+    parser.add_argument("--sets", default="hotpotqa,lihuaworld,qmsum,graphrag_bench_novel")
+    parser.add_argument("--systems", default="dense,bm25,rrf,paper,hybrid")
+    parser.add_argument("--ablations", action="store_true", help="the hybrid without each part")
     parser.add_argument("--split", choices=("dev", "report"), default="dev")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--every", type=int, default=1, help="ask every n-th question only")
+    parser.add_argument("--out", type=Path, help="JSON; a .md and plots are written beside it")
     options = parser.parse_args()
-    result: dict[str, Any] = {"command": " ".join(["python", *sys.argv]), "split": options.split}
-    for name in options.sets.split(","):
-        result[name] = measured(options.data / name, options.split)
-    print(json.dumps(result, indent=2))
+    systems = options.systems.split(",") + (list(ABLATIONS) if options.ablations else [])
+    sets: dict[str, Any] = {}
+    for corpus in corpora(options.data, options.sets.split(",")):
+        sets |= measured(corpus, systems, options.split, options.every)
+        print(table({corpus.name: sets[corpus.name]}), flush=True)
+    reached = goals(sets)
+    result = {
+        "command": " ".join(["python", *sys.argv]),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "split": options.split,
+        "sets": sets,
+        "goals": reached,
+    }
+    print(json.dumps(reached, indent=2))
+    failures: list[str] = []
     if options.out:
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        if options.out.exists():
+            before = json.loads(options.out.read_text(encoding="utf-8")).get("goals", {})
+            failures = list(lost(before, reached))
+        if not failures:
+            options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            options.out.with_suffix(".md").write_text(table(sets), encoding="utf-8")
+            plot(sets, options.out.parent)
+    if failures:
+        raise SystemExit("no longer reached:\n" + "\n".join(failures))
 
 
 if __name__ == "__main__":

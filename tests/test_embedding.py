@@ -30,9 +30,22 @@ def test_a_text_within_the_limit_is_one_window():
     assert windowed(5).windows(" a b c d e ") == [(0, 11)]
 
 
-def test_an_embedder_without_a_limit_gets_whole_texts():
-    text = "word " * 10_000
-    assert windowed(None).windows(text) == [(0, len(text))]
+@pytest.mark.parametrize("limit", [None, 257, 8192])
+def test_a_window_holds_at_most_256_tokens_however_much_the_model_reads(limit):
+    text = "word " * 256
+    assert windowed(limit).windows(text) == [(0, len(text))]
+    assert len(windowed(limit).windows(f"{text}word")) == 2
+    found = pieces(windowed(limit), text * 40)
+    assert max(len(piece.split()) for piece in found) <= 256
+    assert " ".join(found).split() == ["word"] * 256 * 40
+
+
+def test_without_the_models_tokenizer_a_window_holds_at_most_256_guessed_tokens():
+    text = "word " * 256
+    for limit in (None, 8192):
+        embedder = WindowedEmbedder(FakeEmbedder(max_tokens=limit))
+        assert len(embedder.windows(text)) == 1
+        assert len(embedder.windows(f"{text}word")) == 2
 
 
 def test_windows_are_balanced_and_end_with_sentences():
@@ -97,6 +110,8 @@ def test_a_long_title_is_cut_to_a_quarter_of_the_window_stop_included():
     # 12 / 4 - 1 = 2 words.
     assert windowed(12).prefix("one two three four") == "one two. "
     assert windowed(4).prefix("one two") == ""
+    # 256 / 4 - 1 = 63 words where the model has no limit.
+    assert windowed(None).prefix("word " * 99) == f"{' '.join(['word'] * 63)}. "
 
 
 def test_vectors_are_normalised():

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from e2graphrag_integrations.lexical import build_lexical, words_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
-CHUNKS = np.asarray([True, True, False])
+
+
+def idf(texts, word):
+    held = sum(word in words_of(text) for text in texts)
+    return math.log(1 + (len(texts) - held + 0.5) / (held + 0.5))
 
 
 def bm25(texts, word, row):
     corpus = [words_of(text) for text in texts]
     mean = sum(map(len, corpus)) / len(corpus)
-    held = sum(word in words for words in corpus)
-    idf = math.log(1 + (len(corpus) - held + 0.5) / (held + 0.5))
     count = corpus[row].count(word)
-    return idf * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(corpus[row]) / mean))
+    return idf(texts, word) * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(corpus[row]) / mean))
 
 
 def test_words_are_casefolded_and_scripts_without_spaces_give_pairs():
@@ -30,44 +32,89 @@ def test_words_are_casefolded_and_scripts_without_spaces_give_pairs():
     assert words_of(" ...") == []
 
 
+def found(index, words, count, allowed=None, **options):
+    rows, scores = index.search(words, count, allowed, **options)
+    return list(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
 def test_scores_are_those_of_the_formula():
-    index = build_lexical(TEXTS, CHUNKS)
-    found = dict(index.search(["bert", "met", "unknown"], 10))
-    assert found == {
+    index = build_lexical(TEXTS)
+    assert dict(found(index, ["bert", "met", "unknown"], 10)) == {
         0: pytest.approx(bm25(TEXTS, "bert", 0) + bm25(TEXTS, "met", 0), rel=1e-5),
         1: pytest.approx(bm25(TEXTS, "bert", 1), rel=1e-5),
     }
 
 
-def test_idf_is_of_chunks_alone():
-    index = build_lexical(TEXTS, CHUNKS)
-    assert index.idf("bert") == pytest.approx(math.log(3 / 3))
-    assert index.idf("anna") == pytest.approx(math.log(3 / 2))
-    assert index.idf("cleo") == index.idf("unknown") == pytest.approx(math.log(3 / 1))
+def test_the_vocabulary_is_sorted():
+    assert list(build_lexical(TEXTS).words) == ["anna", "bert", "cleo", "met", "saw"]
 
 
-def test_nothing_is_found_in_nothing():
-    for texts in ([], ["", " "]):
-        index = build_lexical(texts, np.ones(len(texts), dtype=np.bool_))
-        assert index.search(["anna"], 5) == []
-        assert index.idf("anna") >= 0
+def test_every_text_has_a_score():
+    scores = build_lexical(TEXTS).scores(["met", "cleo"])
+    expected = [bm25(TEXTS, "met", 0), 0, bm25(TEXTS, "cleo", 2)]
+    assert scores.tolist() == pytest.approx(expected, rel=1e-5)
+    assert build_lexical(TEXTS).scores(["unknown"]).tolist() == [0, 0, 0]
+
+
+def test_a_word_given_twice_counts_twice():
+    index = build_lexical(TEXTS)
+    twice, once = index.scores(["bert", "bert"]), index.scores(["bert"])
+    assert once[0] > 0
+    assert twice.tolist() == (2 * once).tolist()
+
+
+def test_rarity_multiplies_a_word_by_a_power_of_its_idf():
+    index = build_lexical(TEXTS)
+    # "bert" is in two texts of three, "met" in one: ln(1 + 1.5 / 2.5) and ln(1 + 2.5 / 1.5).
+    bert, met = math.log(1.6), math.log(8 / 3)
+    for rarity in (0, 0.5, 1, 3):
+        expected = bm25(TEXTS, "bert", 0) * bert**rarity + bm25(TEXTS, "met", 0) * met**rarity
+        scores = index.scores(["bert", "met"], rarity=rarity)
+        assert scores[0] == pytest.approx(expected, rel=1e-5)
+        rows = found(index, ["bert", "met"], 1, rarity=rarity)
+        assert rows == [(int(scores.argmax()), pytest.approx(scores.max()))]
+
+
+def test_with_rarity_one_rare_word_outweighs_many_common_ones():
+    index = build_lexical([*["the of and"] * 7, f"a zebra {'was here ' * 9}"])
+    question = [*["the", "of", "and"] * 3, "zebra"]
+    assert found(index, question, 1)[0][0] == 0
+    assert found(index, question, 1, rarity=1)[0][0] == 7
+
+
+def test_ties_go_to_the_earlier_text():
+    index = build_lexical(["b", "a x", "a y", "a z"])
+    assert [row for row, _ in found(index, ["a"], 2)] == [1, 2]
+
+
+@pytest.mark.parametrize("some", [[], ["", " "]])
+def test_nothing_is_found_in_nothing(some):
+    index = build_lexical(some)
+    assert found(index, ["anna"], 5) == []
+    assert index.scores(["anna"]).tolist() == [0] * len(some)
 
 
 texts = st.lists(st.text("ab c", max_size=12), max_size=8)
 
 
-@given(texts, st.lists(st.sampled_from("abc"), max_size=4), st.integers(1, 9), st.data())
-def test_search_is_the_sum_over_words_cut_and_masked(some, words, count, data):
-    index = build_lexical(some, np.ones(len(some), dtype=np.bool_))
+@given(
+    texts,
+    st.lists(st.sampled_from("abc"), max_size=4),
+    st.integers(1, 9),
+    st.sampled_from([0, 0.5, 1, 2]),
+    st.data(),
+)
+def test_search_is_the_sum_over_words_cut_and_masked(some, words, count, rarity, data):
+    index = build_lexical(some)
     allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
     allowed = allowed.astype(np.bool_)
-    whole = index.search(words, len(some) + 1)
+    whole = found(index, words, len(some) + 1, rarity=rarity)
     expected = {
-        row: sum(bm25(some, word, row) for word in words)
+        row: sum(bm25(some, word, row) * idf(some, word) ** rarity for word in words)
         for row in range(len(some))
         if any(word in words_of(some[row]) for word in words)
     }
     assert dict(whole) == {row: pytest.approx(s, rel=1e-4) for row, s in expected.items()}
-    assert [s for _, s in whole] == sorted((s for _, s in whole), reverse=True)
+    assert whole == sorted(whole, key=lambda one: (-one[1], one[0]))
     kept = [(row, score) for row, score in whole if allowed[row]]
-    assert index.search(words, count, allowed) == kept[:count]
+    assert found(index, words, count, allowed, rarity=rarity) == kept[:count]

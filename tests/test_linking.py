@@ -1,12 +1,33 @@
+import numpy as np
 import pytest
 
+from e2graphrag_integrations.aliases import Alias, Aliases
 from e2graphrag_integrations.linking import Link, Linking, link
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.types import NOUN, Mention
 
 
 def linked(names, *entities):
     mentions = [Mention(name, 0, len(name), "PERSON") for name in names]
     return link(mentions, {entity: row for row, entity in enumerate(entities)})
+
+
+def by_aliases(names, *entities, label="PERSON"):
+    """Link names where entities are found by their aliases too; all are names, each in a chunk."""
+    ones = np.ones(len(entities), dtype=np.int64)
+    mentions = [Mention(name, 0, len(name), label) for name in names]
+    known = Aliases(entities, ones.astype(np.bool_), ones)
+    return link(mentions, {entity: row for row, entity in enumerate(entities)}, known)
+
+
+class Asked:
+    """Knows everybody as `nobody`, and notes who was looked up."""
+
+    def __init__(self):
+        self.forms = []
+
+    def find(self, form):
+        self.forms.append(form)
+        return Alias("nobody", "alias", 0.5)
 
 
 def test_the_exact_normal_form_wins_over_its_parts():
@@ -71,3 +92,76 @@ def test_an_endless_mention_is_answered():
     name = " ".join(f"Word{i}" for i in range(5000))
     assert linked([name], "word4999").links[0].entity == "word4999"
     assert linked(["北京上海" * 5000], "海北").links[0].entity == "海北"
+
+
+@pytest.mark.parametrize(
+    ("entities", "how", "entity"),
+    [
+        (["miss katherine", "katherine", "anna katherine"], "exact", "miss katherine"),
+        (["katherine", "anna katherine", "katherines"], "stripped", "katherine"),
+        (["anna katherine", "katherines"], "alias", "anna katherine"),
+        (["katherines", "anna"], "similar", "katherines"),
+    ],
+)
+def test_the_first_rule_that_finds_an_entity_has_the_word(entities, how, entity):
+    [found] = by_aliases(["Miss Katherine"], *entities).links
+    assert (found.how, found.entity) == (how, entity)
+
+
+def test_an_alias_and_a_similar_spelling_win_over_a_part():
+    [alias] = by_aliases(["United Nations"], "united", "united nations: a history").links
+    assert alias == Link("United Nations", "united nations: a history", "alias", 1.0)
+    [similar] = by_aliases(["Elizabet Bennet"], "bennet", "elizabeth bennet").links
+    assert similar == Link("Elizabet Bennet", "elizabeth bennet", "similar", 0.9677)
+    [part] = by_aliases(["Lizzy Bennet"], "bennet", "elizabeth bennet").links
+    assert (part.entity, part.how) == ("bennet", "part")
+
+
+def test_a_common_noun_is_looked_up_by_no_alias():
+    entities = ["market town", "butterfly"]
+    assert by_aliases(["town", "butterflly"], *entities, label=NOUN).links == ()
+    assert len(by_aliases(["town", "butterflly"], *entities, label="NAME").links) == 2
+    [part] = by_aliases(["old butterfly"], "butterfly", label=NOUN).links
+    assert part.how == "part"
+
+
+def test_without_aliases_none_are_looked_up():
+    assert linked(["Bennet"], "elizabeth bennet") == Linking((), ("Bennet",))
+
+
+def test_aliases_are_asked_for_stripped_normal_forms_of_what_is_unknown():
+    asked = Asked()
+    mentions = [Mention(name, 0, 1, "PERSON") for name in ("Emma", "the  Rev. COLLINS", "?!")]
+    found = link(mentions, {"emma": 0}, asked)
+    assert asked.forms == ["collins"]
+    assert found.links[1] == Link("the  Rev. COLLINS", "nobody", "alias", 0.5)
+    assert found.unlinked == ("?!",)
+
+
+def test_at_most_32_unknown_names_are_looked_up_and_others_go_by_their_parts():
+    asked = Asked()
+    known = [Mention("Emma", 0, 4, "PERSON"), Mention("tea", 0, 3, NOUN)] * 40
+    unknown = [Mention(f"Name{i} Emma", 0, 4, "PERSON") for i in range(40)]
+    found = link([*known, *unknown, Mention("Zeus", 0, 4, "PERSON")], {"emma": 0}, asked)
+    assert asked.forms == [f"name{i} emma" for i in range(32)]
+    assert {one.entity for one in found.links} == {"emma", "nobody"}
+    assert found.unlinked == ("tea", "Zeus")
+
+
+def test_names_past_the_limit_are_still_linked_by_their_parts():
+    unknown = [Mention(f"Name{i}", 0, 4, "PERSON") for i in range(32)]
+    found = link([*unknown, Mention("Name32 Emma", 0, 4, "PERSON")], {"emma": 0}, Asked())
+    assert [(one.mention, one.how) for one in found.links] == [
+        ("Name0", "alias"),
+        ("Name32 Emma", "part"),
+    ]
+
+
+def test_of_two_mentions_of_an_entity_the_surer_one_is_kept():
+    found = by_aliases(["Bennet", "Elizabeth Bennett"], "jane bennet", "elizabeth bennet")
+    assert {(one.mention, one.entity, one.score) for one in found.links} == {
+        ("Bennet", "jane bennet", 0.5),
+        ("Elizabeth Bennett", "elizabeth bennet", 0.9697),
+    }
+    [kept] = by_aliases(["EB", "Elizabeth Bennett", "Elizabet Bennet"], "elizabeth bennet").links
+    assert kept.mention == "EB"

@@ -17,8 +17,8 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 HEAVY = (
-    "llama_index langchain_core torch spacy faiss scipy networkx bm25s sentence_transformers "
-    "transformers openai aiohttp"
+    "llama_index langchain_core torch spacy faiss scipy networkx bm25s rapidfuzz "
+    "sentence_transformers transformers openai aiohttp"
 ).split()
 PRINTERS = {"cli", "cli_output", "demo"}
 
@@ -27,8 +27,8 @@ RANKS = [
     {"errors", "checks", "types", "protocols"},
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
-        *("chunking", "tree", "names", "graph", "linking", "vectors", "embedding", "embedders"),
-        *("store_search", "lexical", "walking"),
+        *("chunking", "tree", "names", "graph", "ranking", "titles", "aliases", "linking"),
+        *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),
     },
     {"components"},

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph import build_graph
+from e2graphrag_integrations.titles import Subjects
 from e2graphrag_integrations.walking import EntityWalk
 
 
@@ -17,8 +18,26 @@ def chunks_of(*lines):
     return [[[(word, True) for word in line.split()]] for line in lines]
 
 
-def dense_walk(graph, seeds, damping, steps):
-    counts = graph.postings.toarray().T.astype(float)
+def walk_of(graph, titles=(None,), documents=None):
+    """Return the walk over chunks of these documents, all of the first one unless told."""
+    if documents is None:
+        documents = [0] * graph.postings.shape[1]
+    subjects = Subjects.of(graph, titles)
+    return EntityWalk.of(graph, subjects, np.asarray(documents, dtype=np.int64)), subjects
+
+
+def counted(graph, titles, documents):
+    """Return how often each chunk mentions each entity, a title three times more."""
+    names = Subjects.of(graph, titles).names
+    counts = np.zeros((graph.postings.shape[1], len(names)))
+    counts[:, : len(graph.names)] = graph.postings.toarray().T
+    for chunk, document in enumerate(documents):
+        if titles[document]:
+            counts[chunk, list(names).index(titles[document])] += 3
+    return counts
+
+
+def dense_walk(counts, seeds, damping, steps):
     size = counts.shape[0]
     idf = np.log((size + 1) / ((counts > 0).sum(axis=0) + 1)) + 1e-6
     weights = np.log1p(counts) * idf
@@ -37,24 +56,92 @@ def dense_walk(graph, seeds, damping, steps):
 
 def test_one_step_from_one_entity_by_hand():
     graph = build_graph(chunks_of("anna bert", "anna anna", "cleo"))
-    walk = EntityWalk.of(graph)
+    walk, _ = walk_of(graph)
     share = walk.rank({graph.index["anna"]: 3.0}, steps=1)
     one, two = math.log(2), math.log(3)
     assert share.tolist() == pytest.approx([one / (one + two), two / (one + two), 0])
 
 
+def test_a_title_counts_as_three_mentions_in_each_chunk_under_it():
+    graph = build_graph(chunks_of("anna bert", "cleo", "anna", "dora"))
+    walk, subjects = walk_of(graph, [None, "Anna", None], [0, 1, 1, 2])
+    share = walk.rank({subjects.index["anna"]: 1.0}, steps=1)
+    # Mentioned once, under the title, both: ln(1 + 1), ln(1 + 3), ln(1 + 1 + 3).
+    weights = [math.log(2), math.log(4), math.log(5), 0]
+    assert share.tolist() == pytest.approx([weight / sum(weights) for weight in weights])
+
+
+def test_a_walk_begins_at_an_entity_that_only_a_title_names():
+    graph = build_graph(chunks_of("anna", "bert", "bert"))
+    walk, subjects = walk_of(graph, ["Dune (novel)", None], [0, 1, 0])
+    dune = subjects.index["dune"]
+    assert walk.chunks_of(dune).tolist() == [0, 2]
+    # Two steps: the title's chunks hold "anna" and "bert", and bert leads on to chunk 1.
+    first, second = (walk.rank({dune: 1.0}, steps=steps) for steps in (1, 2))
+    assert first.tolist() == pytest.approx([0.5, 0, 0.5])
+    assert second[1] > 0
+
+
+def test_who_holds_whom_by_hand():
+    graph = build_graph(chunks_of("anna bert anna", "cleo", "bert"))
+    walk, subjects = walk_of(graph, ["Cleo", "Oslo"], [0, 0, 1])
+    assert list(subjects.names) == ["anna", "bert", "cleo", "oslo"]
+    assert [walk.chunks_of(entity).tolist() for entity in range(4)] == [[0], [0, 2], [0, 1], [2]]
+    assert [sorted(walk.entities_of(chunk)) for chunk in range(3)] == [[0, 1, 2], [2], [1, 3]]
+    assert walk.held.tolist() == [1, 2, 2, 1]
+
+
+def test_a_title_without_chunks_is_held_by_none_and_leads_nowhere():
+    graph = build_graph(chunks_of("anna"))
+    walk, subjects = walk_of(graph, [None, "Oslo"], [0])
+    assert walk.held.tolist() == [1, 0]
+    assert walk.rank({subjects.index["oslo"]: 1.0}).tolist() == [0]
+
+
+def test_an_index_of_nothing_has_a_walk():
+    walk, _ = walk_of(build_graph([]), [])
+    assert (walk.held.tolist(), walk.to_chunks.shape) == ([], (0, 0))
+
+
 lines = st.lists(
-    st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5).map(" ".join),
+    st.lists(st.sampled_from("abcdef"), max_size=5).map(" ".join),
     min_size=1,
     max_size=7,
 )
 
 
-@given(lines, st.floats(0, 1), st.integers(1, 12), st.data())
-def test_the_walk_is_that_of_dense_matrices_and_loses_nothing(some, damping, steps, data):
-    graph = build_graph(chunks_of(*some))
-    entities = st.integers(0, len(graph.names) - 1)
-    seeds = data.draw(st.dictionaries(entities, st.floats(0.1, 5), min_size=1, max_size=3))
-    share = EntityWalk.of(graph).rank(seeds, damping=damping, steps=steps)
-    np.testing.assert_allclose(share, dense_walk(graph, seeds, damping, steps), atol=1e-9)
+@st.composite
+def indexes(draw):
+    """Draw a graph, titles in their normal form, and the document of each chunk."""
+    some = draw(lines)
+    titles = draw(st.lists(st.none() | st.sampled_from("abxy"), min_size=1, max_size=4))
+    of_chunk = st.lists(
+        st.integers(0, len(titles) - 1), min_size=len(some), max_size=len(some)
+    ).map(sorted)
+    return build_graph(chunks_of(*some)), titles, draw(of_chunk)
+
+
+@given(indexes(), st.floats(0, 1), st.integers(1, 12), st.data())
+def test_the_walk_is_that_of_dense_matrices_and_loses_nothing(drawn, damping, steps, data):
+    graph, titles, documents = drawn
+    counts = counted(*drawn)
+    held = np.flatnonzero(counts.any(axis=0)).tolist()
+    assume(held)
+    seeds = data.draw(
+        st.dictionaries(st.sampled_from(held), st.floats(0.1, 5), min_size=1, max_size=3)
+    )
+    walk, _ = walk_of(graph, titles, documents)
+    share = walk.rank(seeds, damping=damping, steps=steps)
+    np.testing.assert_allclose(share, dense_walk(counts, seeds, damping, steps), atol=1e-9)
     assert share.sum() == pytest.approx(1)
+
+
+@given(indexes())
+def test_who_holds_whom_is_what_the_counts_say(drawn):
+    counts = counted(*drawn)
+    walk, _ = walk_of(*drawn)
+    assert walk.held.tolist() == (counts > 0).sum(axis=0).tolist()
+    for entity, column in enumerate(counts.T):
+        assert walk.chunks_of(entity).tolist() == np.flatnonzero(column).tolist()
+    for chunk, row in enumerate(counts):
+        assert sorted(walk.entities_of(chunk)) == np.flatnonzero(row).tolist()

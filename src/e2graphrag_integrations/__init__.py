@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.protocols import (
         Embedder,
         EntityExtractor,
+        Reranker,
         Summarizer,
         TokenCounter,
     )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
+    from e2graphrag_integrations.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -45,6 +47,7 @@ __all__ = [
     "ApproximateTokenCounter",
     "CallableSummarizer",
     "CostEstimate",
+    "CrossEncoderReranker",
     "E2GraphRAG",
     "E2GraphRAGError",
     "Embedder",
@@ -60,6 +63,7 @@ __all__ = [
     "PaperStrategy",
     "Progress",
     "Prompts",
+    "Reranker",
     "RetrievalResult",
     "RetrievedNode",
     "RetryPolicy",
@@ -83,8 +87,9 @@ _HOMES = {
     "extractive": ("ExtractiveSummarizer",),
     "graph": ("EntityGraph",),
     "openai_chat": ("OpenAISummarizer",),
-    "protocols": ("Embedder", "EntityExtractor", "Summarizer", "TokenCounter"),
+    "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "rerankers": ("CrossEncoderReranker",),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),

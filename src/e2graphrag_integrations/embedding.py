@@ -21,6 +21,10 @@ _GUESS_SHARE = 2
 """Without the model's tokenizer, fill one part in this many of its limit: a guessed count may be
 half the true one, and a window too long would be cut silently."""
 
+_LONGEST = 256
+"""Tokens of a window, however much the model reads: a vector of more says little of any part, and
+windows are what a token budget is filled with (retrieval note D.7)."""
+
 _BALANCE = 1.1
 """Room above the mean window size for sentence borders, so that no short rest is left over."""
 
@@ -56,23 +60,20 @@ class WindowedEmbedder:
         self._counter: TokenCounter = ApproximateTokenCounter() if own is None else own
         if limit is not None and own is None:
             limit = max(1, limit // _GUESS_SHARE)
-        self._limit = limit
+        self._limit = _LONGEST if limit is None else min(limit, _LONGEST)
 
     def prefix(self, title: str | None) -> str:
         """Return what is put before each window: the title and a stop, cut where it is long."""
         if not title or not title.strip():
             return ""
         title = " ".join(title.split())
-        if self._limit is not None:
-            spans = token_spans(self._counter, title)[: max(0, self._limit // _TITLE_SHARE - 1)]
-            title = title[: spans[-1, 1]] if len(spans) else ""
+        spans = token_spans(self._counter, title)[: max(0, self._limit // _TITLE_SHARE - 1)]
+        title = title[: spans[-1, 1]] if len(spans) else ""
         return f"{title}. " if title else ""
 
     def windows(self, text: str, prefix: str = "") -> list[Span]:
         """Return the spans of `text` that one vector each covers, all of it together."""
         all_of_it = [Span(0, len(text))]
-        if self._limit is None:
-            return all_of_it
         room = max(1, self._limit - (count_tokens(self._counter, prefix) if prefix else 0))
         total = count_tokens(self._counter, text)
         if total <= room:

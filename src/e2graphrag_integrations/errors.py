@@ -6,6 +6,7 @@
     │   ├── UnreadableFileError      a file that is no text in a known format
     │   └── FilterError              a `where` that is not understood
     ├── UnknownDocumentError         an id that is not in the index
+    ├── RerankError                  a reranker failed or returned no score for each text
     ├── MissingDependencyError       an extra, a model or a pipeline that is not installed
     ├── IndexingError                a document could not be indexed; names document and stage
     │   ├── SummaryError             the summariser failed or returned nothing
@@ -52,6 +53,10 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
     def __str__(self) -> str:
         # KeyError would print the repr of the message.
         return str(self.args[0]) if self.args else ""
+
+
+class RerankError(E2GraphRAGError):
+    """Raised when a reranker fails, or returns anything but one finite score a text."""
 
 
 class MissingDependencyError(E2GraphRAGError, ImportError):

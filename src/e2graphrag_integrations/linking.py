@@ -6,22 +6,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from e2graphrag_integrations.aliases import Aliases
 from e2graphrag_integrations.normalize import normal_form, sub_spans, without_honorifics
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.types import NOUN, Mention
+
+_MOST_LOOKUPS = 32
+"""Names looked up by their aliases: a 100 kB question stays quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """A mention of the question and the entity it stands for.
 
-    `how` says which rule found it: `exact` normal form, `stripped` of honorifics and articles, or
-    the longest `part` of the mention that is an entity. `score` is 1 for the first two, for a part
-    the share of the mention's letters that it covers.
+    `how` says which rule found it: `exact` normal form, `stripped` of honorifics and articles, an
+    `alias`, a `similar` spelling, or the longest `part` of the mention that is an entity. `score`
+    is 1 for the first two, for an alias the share of its bearers' chunks that are this one's, for
+    a spelling how similar it is, for a part the share of the mention's letters that it covers.
     """
 
     mention: str
     entity: str
-    how: Literal["exact", "stripped", "part"]
+    how: Literal["exact", "stripped", "alias", "similar", "part"]
     score: float
 
 
@@ -33,12 +38,26 @@ class Linking:
     unlinked: tuple[str, ...]
 
 
-def link(mentions: Iterable[Mention], entities: Mapping[str, int]) -> Linking:
-    """Link each mention by the first rule that finds an entity in the index."""
+def link(
+    mentions: Iterable[Mention], entities: Mapping[str, int], aliases: Aliases | None = None
+) -> Linking:
+    """Link each mention by the first rule that finds an entity in the index.
+
+    Args:
+        mentions: In the question.
+        entities: Normal forms of those there are.
+        aliases: Tells other ways to write names; None looks for none, as the paper does.
+    """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}
+    lookups = 0
     for mention in mentions:
-        found = _link_one(mention.entity, entities)
+        found = _as_it_is(mention, entities)
+        if found is None and aliases is not None and mention.label != NOUN:
+            lookups += 1
+            found = _by_alias(mention, aliases) if lookups <= _MOST_LOOKUPS else None
+        if found is None:
+            found = _by_part(mention, entities)
         if found is None:
             unlinked[mention.entity] = None
         elif found.entity not in links or links[found.entity].score < found.score:
@@ -46,16 +65,25 @@ def link(mentions: Iterable[Mention], entities: Mapping[str, int]) -> Linking:
     return Linking(tuple(links.values()), tuple(unlinked))
 
 
-def _link_one(mention: str, entities: Mapping[str, int]) -> Link | None:
-    form = normal_form(mention)
-    if not form:
-        return None
-    if form in entities:
-        return Link(mention, form, "exact", 1.0)
+def _as_it_is(mention: Mention, entities: Mapping[str, int]) -> Link | None:
+    form = normal_form(mention.entity)
+    if form and form in entities:
+        return Link(mention.entity, form, "exact", 1.0)
     stripped = without_honorifics(form)
-    if stripped in entities:
-        return Link(mention, stripped, "stripped", 1.0)
-    for part in sub_spans(stripped):
+    if stripped and stripped in entities:
+        return Link(mention.entity, stripped, "stripped", 1.0)
+    return None
+
+
+def _by_alias(mention: Mention, aliases: Aliases) -> Link | None:
+    form = without_honorifics(normal_form(mention.entity))
+    found = aliases.find(form) if form else None
+    return None if found is None else Link(mention.entity, *found)
+
+
+def _by_part(mention: Mention, entities: Mapping[str, int]) -> Link | None:
+    form = without_honorifics(normal_form(mention.entity))
+    for part in sub_spans(form):
         if part in entities:
-            return Link(mention, part, "part", round(len(part) / len(stripped), 4))
+            return Link(mention.entity, part, "part", round(len(part) / len(form), 4))
     return None

@@ -76,3 +76,12 @@ class EntityExtractor(Protocol):
     def extract(self, texts: Sequence[str]) -> Sequence[Sentences]:
         """Return for each text, for each of its sentences, the mentions in it."""
         ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Reads a question together with each text, as a cross-encoder does."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return for each text how well it answers, higher is better."""
+        ...

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.vectors import NodeSearch
 
 _DIGITS = 6
 
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 
 
-class LostSearch:
+class LostSearch(NodeSearch):
     """Stands where the vectors of an index are gone; fails the questions that need them.
 
     Args:
@@ -27,14 +28,19 @@ class LostSearch:
 
     def __init__(self, error: CorruptStoreError, owners: NDArray[np.int64]) -> None:
         self._error = error
-        self.nodes = owners
+        self._owners = owners
 
-    def search(
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of each window."""
+        return self._owners
+
+    def windows(
         self,
         query: FloatArray,  # noqa: ARG002 - the port's signature
         count: int,  # noqa: ARG002 - the port's signature
         allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002 - the port's signature
-    ) -> list[tuple[int, float]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Find nothing.
 
         Raises:
@@ -43,8 +49,8 @@ class LostSearch:
         raise self._error
 
 
-class StoreSearch:
-    """Finds nodes by cosine through a store; a node scores as its best window.
+class StoreSearch(NodeSearch):
+    """Finds windows by cosine through a store.
 
     Args:
         query: Asks the store for the ids and cosines of the nearest vectors of some documents.
@@ -74,52 +80,49 @@ class StoreSearch:
         """The node of each window."""
         return self._owners
 
-    def search(
+    def windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
-    ) -> list[tuple[int, float]]:
-        """Return up to `count` distinct nodes, best first, with their cosines.
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, with their cosines; ties to the earlier one.
 
         The store is asked for more and more until enough of what it finds counts: it may hold
-        several windows of a node, vectors that are not the index's, and nodes that may not be seen.
+        vectors that are not the index's, and nodes that may not be seen.
 
         Raises:
             CorruptStoreError: If the store finds none of the index's vectors.
         """
-        usable = self._owners if allowed is None else self._owners[allowed[self._owners]]
-        if count < 1 or not len(usable):
-            return []
+        usable = len(self._owners) if allowed is None else int(allowed[self._owners].sum())
+        if count < 1 or not usable:
+            return np.empty(0, dtype=np.int64), np.empty(0)
         documents = self._allowed_documents(allowed)
-        per_node = -(-len(self._owners) // max(1, len(np.unique(self._owners))))
-        fetch = count * per_node + 1
+        fetch = count + 1
         while True:
             found = self._query(query, fetch, documents)
             # Scores that went through a distance differ in their last digits where cosines tie.
             hits = [(id_, round(cosine, _DIGITS)) for id_, cosine in found]
             known = [(self._rows[id_], cosine) for id_, cosine in hits if id_ in self._rows]
-            best: dict[int, float] = {}
-            for row, cosine in known:
-                node = int(self._owners[row])
-                if allowed is None or allowed[node]:
-                    best[node] = max(cosine, best.get(node, -2.0))
-            ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
-            exhausted = len(hits) < fetch
+            seen = [hit for hit in known if allowed is None or allowed[self._owners[hit[0]]]]
+            ranked = sorted(dict(seen).items(), key=lambda hit: (-hit[1], hit[0]))[:count]
+            exhausted = len(hits) < fetch or len(ranked) == usable
             # What is not fetched may still tie with the last score.
             if len(ranked) == count and (exhausted or hits[-1][1] < ranked[-1][1]):
-                return ranked
+                break
             if not exhausted:
                 fetch *= 4
             elif documents is not None and not known:
                 documents = None  # this store knows documents by other names
             else:
-                return self._checked(ranked)
+                break
+        self._check(ranked, usable)
+        rows, cosines = zip(*ranked, strict=True)
+        return np.asarray(rows, dtype=np.int64), np.asarray(cosines)
 
-    def _checked(self, ranked: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    def _check(self, ranked: list[tuple[int, float]], usable: int) -> None:
         if not ranked:
             raise CorruptStoreError(
-                f"{self._name} holds none of the index's {len(self._rows)} vectors: pass the "
-                "vector store that the index was made with, or build the index again"
+                f"{self._name} holds none of the index's {usable} vectors that may be seen: pass "
+                "the vector store that the index was made with, or build the index again"
             )
-        return ranked
 
     def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
         if allowed is None:

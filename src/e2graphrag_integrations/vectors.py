@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,44 +13,25 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.protocols import FloatArray
 
 
-class NodeSearch(Protocol):
-    """Finds nodes by cosine; a node scores as its best window."""
+class NodeSearch(ABC):
+    """Finds windows by cosine, and nodes by their best window."""
 
     @property
+    @abstractmethod
     def nodes(self) -> NDArray[np.int64]:
-        """The node of each window."""
-        ...
+        """The node of each window, ascending."""
 
-    def search(
+    @abstractmethod
+    def windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
-    ) -> list[tuple[int, float]]:
-        """Return up to `count` distinct nodes, best first, with their cosines."""
-        ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, with their cosines; ties to the earlier one.
 
-
-class DenseIndex:
-    """Finds nodes by cosine; a node scores as its best window.
-
-    Args:
-        vectors: Unit vectors, shape (windows, dimension), float32.
-        nodes: The node of each window, shape (windows,).
-    """
-
-    def __init__(self, vectors: FloatArray, nodes: NDArray[np.int64]) -> None:
-        self.vectors = vectors
-        self.nodes = nodes
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors, 0 for an empty index."""
-        return int(self.vectors.shape[1]) if len(self.vectors) else 0
-
-    @cached_property
-    def _index(self) -> Any:
-        faiss = _faiss()
-        index = faiss.IndexFlatIP(self.vectors.shape[1])
-        index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
-        return index
+        Args:
+            query: Unit vector, shape (dimension,).
+            count: Windows wanted.
+            allowed: Mask over nodes; None allows all.
+        """
 
     def search(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
@@ -63,21 +45,65 @@ class DenseIndex:
             count: Nodes wanted.
             allowed: Mask over nodes; None allows all.
         """
+        fetch = count + 1
+        while count > 0:
+            windows, cosines = self.windows(query, fetch, allowed)
+            best: dict[int, float] = {}
+            owners = self.nodes[windows].tolist()
+            for node, cosine in zip(owners, cosines.tolist(), strict=True):
+                best.setdefault(node, cosine)
+            ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
+            # What is not fetched may still tie with the last score.
+            if len(windows) < fetch or (len(ranked) == count and cosines[-1] < ranked[-1][1]):
+                return ranked
+            fetch *= 4
+        return []
+
+
+class DenseIndex(NodeSearch):
+    """Searches vectors that are at hand, exactly.
+
+    Args:
+        vectors: Unit vectors, shape (windows, dimension), float32.
+        nodes: The node of each window, shape (windows,).
+    """
+
+    def __init__(self, vectors: FloatArray, nodes: NDArray[np.int64]) -> None:
+        self.vectors = vectors
+        self._nodes = nodes
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of each window."""
+        return self._nodes
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors, 0 for an empty index."""
+        return int(self.vectors.shape[1]) if len(self.vectors) else 0
+
+    @cached_property
+    def _index(self) -> Any:
+        faiss = _faiss()
+        index = faiss.IndexFlatIP(self.vectors.shape[1])
+        index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
+        return index
+
+    def windows(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, with their cosines; ties to the earlier one."""
         usable = len(self.nodes) if allowed is None else int(allowed[self.nodes].sum())
         if count < 1 or not usable:
-            return []
+            return np.empty(0, dtype=np.int64), np.empty(0)
         parameters = None if allowed is None else self._selector(allowed)
         fetch = min(usable, count + 1)
         while True:
-            scores, rows = self._index.search(query[None, :], fetch, params=parameters)
-            best: dict[int, float] = {}
-            for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True):
-                if row >= 0:
-                    best.setdefault(int(self.nodes[row]), score)
-            ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
+            [scores], [rows] = self._index.search(query[None, :], fetch, params=parameters)
+            order = np.lexsort((rows, -scores))[:count]
             # What is not fetched may still tie with the last score.
-            if fetch == usable or (len(ranked) == count and scores[0, -1] < ranked[-1][1]):
-                return ranked
+            if fetch == usable or scores[-1] < scores[order[-1]]:
+                return rows[order], scores[order].astype(np.float64)
             fetch = min(usable, fetch * 4)
 
     def _selector(self, allowed: NDArray[np.bool_]) -> Any:

@@ -1,6 +1,9 @@
-"""Expansion, the meaning of k, and the token budget."""
+"""Expansion, the meaning of k, and the token budget: whole nodes, and parts of them."""
 
 from __future__ import annotations
+
+import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +13,18 @@ from e2graphrag_integrations import (
     ApproximateTokenCounter,
     E2GraphRAG,
     HashingEmbedder,
+    HybridStrategy,
+    RetrievalResult,
+    RetrievedNode,
     SourceDocument,
+    Span,
+    Trace,
 )
-from fakes import CountingLLM, LineCounter, numbered
+from e2graphrag_integrations.retrieval.packing import pack_parts
+from e2graphrag_integrations.retrieval.result import GAP
+from fakes import STORY, CountingLLM, LineCounter, NameExtractor, numbered
+from strategies import WordCounter, counters
+from strategies import texts as odd_texts
 
 NAMES = ["Anna", "Bert", "Cleo", "Dora", "Emil", "Fritz"]
 WORDS = [*NAMES, "met", "ran", "unaffable", "Zürich", "😀", "量子", "e\u0301", "—", "3.14"]
@@ -20,6 +32,7 @@ sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(
     lambda words: " ".join(words) + "."
 )
 texts = st.lists(sentences, min_size=1, max_size=14).map(" ".join)
+spoken = texts.filter(lambda text: all(re.search(r"\w", part) for part in text.split(". ")))
 questions = st.lists(st.sampled_from([*NAMES, "who", "ran"]), min_size=1, max_size=4).map(" ".join)
 
 
@@ -171,8 +184,6 @@ def test_a_context_never_exceeds_its_budget_and_spans_slice_back(counter, reques
 @settings(max_examples=30, deadline=None)
 @given(text=texts, question=questions, k=st.integers(1, 9))
 def test_a_merged_context_holds_every_word_of_its_chunks_in_order(text, question, k):
-    from fakes import NameExtractor
-
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(32),
@@ -185,3 +196,323 @@ def test_a_merged_context_holds_every_word_of_its_chunks_in_order(text, question
         context = " ".join(result.context().split())
         for node in result.nodes:
             assert " ".join(node.text.split()) in context
+
+
+# Parts of nodes, by hand.
+
+TEXT = "One fish. Two fish. Red fish. Blue fish. Old fish."
+WORDS_ALONE = WordCounter()
+
+
+class Parts:
+    """Chunks of `TEXT` by their spans, and parts of them."""
+
+    def __init__(self, *chunks):
+        self.chunks = chunks
+        self.texts = {str(n): TEXT[start:end] for n, (start, end) in enumerate(chunks)}
+
+    def part(self, chunk, words, *entities):
+        """Return the part of a chunk that holds these words of `TEXT`."""
+        start = TEXT.index(words)
+        return self.between(chunk, start, start + len(words), *entities)
+
+    def between(self, chunk, start, end, *entities):
+        first, last = self.chunks[chunk]
+        assert first <= start < end <= last
+        return RetrievedNode(
+            node_id=str(chunk),
+            text=TEXT[start:end],
+            level=0,
+            document_id="d",
+            start=first,
+            end=last,
+            spans=(Span(start, end),),
+            score=1.0,
+            route="global",
+            reasons=(),
+            entities=entities,
+            position=chunk,
+        )
+
+    def packed(self, *parts, budget=100, counter=WORDS_ALONE):
+        nodes, dropped = pack_parts(parts, budget, counter, self.texts)
+        for node in nodes:
+            if node.level == 0:
+                assert node.text == GAP.join(TEXT[start:end] for start, end in node.spans)
+        return [node.text for node in nodes], dropped
+
+
+@pytest.fixture
+def one():
+    return Parts((0, len(TEXT)))
+
+
+@pytest.fixture
+def lapped():
+    """Chunks of three sentences of which the middle one is in both."""
+    return Parts((0, 29), (20, 50))
+
+
+def test_parts_of_a_chunk_stand_in_order_with_a_gap_between_them(one):
+    parts = one.part(0, "Blue fish."), one.part(0, "One fish.")
+    assert one.packed(*parts) == (["One fish. … Blue fish."], 0)
+
+
+def test_parts_that_touch_are_joined_with_the_white_space_between_them(one):
+    parts = one.part(0, "Red fish."), one.part(0, "Two fish."), one.part(0, "Old fish.")
+    assert one.packed(*parts) == (["Two fish. Red fish. … Old fish."], 0)
+
+
+def test_a_part_given_twice_is_packed_once(one):
+    assert one.packed(*[one.part(0, "Red fish.")] * 3) == (["Red fish."], 0)
+
+
+def test_what_two_chunks_share_is_packed_with_the_better_one(lapped):
+    first, second = lapped.part(0, "Two fish. Red fish."), lapped.part(1, "Red fish. Blue fish.")
+    assert lapped.packed(first, second) == (["Two fish. Red fish.", "Blue fish."], 0)
+    assert lapped.packed(second, first) == (["Red fish. Blue fish.", "Two fish."], 0)
+
+
+def test_a_part_that_lies_in_another_chunks_is_left_out(lapped):
+    parts = lapped.part(1, "Red fish. Blue fish."), lapped.part(0, "Red fish.")
+    assert lapped.packed(*parts) == (["Red fish. Blue fish."], 0)
+
+
+def test_a_part_around_what_is_packed_gives_both_its_sides(lapped):
+    parts = lapped.part(0, "Two fish."), lapped.part(0, TEXT[:29])
+    assert lapped.packed(*parts) == ([TEXT[:29]], 0)
+    other = Parts((10, 19), (0, 50))
+    parts = other.part(0, "Two fish."), other.part(1, TEXT)
+    assert other.packed(*parts) == (["Two fish.", "One fish. … Red fish. Blue fish. Old fish."], 0)
+
+
+def test_a_node_stands_where_its_best_part_did(lapped):
+    parts = lapped.part(1, "Blue fish."), lapped.part(0, "One fish."), lapped.part(1, "Old fish.")
+    assert lapped.packed(*parts) == (["Blue fish. Old fish.", "One fish."], 0)
+
+
+def test_the_best_part_that_does_not_fit_is_cut_after_a_sentence_and_ends_the_packing(one):
+    # Two tokens each and two for line breaks; six are left of the ten for five words.
+    parts = [one.part(0, "One fish."), one.part(0, "Red fish. Blue fish. Old fish.")]
+    assert one.packed(*parts, one.part(0, "Two fish."), budget=10) == (
+        ["One fish. … Red fish. Blue fish."],
+        1,
+    )
+
+
+def test_only_the_best_part_is_cut_within_a_sentence(one):
+    assert one.packed(one.part(0, "Red fish."), budget=3) == (["Red"], 0)
+    parts = one.part(0, "Red fish."), one.part(0, "Old fish.")
+    assert one.packed(*parts, budget=7)[0] == ["Red fish."]
+
+
+def test_what_the_names_above_a_part_cost_counts_once(one):
+    parts = [one.part(0, f"{word} fish.", "anna", "bert") for word in ("One", "Red", "Old")]
+    # "anna - bert:" is three tokens: 3 + 3 (2 + 2) = 15.
+    assert one.packed(*parts, budget=15) == (["One fish. … Red fish. … Old fish."], 0)
+    assert one.packed(*parts, budget=14)[0] == ["One fish. … Red fish."]
+
+
+def test_documents_do_not_cover_one_another():
+    parts = [
+        RetrievedNode(d, "One fish.", 0, d, 0, 9, (Span(0, 9),), 1.0, "global", (), ())
+        for d in "ab"
+    ]
+    nodes, _ = pack_parts(parts, 100, WORDS_ALONE, {"a": "One fish.", "b": "One fish."})
+    assert [node.document_id for node in nodes] == ["a", "b"]
+
+
+def test_nothing_to_pack_is_nothing(one):
+    assert one.packed() == ([], 0)
+
+
+def test_a_tokenizer_that_counts_a_whole_above_its_parts_does_not_break_the_budget(one):
+    class Joint(WordCounter):
+        """Every line break and every space costs a token more than the words."""
+
+        def count(self, text):
+            return super().count(text) + sum(3 for character in text if character.isspace())
+
+    parts = [one.part(0, f"{word} fish.") for word in ("One", "Red", "Old")]
+    for budget in range(1, 40):
+        nodes, _ = pack_parts(parts, budget, Joint(), one.texts)
+        assert Joint().count(context_of(nodes)) <= budget
+
+
+def context_of(nodes):
+    return RetrievalResult("q", tuple(nodes), Trace("q", "hybrid", "auto")).context()
+
+
+# Parts of nodes, as properties.
+
+
+def assert_parts(nodes, text_of):
+    """Assert what holds of nodes of which parts were packed."""
+    assert len({node.node_id for node in nodes}) == len(nodes)
+    packed = []
+    for node in nodes:
+        text = text_of(node.document_id)
+        assert node.text == GAP.join(text[start:end] for start, end in node.spans)
+        assert node.pieces == tuple((span, text[slice(*span)]) for span in node.spans)
+        edges = [node.start, *(edge for span in node.spans for edge in span), node.end]
+        assert edges == sorted(edges)
+        assert all(start < end for start, end in node.spans)
+        for (_, end), (start, _) in pairwise(node.spans):
+            assert text[end:start].strip()  # else they would be one
+        letters = {n for span in node.spans for n in range(*span) if not text[n].isspace()}
+        packed += [(node.document_id, n) for n in letters]
+    assert len(packed) == len(set(packed))
+
+
+chunks_of_text = st.tuples(st.integers(0, 49), st.integers(1, 50)).filter(lambda s: s[0] < s[1])
+picked = st.tuples(st.integers(0, 3), st.integers(0, 49), st.integers(1, 50))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    chunks=st.lists(chunks_of_text, min_size=1, max_size=4, unique=True),
+    picks=st.lists(picked, max_size=9),
+    budget=st.integers(1, 60),
+    counter=counters(),
+)
+def test_parts_are_packed_within_the_budget_in_order_and_no_letter_twice(
+    chunks, picks, budget, counter
+):
+    laid, parts = Parts(*chunks), []
+    for pick, offset, size in picks:
+        chunk = pick % len(chunks)
+        start, end = chunks[chunk]
+        first = start + offset % (end - start)
+        parts.append(laid.between(chunk, first, min(end, first + size)))
+    nodes, dropped = pack_parts(parts, budget, counter, laid.texts)
+    assert counter.count(context_of(nodes)) <= budget
+    assert 0 <= dropped <= len(parts)
+    assert_parts(nodes, lambda _: TEXT)
+    wanted = {n for part in parts for n in range(*part.spans[0]) if not TEXT[n].isspace()}
+    found = {n for node in nodes for span in node.spans for n in range(*span)}
+    assert {n for n in found if not TEXT[n].isspace()} <= wanted
+    everything, _ = pack_parts(parts, 10_000, counter, laid.texts)
+    assert wanted <= {n for node in everything for span in node.spans for n in range(*span)}
+
+
+def hybrid_over(documents, counter, size, overlap, **options):
+    rag = E2GraphRAG.open(
+        ":memory:",
+        embedder=HashingEmbedder(32, max_tokens=6),
+        extractor=NameExtractor(),
+        token_counter=counter,
+        strategy=HybridStrategy(**options),
+        chunk_size=size,
+        chunk_overlap=min(overlap, size - 1),
+        group_size=2,
+    )
+    rag.add([SourceDocument(str(n), text, "Anna") for n, text in enumerate(documents)])
+    return rag
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    documents=st.lists(st.one_of(texts, odd_texts(8)), min_size=1, max_size=3),
+    question=questions,
+    counter=counters(),
+    size=st.integers(1, 40),
+    overlap=st.integers(0, 20),
+    budget=st.one_of(st.just(1), st.integers(2, 200)),
+    mode=st.sampled_from(["auto", "local", "global"]),
+)
+def test_a_budget_is_filled_with_parts_of_chunks_of_which_no_letter_is_there_twice(
+    documents, question, counter, size, overlap, budget, mode
+):
+    with hybrid_over(documents, counter, size, overlap) as rag:
+        result = rag.retrieve(question, token_budget=budget, mode=mode, k=1)
+        assert counter.count(result.context()) <= budget
+        assert all(node.level == 0 for node in result.nodes)
+        assert_parts(result.nodes, lambda id_: documents[int(id_)])
+        scores = [node.score for node in result.nodes]
+        assert scores == sorted(scores, reverse=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    documents=st.lists(spoken, min_size=1, max_size=3),
+    size=st.integers(6, 40),
+    overlap=st.integers(0, 20),
+)
+def test_a_budget_above_everything_holds_every_letter_of_what_is_found(documents, size, overlap):
+    with hybrid_over(documents, ApproximateTokenCounter(), size, overlap) as rag:
+        result = rag.retrieve(" ".join(WORDS), token_budget=100_000, mode="global")
+        found = {
+            (node.document_id, n) for node in result.nodes for s in node.spans for n in range(*s)
+        }
+        assert found >= {
+            (str(number), n)
+            for number, text in enumerate(documents)
+            for n, letter in enumerate(text)
+            if not letter.isspace()
+        }
+        assert result.trace.cuts == {"k": 0, "token_budget": 0}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    documents=st.lists(texts, min_size=1, max_size=3),
+    question=questions,
+    budget=st.integers(1, 120),
+    mode=st.sampled_from(["auto", "local", "global"]),
+)
+def test_a_greater_budget_adds_nodes_after_those_of_a_smaller_one(
+    documents, question, budget, mode
+):
+    with hybrid_over(documents, ApproximateTokenCounter(), 14, 4) as rag:
+        small = rag.retrieve(question, token_budget=budget, mode=mode).nodes
+        large = rag.retrieve(question, token_budget=budget + 50, mode=mode).nodes
+        assert [node.node_id for node in large[: len(small)]] == [node.node_id for node in small]
+
+
+def test_parts_score_by_their_relevance_times_what_every_other_list_gives(open_index):
+    rag = open_index(embedder=HashingEmbedder(max_tokens=6), group_size=2)
+    titled = SourceDocument("t", "It lies in the north. Ships call there.", title="Oslo")
+    rag.add([SourceDocument("s", STORY), titled])
+    question = "What did Anna give Cleo in Oslo?"
+
+    def asked(**options):
+        strategy = HybridStrategy(summaries=False, constant=2, **options)
+        return rag.retrieve(question, token_budget=10_000, strategy=strategy)
+
+    plain = {node.node_id: node.score for node in asked(entities=0, bridges=0).nodes}
+    lists = asked(gate=0, entities=0.5).trace.lists
+    assert set(lists) >= {"entities", "bridges"}
+    factor = dict.fromkeys(plain, 1.0)
+    for name, weight in (("entities", 0.5), ("bridges", 1)):
+        for one in lists[name]:
+            factor[one.node_id] *= 1 + weight * 3 / (2 + one.rank)
+    for node in asked(gate=0, entities=0.5).nodes:
+        assert node.score == pytest.approx(plain[node.node_id] * factor[node.node_id])
+
+
+@pytest.mark.parametrize("budget", [30, 60, 120, 240])
+def test_a_budget_is_filled_as_far_as_there_is_anything(open_index, budget):
+    rag = open_index(embedder=HashingEmbedder(max_tokens=16), strategy=HybridStrategy())
+    rag.add(SourceDocument("d", " ".join(f"Point {n} says word{n} twice." for n in range(60))))
+    used = ApproximateTokenCounter().count(rag.retrieve("word7", token_budget=budget).context())
+    assert 0.6 * budget < used <= budget
+
+
+@pytest.mark.parametrize("expand", ["children", "leaves"])
+def test_with_expansion_whole_nodes_are_packed(open_index, expand):
+    rag = open_index(embedder=HashingEmbedder(max_tokens=6), strategy=HybridStrategy())
+    rag.add(SourceDocument("d", STORY))
+    result = rag.retrieve("who sailed", token_budget=1000, expand=expand, mode="global")
+    assert {node.spans for node in result.nodes} == {
+        (Span(node.start, node.end),) for node in result.nodes
+    }
+    assert len(result.nodes) == rag.stats().chunks
+
+
+def test_filled_up_with_a_budget_nodes_are_there_once_and_fit(open_index):
+    rag = open_index(embedder=HashingEmbedder(max_tokens=6), strategy=HybridStrategy())
+    rag.add(SourceDocument("d", STORY))
+    for budget in (1, 10, 30, 80, 1000):
+        result = rag.retrieve("Emil?", mode="local", token_budget=budget, fill=True)
+        assert ApproximateTokenCounter().count(result.context()) <= budget
+        assert_parts([node for node in result.nodes if node.level == 0], lambda _: STORY)

@@ -162,13 +162,13 @@ class MirrorSearch(StoreSearch):
         super().__init__(query, name, ids, dense.nodes, documents)
         self._dense = dense
 
-    def search(
+    def windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
-    ) -> list[tuple[int, float]]:
-        """Return up to `count` distinct nodes, best first, with their cosines."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, with their cosines."""
         if allowed is not None:
-            return self._dense.search(query, count, allowed)
-        return super().search(query, count)
+            return self._dense.windows(query, count, allowed)
+        return super().windows(query, count)
 
 
 def _ids(snapshot: Snapshot, vectors: FloatArray, nodes: NDArray[np.int64]) -> list[str]:

@@ -17,7 +17,13 @@ from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions
 from e2graphrag_integrations.llama_index.vector_stores import Vectors
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import NodeGoneError
-from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot, node_table, titled
+from e2graphrag_integrations.store.snapshot import (
+    NodeTable,
+    Records,
+    Snapshot,
+    node_table,
+    window_texts,
+)
 from e2graphrag_integrations.types import NOUN, Node
 
 RECORD_ID = "e2_tree"
@@ -58,23 +64,18 @@ def build_snapshot(
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_records(records, table),
-        lexical_from=lambda _: _lexical(records, docstore),
+        lexical_from=lambda snapshot: _lexical(snapshot, docstore),
     )
 
 
-def _lexical(records: Sequence[DocumentRecord], docstore: BaseDocumentStore) -> LexicalIndex:
-    texts: list[str] = []
-    for record in records:
-        ids = [node.id for node in record.nodes]
-        found = {n.node_id: n for n in docstore.get_nodes(ids, raise_error=False)}
-        texts.extend(
-            titled(record.title, found[id_].get_content(metadata_mode=MetadataMode.NONE))
-            if id_ in found
-            else ""
-            for id_ in ids
-        )
-    chunks = [node.level == 0 for record in records for node in record.nodes]
-    return build_lexical(texts, np.asarray(chunks, dtype=np.bool_))
+def _lexical(snapshot: Snapshot, docstore: BaseDocumentStore) -> LexicalIndex:
+    ids = list(snapshot.nodes.ids)
+    found = {n.node_id: n for n in docstore.get_nodes(ids, raise_error=False)}
+    texts = [
+        found[id_].get_content(metadata_mode=MetadataMode.NONE) if id_ in found else ""
+        for id_ in ids
+    ]
+    return build_lexical(window_texts(snapshot, texts))
 
 
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:

@@ -14,7 +14,7 @@ from e2graphrag_integrations.linking import Linking
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.types import Node
+from e2graphrag_integrations.types import Mention, Node, Span
 
 Mode = Literal["auto", "local", "global"]
 MODES: tuple[Mode, ...] = ("auto", "local", "global")
@@ -28,19 +28,28 @@ class Query:
         question: As asked.
         mode: Side asked for.
         k: Candidates wanted.
-        mentions: Names and nouns found in the question.
-        linking: The entities they stand for.
+        mentions: Names and nouns found in the question, each once.
+        linking: The entities they stand for by the paper's rules.
         embed: Makes the question's unit vector; called only if a strategy needs it.
         allowed: Mask over the snapshot's nodes, None where all may be seen.
+        read: Returns the texts of nodes, by their rows.
+        parts: Whether parts of nodes are wanted (a token budget packs them), not whole ones.
     """
 
     question: str
     mode: Mode
     k: int
-    mentions: tuple[str, ...]
+    mentions: tuple[Mention, ...]
     linking: Linking
     embed: Callable[[], FloatArray]
     allowed: NDArray[np.bool_] | None
+    read: Callable[[Sequence[int]], list[str]]
+    parts: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the mentions as the question has them."""
+        return tuple(mention.entity for mention in self.mentions)
 
     @cached_property
     def vector(self) -> FloatArray:
@@ -50,12 +59,23 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A ranked node: its row in the snapshot, score, side and reasons."""
+    """A ranked node, or part of one.
+
+    Attributes:
+        row: Of the node in the snapshot.
+        score: Higher is better.
+        route: The side that found it.
+        reasons: Why it is here, in words.
+        best: The span of its text that earned its place, where the strategy knows.
+        part: Whether that span alone is meant: a node may then be there several times.
+    """
 
     row: int
     score: float
     route: Route
     reasons: tuple[str, ...]
+    best: Span | None = None
+    part: bool = False
 
 
 NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]

@@ -12,7 +12,7 @@ from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.base import Candidate, Query
-from e2graphrag_integrations.retrieval.result import RetrievedNode, format_groups, header
+from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Node, Span
@@ -37,7 +37,8 @@ def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> 
                 expanded.append(candidate)
             else:
                 why = f"under summary {snapshot.nodes.ids[candidate.row]}"
-                expanded.append(replace(candidate, row=row, reasons=(why, *candidate.reasons)))
+                reasons = (why, *candidate.reasons)
+                expanded.append(replace(candidate, row=row, reasons=reasons, best=None))
     return expanded
 
 
@@ -101,15 +102,21 @@ def _to_node(
     candidate: Candidate, snapshot: Snapshot, node: Node, entities: Sequence[int]
 ) -> RetrievedNode:
     row = candidate.row
+    best = None
+    if candidate.best is not None and not node.level:
+        best = Span(node.start + candidate.best.start, node.start + candidate.best.end)
+    part = best if candidate.part else None
     held = tuple(snapshot.graph.names[e] for e in entities if _holds(snapshot, row, e))
     return RetrievedNode(
         node_id=node.id,
-        text=node.text,
+        text=node.text
+        if part is None
+        else node.text[part.start - node.start : part.end - node.start],
         level=node.level,
         document_id=node.document_id,
         start=node.start,
         end=node.end,
-        spans=(Span(node.start, node.end),),
+        spans=(part or Span(node.start, node.end),),
         score=float(candidate.score),
         route=candidate.route,
         reasons=candidate.reasons,
@@ -122,6 +129,7 @@ def _to_node(
         child_ids=tuple(
             snapshot.nodes.ids[child] for child in (_children(row, snapshot) if node.level else ())
         ),
+        best=best,
     )
 
 
@@ -185,6 +193,108 @@ def pack(
         shortened = _shorten(packed[-1], size - 1, counter, last_resort=len(packed) == 1)
         packed[-1:] = [shortened] if shortened else []
     return packed, len(nodes) - len(packed)
+
+
+def pack_parts(
+    parts: Sequence[RetrievedNode],
+    budget: int,
+    counter: TokenCounter,
+    texts: Mapping[str, str],
+) -> tuple[list[RetrievedNode], int]:
+    """Return the nodes whose best parts fit `budget` tokens, and how many parts fell out.
+
+    Parts come best first. What of one has been packed already, as the overlap of two chunks, is
+    left out; parts of a chunk with nothing but white space between them are joined. A node stands
+    where its best part did. The first part that does not fit is cut, as by `pack`.
+
+    Args:
+        parts: Nodes, each of one part; the same node may come several times.
+        budget: In tokens, headers counted.
+        counter: Counts them.
+        texts: Of the whole nodes, by id.
+    """
+    taken: list[RetrievedNode] = []
+    covered: dict[str, list[Span]] = {}
+    headed: set[tuple[str, ...]] = set()
+    left, looked_at = budget, 0
+    for part in parts:
+        looked_at += 1
+        document = covered.setdefault(part.document_id, [])
+        for piece in _uncovered(part, document):
+            frame = _JOIN_TOKENS
+            if piece.entities not in headed:
+                frame += count_tokens(counter, header(piece.entities))
+            cost = frame + count_tokens(counter, piece.text)
+            if cost > left:
+                cut = _shorten(piece, left - frame, counter, last_resort=not taken)
+                taken.extend([cut] if cut else [])
+                left = 0
+                break
+            headed.add(piece.entities)
+            taken.append(piece)
+            document.extend(piece.spans)
+            left -= cost
+        if not left:
+            break
+    nodes = _joined(taken, texts)
+    while nodes and count_tokens(counter, "\n\n".join(format_groups(nodes))) > budget:
+        size = len(token_spans(counter, taken[-1].text))
+        cut = _shorten(taken[-1], size - 1, counter, last_resort=len(taken) == 1)
+        taken[-1:] = [cut] if cut else []
+        nodes = _joined(taken, texts)
+    return nodes, len(parts) - looked_at
+
+
+def _uncovered(part: RetrievedNode, covered: Sequence[Span]) -> list[RetrievedNode]:
+    """Return what of a chunk's part lies in none of the spans; a summary as it is."""
+    if part.level:
+        return [part]
+    [whole] = part.spans
+    free = [whole]
+    for span in covered:
+        free = [
+            Span(start, end)
+            for one in free
+            for start, end in (
+                (one.start, min(one.end, span.start)),
+                (max(one.start, span.end), one.end),
+            )
+            if start < end
+        ]
+    pieces = []
+    for span in free:
+        text = part.text[span.start - whole.start : span.end - whole.start]
+        start = span.start + len(text) - len(text.lstrip())
+        text = text.strip()
+        if text:
+            spans = (Span(start, start + len(text)),)
+            pieces.append(replace(part, text=text, spans=spans))
+    return pieces
+
+
+def _joined(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> list[RetrievedNode]:
+    """Return each node once, its parts in order; those that touch are one."""
+    of_node: dict[str, list[RetrievedNode]] = {}
+    for piece in pieces:
+        of_node.setdefault(piece.node_id, []).append(piece)
+    return [_one_node(parts, texts) for parts in of_node.values()]
+
+
+def _one_node(parts: Sequence[RetrievedNode], texts: Mapping[str, str]) -> RetrievedNode:
+    first = parts[0]
+    if first.level or len(parts) == 1:
+        return first
+    text = texts[first.node_id]
+    spans: list[Span] = []
+    for part in sorted(parts, key=lambda one: one.spans[0]):
+        [span] = part.spans
+        gap = text[spans[-1].end - first.start : span.start - first.start] if spans else "x"
+        if gap.strip():
+            spans.append(span)
+        else:
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
+    own = GAP.join(text[start - first.start : end - first.start] for start, end in spans)
+    return replace(first, text=own, spans=tuple(spans))
 
 
 def _shorten(

@@ -62,7 +62,7 @@ class _Retrieval:
             question=query.question,
             strategy=strategy.name,
             mode=query.mode,
-            mentions=query.mentions,
+            mentions=query.names,
             links=query.linking.links,
             unlinked=query.linking.unlinked,
         )

@@ -9,6 +9,9 @@ from typing import Any
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.types import Span
 
+GAP = " … "
+"""Stands between the parts of a chunk that a token budget left."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetrievedNode:
@@ -16,13 +19,14 @@ class RetrievedNode:
 
     Attributes:
         node_id: Stable id of the chunk or summary.
-        text: Its text, or the part of it that a token budget left.
+        text: Its text, or the parts of it that a token budget left, `GAP` between them.
         level: 0 for a chunk, 1 and up for a summary.
         document_id: Its document.
         start, end: Characters of the document that the node covers, `[start, end)`.
-        spans: What of them `text` stands for: `text == document[start:end]` of the one span of a
-            chunk; all it covers for a summary.
-        score: 1/rank where entities ranked it, cosine in [-1, 1] where vectors did.
+        spans: What of them `text` stands for, in order: for a chunk, `text` is
+            `GAP.join(document[start:end] for start, end in spans)`; all it covers for a summary.
+        score: 1/rank where entities ranked it, cosine in [-1, 1] where vectors did, the sum of
+            reciprocal ranks of `HybridStrategy`.
         route: The side that found it.
         reasons: Why it is here, in words.
         entities: Linked entities of the question that it holds, in the question's order.
@@ -32,6 +36,7 @@ class RetrievedNode:
         position: Its place among the nodes of its document and level, from 0.
         parent_id: The summary above it.
         child_ids: The nodes that a summary was made of.
+        best: The part of the document that earned a chunk its place, where the strategy knows.
     """
 
     node_id: str
@@ -51,6 +56,18 @@ class RetrievedNode:
     position: int = 0
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
+    best: Span | None = None
+
+    @property
+    def pieces(self) -> tuple[tuple[Span, str], ...]:
+        """Return each span of a chunk with its text; of a summary, all of it."""
+        if self.level or len(self.spans) == 1:
+            return ((Span(self.start, self.end) if self.level else self.spans[0], self.text),)
+        found, at = [], 0
+        for span in self.spans:
+            found.append((span, self.text[at : at + span.end - span.start]))
+            at += span.end - span.start + len(GAP)
+        return tuple(found)
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -97,48 +114,55 @@ def format_groups(nodes: Iterable[RetrievedNode]) -> list[str]:
     return [header(entities) + "\n".join(_merged(members)) for entities, members in groups.items()]
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A span of a document with its text; where it lies in its chunk, if it begins or ends it."""
+
+    node: RetrievedNode
+    span: Span
+    text: str
+
+    def touches(self, after: _Piece) -> bool:
+        """Tell whether nothing but white space, or less, lies between this piece and the next."""
+        if self.node.document_id != after.node.document_id:
+            return False
+        if after.span.start <= self.span.end:
+            return True
+        return (
+            after.node.position == self.node.position + 1
+            and self.span.end == self.node.end
+            and after.span.start == after.node.start
+        )
+
+
 def _merged(nodes: Sequence[RetrievedNode]) -> list[str]:
-    """Return the passages of a group, chunks that touch or overlap joined where the first stood."""
-    runs: list[list[RetrievedNode]] = []
-    by_place = sorted(
-        (n for n in nodes if n.level == 0), key=lambda n: (n.document_id, n.spans[0].start)
-    )
-    for node in by_place:
-        if runs and _touch(runs[-1][-1], node):
-            runs[-1].append(node)
+    """Return the passages of a group, pieces that touch or overlap joined where the first stood."""
+    pieces = [_Piece(node, span, text) for node in nodes for span, text in node.pieces]
+    runs: list[list[_Piece]] = []
+    leaves = (piece for piece in pieces if piece.node.level == 0)
+    for piece in sorted(leaves, key=lambda p: (p.node.document_id, p.span.start)):
+        if runs and runs[-1][-1].touches(piece):
+            runs[-1].append(piece)
         else:
-            runs.append([node])
-    run_of = {id(node): run for run in runs for node in run}
+            runs.append([piece])
+    run_of = {id(piece): run for run in runs for piece in run}
     passages: list[str] = []
     done: set[int] = set()
-    for node in nodes:
-        run = run_of.get(id(node), [node])
+    for piece in pieces:
+        run = run_of.get(id(piece), [piece])
         if id(run[0]) not in done:
             done.add(id(run[0]))
             passages.append(_join(run))
     return passages
 
 
-def _touch(before: RetrievedNode, after: RetrievedNode) -> bool:
-    if before.document_id != after.document_id:
-        return False
-    if after.spans[0].start <= before.spans[-1].end:
-        return True
-    # Neighbours in full have nothing but white space between them.
-    return (
-        after.position == before.position + 1
-        and before.spans[-1].end == before.end
-        and after.spans[0].start == after.start
-    )
-
-
-def _join(run: Sequence[RetrievedNode]) -> str:
-    text, end = run[0].text, run[0].spans[-1].end
-    for node in run[1:]:
-        gap = node.spans[0].start - end
+def _join(run: Sequence[_Piece]) -> str:
+    text, end = run[0].text, run[0].span.end
+    for piece in run[1:]:
+        gap = piece.span.start - end
         if gap > 0:
-            text += (" " if gap == 1 else "\n\n") + node.text
-        elif node.spans[-1].end > end:
-            text += node.text[-gap:]
-        end = max(end, node.spans[-1].end)
+            text += (" " if gap == 1 else "\n\n") + piece.text
+        elif piece.span.end > end:
+            text += piece.text[-gap:]
+        end = max(end, piece.span.end)
     return text

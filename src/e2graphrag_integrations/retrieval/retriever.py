@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from e2graphrag_integrations.checks import shown, whole_number
 from e2graphrag_integrations.components import Components
@@ -31,17 +33,22 @@ from e2graphrag_integrations.retrieval.packing import (
     expand,
     filled,
     pack,
+    pack_parts,
     to_nodes,
 )
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.types import Mention, Node
 
 _BUDGET_CANDIDATES = 50
 """With a token budget at least this many nodes compete, and the budget alone cuts."""
 
 _MOST_ENTITIES = 32
 """Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
+
+_LONGEST_TOKEN = 8
+"""Characters: a text that fills a budget is hardly longer by token."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class _Answer:
             with self.timed("load"):  # at first use
                 _ = self.components.extractor
         with self.timed("entities"):
-            mentions, linking, entities = self._entities(question)
+            mentions, linking = self._entities(question)
         candidates_wanted = request.k
         if request.token_budget is not None:
             candidates_wanted = max(request.k, _BUDGET_CANDIDATES)
@@ -155,6 +162,8 @@ class _Answer:
             linking=linking,
             embed=self._embedding(question),
             allowed=allowed,
+            read=self._texts,
+            parts=request.token_budget is not None and request.expand == "none",
         )
         loaded = self.seconds.get("load", 0.0)
         with self.timed("rank"):
@@ -163,48 +172,75 @@ class _Answer:
         loading = self.seconds.get("load", 0.0) - loaded
         self.seconds["rank"] -= self.seconds.get("embed", 0.0) + loading
         with self.timed("read"):
-            expanded = expand(candidates, self.snapshot, request.expand)
-            kept = expanded[:candidates_wanted]
-            dropped = len(expanded) - len(kept)
-            if request.fill and len(kept) < candidates_wanted:
-                kept = filled(kept, query, self.snapshot, request.expand)
-            ids = [self.snapshot.nodes.ids[c.row] for c in kept]
-            stored = self.source.nodes_at(self.snapshot.generation, ids)
-            nodes = to_nodes(kept, self.snapshot, stored, entities)
+            nodes, stored, dropped = self._read(query, candidates, trace)
         if allowed is not None and not allowed.any():
             trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
-        nodes, cuts = self._cut(nodes, dropped, trace)
+        cuts = dict(trace.cuts)
+        cuts["k"] = cuts.get("k", 0) + dropped
+        if request.token_budget is not None:
+            with self.timed("pack"):
+                parts = any(candidate.part for candidate in candidates)
+                nodes, cuts["token_budget"] = self._packed(nodes, stored if parts else None)
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
 
-    def _cut(
-        self, nodes: list[RetrievedNode], expanded_away: int, trace: Trace
-    ) -> tuple[list[RetrievedNode], Mapping[str, int]]:
-        cuts = dict(trace.cuts)
-        cuts["k"] = cuts.get("k", 0) + expanded_away
-        if self.request.token_budget is not None:
-            with self.timed("pack"):
-                nodes, cuts["token_budget"] = pack(
-                    nodes, self.request.token_budget, self.components.counter
-                )
-        return nodes, cuts
+    def _read(
+        self, query: Query, candidates: list[Candidate], trace: Trace
+    ) -> tuple[list[RetrievedNode], Mapping[str, Node], int]:
+        """Return what the candidates are, their whole nodes, and how many came too late."""
+        request, snapshot = self.request, self.snapshot
+        if any(candidate.part for candidate in candidates):
+            kept = self._enough(candidates)
+        else:
+            candidates = expand(candidates, snapshot, request.expand)
+            kept = candidates[: query.k]
+        dropped = len(candidates) - len(kept)
+        if request.fill and len(kept) < query.k:
+            kept = filled(kept, query, snapshot, request.expand)
+        ids = list(dict.fromkeys(snapshot.nodes.ids[c.row] for c in kept))
+        stored = self.source.nodes_at(snapshot.generation, ids)
+        index = snapshot.graph.index
+        entities = [index[one.entity] for one in trace.links if one.entity in index]
+        return to_nodes(kept, snapshot, stored, entities), stored, dropped
 
-    def _entities(self, question: str) -> tuple[tuple[str, ...], Linking, list[int]]:
-        """Return the mentions in the question, their links, and the entities' rows."""
+    def _packed(
+        self, nodes: list[RetrievedNode], stored: Mapping[str, Node] | None
+    ) -> tuple[list[RetrievedNode], int]:
+        budget, counter = self.request.token_budget or 0, self.components.counter
+        if stored is None:
+            return pack(nodes, budget, counter)
+        return pack_parts(nodes, budget, counter, {id_: n.text for id_, n in stored.items()})
+
+    def _enough(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the first parts of nodes, as many as may fit the budget."""
+        budget = self.request.token_budget or 0
+        sizes = [0 if c.best is None else c.best.end - c.best.start for c in candidates]
+        before = np.cumsum([0, *sizes])[:-1]
+        return [c for c, at in zip(candidates, before, strict=True) if at < budget * _LONGEST_TOKEN]
+
+    def _texts(self, rows: Sequence[int]) -> list[str]:
+        ids = [self.snapshot.nodes.ids[row] for row in rows]
+        stored = self.source.nodes_at(self.snapshot.generation, list(dict.fromkeys(ids)))
+        return [stored[id_].text for id_ in ids]
+
+    def _entities(self, question: str) -> tuple[tuple[Mention, ...], Linking]:
+        """Return the mentions in the question, each once, and what they stand for."""
         graph = self.snapshot.graph
         if self.request.mode == "global" or not graph.names:
-            return (), Linking((), ()), []
+            return (), Linking((), ())
         [sentences] = checked_extraction(self.components.extractor, [question], ["the question"])
-        mentions = [mention for sentence in sentences for mention in sentence]
-        linking = link(mentions, graph.index)
+        once: dict[str, Mention] = {}
+        for sentence in sentences:
+            for mention in sentence:
+                once.setdefault(mention.entity, mention)
+        linking = link(once.values(), graph.index)
         if len(linking.links) > _MOST_ENTITIES:
             rarity = sorted(
                 linking.links, key=lambda x: len(graph.chunks(graph.index[x.entity])[0])
             )
             kept = set(rarity[:_MOST_ENTITIES])
             linking = Linking(tuple(x for x in linking.links if x in kept), linking.unlinked)
-        names = tuple(dict.fromkeys(mention.entity for mention in mentions))
-        return names, linking, [graph.index[x.entity] for x in linking.links]
+        return tuple(once.values()), linking
 
     def _embedding(self, question: str) -> Callable[[], FloatArray]:
         def embed() -> FloatArray:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations.aliases import Aliases
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph, IntArray, build_graph
 from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
@@ -26,6 +27,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.titles import Subjects
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 from e2graphrag_integrations.walking import EntityWalk
@@ -85,13 +87,37 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        """Return the words of all nodes, indexed at first use."""
+        """Return the words of all windows, indexed at first use."""
         return self.lexical_from(self)
+
+    @cached_property
+    def subjects(self) -> Subjects:
+        """Return the entities, those that only titles name among them."""
+        return Subjects.of(self.graph, self.titles)
 
     @cached_property
     def walk(self) -> EntityWalk:
         """Return the steps of a walk between entities and chunks, made at first use."""
-        return EntityWalk.of(self.graph)
+        return EntityWalk.of(self.graph, self.subjects, self.nodes.document[self.chunk_nodes])
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """Return the other names of entities, gathered when a name is not found as it is."""
+        only_titles = len(self.subjects.names) - len(self.graph.names)
+        named = np.concatenate([self.graph.named, np.ones(only_titles, dtype=np.bool_)])
+        return Aliases(self.subjects.names, named, self.walk.held)
+
+    @cached_property
+    def neighbourhoods(self) -> IntArray:
+        """Return a number for each window that those of one level of a document share."""
+        nodes = self.dense.nodes
+        _, numbers = np.unique(
+            np.stack([self.nodes.document[nodes], self.nodes.level[nodes]]),
+            axis=1,
+            return_inverse=True,
+        )
+        flat: IntArray = numbers.ravel()  # numpy 2.0 alone gives it two dimensions
+        return flat
 
     @cached_property
     def words_before(self) -> IntArray:
@@ -153,23 +179,30 @@ def _build(store: Store) -> Snapshot:
 
 
 def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
-    """Return the index of all words of a snapshot's nodes.
+    """Return the index of the words of a snapshot's windows.
 
     Raises:
         NodeGoneError: If the store has another state by now.
     """
     stored = store.nodes_at(snapshot.generation, snapshot.nodes.ids)
-    titles = [snapshot.titles[int(document)] for document in snapshot.nodes.document]
-    texts = [
-        titled(title, stored[id_].text)
-        for title, id_ in zip(titles, snapshot.nodes.ids, strict=True)
-    ]
-    return build_lexical(texts, snapshot.nodes.level == 0)
+    return build_lexical(window_texts(snapshot, [stored[id_].text for id_ in snapshot.nodes.ids]))
 
 
-def titled(title: str | None, text: str) -> str:
-    """Return a node's text as it is searched by words, its document's title before it."""
-    return f"{title}. {text}" if title else text
+def window_texts(snapshot: Snapshot, texts: Sequence[str]) -> list[str]:
+    """Return each window as it is searched by words, its document's title before it.
+
+    Args:
+        snapshot: Whose windows.
+        texts: Of its nodes.
+    """
+    found = []
+    for node, (start, end) in zip(
+        snapshot.dense.nodes.tolist(), snapshot.window_spans.tolist(), strict=True
+    ):
+        title = snapshot.titles[int(snapshot.nodes.document[node])]
+        text = texts[node][start:end]
+        found.append(f"{title}. {text}" if title else text)
+    return found
 
 
 def _check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:

@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/quality.py`: corpora, systems, measures, reports."""

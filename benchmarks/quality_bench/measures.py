@@ -1,0 +1,123 @@
+"""What is measured for one question, and how two systems are compared."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from spacy.lang.en.stop_words import STOP_WORDS
+
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.retrieval.base import Candidate, Query
+from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.store.snapshot import Snapshot
+from quality_bench.corpora import Question, in_words
+
+CUTS = (2, 5, 10)
+BUDGETS = (1000, 2000, 4000, 8000)
+RESAMPLES = 10_000
+
+_WORD = re.compile(r"\w{3,}")
+
+
+def passages(
+    rag: E2GraphRAG, question: Question, strategy: Any, document_of: Mapping[str, str]
+) -> dict[str, float]:
+    """Return recall of the gold passages among the first k, all of them in 5, reciprocal rank."""
+    result = rag.retrieve(question.text, k=2 * max(CUTS), strategy=strategy)
+    found = list(dict.fromkeys(document_of[node.node_id] for node in result.nodes))
+    gold = question.gold
+    first = next((rank for rank, one in enumerate(found, 1) if one in gold), 0)
+    scores = {f"R@{cut}": len(gold & set(found[:cut])) / len(gold) for cut in CUTS}
+    return scores | {"all@5": float(gold <= set(found[:5])), "MRR": 1 / first if first else 0.0}
+
+
+def spans(
+    rag: E2GraphRAG, question: Question, strategy: Any, lengths: Mapping[str, int]
+) -> dict[str, float]:
+    """Return the share of the gold characters in the context, under each budget."""
+    [document] = question.gold
+    scores = {}
+    for budget in BUDGETS:
+        gold = np.zeros(lengths[document], dtype=np.bool_)
+        for start, end in question.spans:
+            gold[start:end] = True
+        total = int(gold.sum())
+        result = rag.retrieve(
+            question.text, strategy=strategy, token_budget=in_words(budget), where=question.where
+        )
+        for node in result.nodes:
+            if node.level == 0 and node.document_id == document:
+                for start, end in node.spans:
+                    gold[start:end] = False
+        scores[f"R@{budget}"] = 1 - int(gold.sum()) / total
+    return scores
+
+
+def coverage(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float]:
+    """Return the share of the evidence's content words in the context, under each budget."""
+    wanted = content_words(question.evidence)
+    scores = {}
+    for budget in BUDGETS:
+        result = rag.retrieve(
+            question.text, strategy=strategy, token_budget=in_words(budget), where=question.where
+        )
+        scores[f"C@{budget}"] = len(wanted & content_words(result.context())) / len(wanted)
+    return scores
+
+
+def content_words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS}
+
+
+def interval(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
+    """Return the mean of paired differences with its 95 % bootstrap interval."""
+    differences = np.asarray(one) - np.asarray(other)
+    random = np.random.default_rng(0)
+    means = np.concatenate(
+        [
+            differences[random.integers(0, len(differences), (1000, len(differences)))].mean(axis=1)
+            for _ in range(RESAMPLES // 1000)
+        ]
+    )
+    low, high = np.quantile(means, [0.025, 0.975])
+    return {
+        "difference": round(float(differences.mean()), 4),
+        "low": round(float(low), 4),
+        "high": round(float(high), 4),
+    }
+
+
+def latencies(rag: E2GraphRAG, questions: Sequence[Question], strategy: Any) -> dict[str, Any]:
+    """Return milliseconds of `retrieve` without the embedding, beside the dense search alone."""
+    alone = DenseAlone()
+    seconds: dict[str, list[float]] = {"retrieve": [], "ranking": [], "dense search": alone.seconds}
+    for question in questions:
+        rag.retrieve(question.text, strategy=alone, where=question.where)
+        timings = rag.retrieve(question.text, strategy=strategy, where=question.where).trace.timings
+        own = [spent for step, spent in timings.items() if step not in {"embed", "load"}]
+        seconds["retrieve"].append(sum(own))
+        seconds["ranking"].append(timings["rank"])
+    return {
+        name: {f"p{q}": round(1000 * float(np.quantile(of, q / 100)), 2) for q in (50, 95)}
+        for name, of in seconds.items()
+    }
+
+
+class DenseAlone:
+    """Searches the vectors, and does nothing else but take the time of it."""
+
+    name = "dense alone"
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+        vector = query.vector
+        began = time.perf_counter()
+        snapshot.dense.windows(vector, 200, query.allowed)
+        self.seconds.append(time.perf_counter() - began)
+        return [], Trace(query.question, self.name, query.mode)

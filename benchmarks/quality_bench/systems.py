@@ -1,0 +1,122 @@
+"""The systems compared, each a `Strategy`: simple baselines, the paper, the hybrid, ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from e2graphrag_integrations import HybridStrategy, PaperStrategy
+from e2graphrag_integrations.lexical import words_of
+from e2graphrag_integrations.retrieval.base import Candidate, Query
+from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.types import Span
+
+_LIST = 200
+
+Kind = Literal["dense", "bm25", "rrf"]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Windows of chunks by cosine, by BM25, or by both lists' reciprocal ranks; no graph, no tree.
+
+    Args:
+        kind: Which of them.
+        constant: Of the reciprocal rank fusion.
+        whole: Whether a budget is filled with whole chunks, not with windows.
+    """
+
+    kind: Kind
+    constant: float = 1.0
+    whole: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.kind
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+        allowed = snapshot.nodes.level == 0
+        if query.allowed is not None:
+            allowed = allowed & query.allowed
+        owners = snapshot.dense.nodes
+        scores: dict[int, float] = {}
+        if self.kind != "bm25":
+            rows, _ = snapshot.dense.windows(query.vector, _LIST, allowed)
+            self._add(scores, rows)
+        if self.kind != "dense":
+            words = words_of(query.question)
+            rows, _ = snapshot.lexical.search(words, _LIST, allowed[owners])
+            self._add(scores, rows)
+        found = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+        parts = query.parts and not self.whole
+        candidates: list[Candidate] = []
+        seen: set[int] = set()
+        for window, score in found:
+            row = int(owners[window])
+            if parts or row not in seen:
+                seen.add(row)
+                span = Span(*snapshot.window_spans[window].tolist())
+                candidates.append(Candidate(row, score, "global", (), best=span, part=parts))
+        kept = candidates if parts else candidates[: query.k]
+        return kept, Trace(query.question, self.name, query.mode)
+
+    def _add(self, scores: dict[int, float], rows: Any) -> None:
+        for rank, window in enumerate(np.asarray(rows).tolist(), 1):
+            scores[window] = scores.get(window, 0.0) + 1 / (self.constant + rank)
+
+
+BASELINES = ("dense", "bm25", "rrf")
+
+SYSTEMS: Mapping[str, Callable[[], Any]] = {
+    "dense": lambda: Baseline("dense"),
+    "bm25": lambda: Baseline("bm25"),
+    "rrf": lambda: Baseline("rrf"),
+    "rrf60": lambda: Baseline("rrf", constant=60),
+    "dense-chunks": lambda: Baseline("dense", whole=True),
+    "paper": PaperStrategy,
+    "hybrid": HybridStrategy,
+    "no-gate": lambda: HybridStrategy(gate=0),
+    "no-entities": lambda: HybridStrategy(entities=0),
+    "no-bridges": lambda: HybridStrategy(bridges=0),
+    "no-words": lambda: HybridStrategy(words=0),
+    "no-vectors": lambda: HybridStrategy(dense=0),
+    "no-summaries": lambda: HybridStrategy(summaries=False),
+    "no-aliases": lambda: HybridStrategy(aliases=False),
+    "no-neighbours": lambda: HybridStrategy(share=0),
+    "no-windows": lambda: WholeNodes(HybridStrategy()),
+    "path-chunks": lambda: HybridStrategy(path_chunks=True),
+}
+
+
+@dataclass(frozen=True)
+class WholeNodes:
+    """Another strategy, filling budgets with whole chunks."""
+
+    inner: HybridStrategy
+
+    @property
+    def name(self) -> str:
+        return "whole nodes"
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+        candidates, trace = self.inner.rank(query, snapshot)
+        best: dict[int, Candidate] = {}
+        for one in candidates:
+            best.setdefault(one.row, Candidate(one.row, one.score, one.route, one.reasons))
+        return list(best.values()), trace
+
+
+ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-")))
+
+
+def system(name: str) -> Any:
+    """Return a system by name, or `hybrid:setting=value` for the hybrid with another constant."""
+    if ":" not in name:
+        return SYSTEMS[name]()
+    settings = dict(part.split("=") for part in name.partition(":")[2].split("+"))
+    whole = {"sources", "steps", "reranked"}
+    return HybridStrategy(**{k: int(v) if k in whole else float(v) for k, v in settings.items()})

@@ -1,0 +1,114 @@
+"""Other ways to write a name: surnames, initials, short titles, and misspellings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.graph import IntArray
+
+_JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
+_LONGEST_PERSON = 4
+"""Words of the longest name whose last word is looked up as a surname."""
+
+_SIMILAR = 88.0
+"""Least similarity, of 100, of a misspelling: one letter of nine may differ."""
+
+_COMPARED = 5
+"""Names most like another that are looked at: some of them differ in a number."""
+
+_NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
+
+_SHORTEST_SIMILAR = 5
+"""Characters of the shortest name that is compared: of shorter ones all are alike."""
+
+
+class Alias(NamedTuple):
+    """An entity found under another name, and how sure that is, in (0, 1]."""
+
+    entity: str
+    how: Literal["alias", "similar"]
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Aliases:
+    """Finds entities by what they may be called besides their normal form.
+
+    Attributes:
+        names: Normal forms of all entities.
+        named: Which of them are names.
+        held: How many chunks hold each: of several that share an alias the commonest is meant.
+    """
+
+    names: Sequence[str]
+    named: NDArray[np.bool_]
+    held: IntArray
+
+    def find(self, form: str) -> Alias | None:
+        """Return the entity that a normal form, which is none itself, most likely stands for."""
+        bearers = self._table.get(form.replace(".", ""), [])
+        if bearers:
+            total = sum(int(self.held[row]) for row in bearers)
+            best = max(bearers, key=lambda row: (int(self.held[row]), -row))
+            share = int(self.held[best]) / max(1, total)
+            return Alias(self.names[best], "alias", max(share, 1 / len(bearers)))
+        return self._similar(form)
+
+    @cached_property
+    def _table(self) -> dict[str, list[int]]:
+        table: dict[str, list[int]] = {}
+        for row in np.flatnonzero(self.named).tolist():
+            for alias in dict.fromkeys(_aliases_of(self.names[row])):
+                table.setdefault(alias, []).append(row)
+        return table
+
+    @cached_property
+    def _comparable(self) -> dict[str, list[str]]:
+        """Return the names that spellings are compared with, by their first letter."""
+        names: dict[str, list[str]] = {}
+        for row in np.flatnonzero(self.named).tolist():
+            if len(self.names[row]) >= _SHORTEST_SIMILAR:
+                names.setdefault(self.names[row][0], []).append(self.names[row])
+        return names
+
+    def _similar(self, form: str) -> Alias | None:
+        from rapidfuzz import fuzz, process
+
+        if len(form) < _SHORTEST_SIMILAR:
+            return None
+        found = process.extract(
+            form,
+            self._comparable.get(form[0], []),
+            scorer=fuzz.token_sort_ratio,
+            score_cutoff=_SIMILAR,
+            limit=_COMPARED,
+        )
+        for name, score, _ in found:
+            if _numbers(name) == _numbers(form):
+                return Alias(name, "similar", score / 100)
+        return None
+
+
+def _numbers(form: str) -> list[str]:
+    """Return the numbers in a name, Roman ones too: "Henry VII" is no misspelling of another."""
+    return sorted(_NUMBER.findall(form))
+
+
+def _aliases_of(name: str) -> Iterator[str]:
+    """Yield what else a name is called: its last word, its initials, what is before its colon."""
+    head, colon, _ = name.partition(":")
+    if colon and head.strip():
+        yield head.strip()
+    words = name.replace(".", "").split(" ")
+    if 1 < len(words) <= _LONGEST_PERSON and words[-1].isalpha() and words[-1] not in _JOINERS:
+        yield words[-1]
+    heavy = [word for word in words if word not in _JOINERS and word[:1].isalpha()]
+    if len(heavy) > 1:
+        yield "".join(word[0] for word in heavy)

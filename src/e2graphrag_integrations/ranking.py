@@ -1,0 +1,64 @@
+"""Scores to ranks, and ranks to one score: what all lists of a fusion share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.graph import IntArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+def best_rows(scores: Floats, count: int) -> IntArray:
+    """Return the rows of the `count` best positive scores, best first, ties to the earlier row."""
+    found = np.flatnonzero(scores > 0)
+    if len(found) > count > 0:
+        least = np.partition(scores[found], len(found) - count)[len(found) - count]
+        found = found[scores[found] >= least]
+    return found[np.lexsort((found, -scores[found]))][:count]
+
+
+def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
+    """Return scores by their place between a floor (0) and the best of them (1)."""
+    if not len(scores):
+        return np.empty(0)
+    best = float(scores.max())
+    if best <= floor:
+        return np.ones(len(scores))
+    return (scores.astype(np.float64) - floor) / (best - floor)
+
+
+def spread(
+    rows: IntArray, values: Floats, groups: IntArray, share: float, reach: int
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Let every row hand `share ** distance` of its value to its neighbours in its group.
+
+    Args:
+        rows: Distinct rows that have a value, ascending.
+        values: Their values.
+        groups: The group of every row there is; those of one group lie side by side.
+        share: What the next row gets, from 0 to 1.
+        reach: How far it goes on both sides.
+
+    Returns:
+        All rows that have a value now, ascending, and their values.
+    """
+    steps = np.arange(-reach, reach + 1)
+    to = rows[:, None] + steps
+    inside = (to >= 0) & (to < len(groups))
+    inside &= groups[np.where(inside, to, 0)] == groups[rows][:, None]
+    given = values[:, None] * np.power(share, np.abs(steps))
+    inside &= given > 0
+    reached, place = np.unique(to[inside], return_inverse=True)
+    sums: NDArray[np.float64] = np.bincount(
+        place, weights=given[inside], minlength=len(reached)
+    ).astype(np.float64)
+    return reached, sums
+
+
+def reciprocal(ranks: int | IntArray, constant: float) -> Any:
+    """Return 1 / (constant + rank), ranks from 1 (reciprocal rank fusion, Cormack et al. 2009)."""
+    return 1 / (constant + ranks)

@@ -1,0 +1,134 @@
+"""Relevance: how well windows fit a question by meaning and by words, neighbours counted in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.lexical import words_of
+from e2graphrag_integrations.ranking import Floats, best_rows, scaled, spread
+from e2graphrag_integrations.retrieval.base import Query
+from e2graphrag_integrations.store.snapshot import Snapshot
+
+_REACH = 8
+"""Windows on either side that a window's relevance reaches: 0.6^8 of it is under 2 %."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How the relevance of a window is made.
+
+    Attributes:
+        dense, words: Weight of cosine and of BM25.
+        rarity: Power of inverse document frequency beyond BM25's own.
+        sharpness: Power of the sum, above 1 for few good windows over many fair ones.
+        share: What a window hands to the next.
+        length: Windows of each list that count.
+    """
+
+    dense: float
+    words: float
+    rarity: float
+    sharpness: float
+    share: float
+    length: int
+
+
+class Relevance:
+    """The windows that fit one question.
+
+    Both lists are scaled from the score of the first that does not count (0) to the best (1),
+    added, sharpened, and spread over neighbours in the document: `((d + w) / 2) ** sharpness`, and
+    `share ** distance` of it to each neighbour (retrieval note D.7 measures neighbours' votes).
+
+    Args:
+        query: The question.
+        snapshot: Of the index.
+        weights: How they count.
+        leaves_only: Whether windows of summaries are left out.
+    """
+
+    def __init__(
+        self, query: Query, snapshot: Snapshot, weights: Weights, *, leaves_only: bool = False
+    ) -> None:
+        self._query = query
+        self._snapshot = snapshot
+        self._weights = weights
+        allowed = query.allowed
+        if leaves_only:
+            leaf = snapshot.nodes.level == 0
+            allowed = leaf if allowed is None else allowed & leaf
+        self._allowed = allowed
+        self._owners = snapshot.dense.nodes
+        self._words = words_of(query.question)
+
+    @cached_property
+    def dense(self) -> tuple[IntArray, Floats]:
+        """Return windows by cosine, best first, with their cosines."""
+        if not len(self._owners) or not self._weights.dense:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        return self._snapshot.dense.windows(self._query.vector, self._weights.length, self._allowed)
+
+    @cached_property
+    def words(self) -> tuple[IntArray, Floats]:
+        """Return windows by BM25, best first, with their scores."""
+        if not self._weights.words:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        scores = self._bm25
+        if self._allowed is not None:
+            scores = np.where(self._allowed[self._owners], scores, 0)
+        best = best_rows(scores, self._weights.length)
+        return best, scores[best]
+
+    @cached_property
+    def _bm25(self) -> NDArray[np.float32]:
+        return self._snapshot.lexical.scores(self._words, rarity=self._weights.rarity)
+
+    @cached_property
+    def windows(self) -> tuple[IntArray, Floats]:
+        """Return all windows that fit, ascending, with their relevance."""
+        length = self._weights.length
+        rows, values = [], []
+        for (found, scores), weight, floor in (
+            (self.dense, self._weights.dense, float("-inf")),
+            (self.words, self._weights.words, 0.0),
+        ):
+            # Beyond the list nothing counts; a list that has it all by words begins at nothing.
+            whole = len(found) < length and floor == 0
+            lowest = 0.0 if whole or not len(found) else float(scores[-1])
+            rows.append(found)
+            values.append(weight * scaled(scores, lowest))
+        together, place = np.unique(np.concatenate(rows), return_inverse=True)
+        sums = np.bincount(place, weights=np.concatenate(values), minlength=len(together))
+        most = self._weights.dense + self._weights.words
+        sharp = (sums / max(most, 1e-9)) ** self._weights.sharpness
+        reached, spreaded = spread(
+            together, sharp, self._snapshot.neighbourhoods, self._weights.share, _REACH
+        )
+        seen = spreaded > 0
+        if self._allowed is not None:
+            seen &= self._allowed[self._owners[reached]]
+        return reached[seen], spreaded[seen]
+
+    def plain(self, windows: IntArray) -> NDArray[np.float64]:
+        """Return the relevance of any windows, each list by its best score, neighbours left out.
+
+        Where a vector store tells no cosine of a window, that of the list's last stands for it.
+        """
+        values = np.zeros(len(windows))
+        found, cosines = self.dense
+        if len(found) and cosines[0] > 0:
+            order = np.argsort(found)
+            at = np.searchsorted(found[order], windows)
+            at = np.minimum(at, len(found) - 1)
+            known = found[order][at] == windows
+            cosine = np.where(known, cosines[order][at], cosines[-1])
+            values += self._weights.dense * np.maximum(0, cosine) / cosines[0]
+        _, best = self.words
+        if len(best):
+            values += self._weights.words * self._bm25[windows] / best[0]
+        return values

@@ -1,0 +1,66 @@
+"""Titles as entities: what a document is about, and the document that a name stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from e2graphrag_integrations.graph import EntityGraph, IntArray
+from e2graphrag_integrations.normalize import normal_form
+
+_ADDITION = re.compile(r"[(（][^()（）]*[)）]$")
+
+
+def title_form(title: str | None) -> str:
+    """Return the normal form of a title, without what parentheses at its end add.
+
+    >>> title_form("Dune (novel)")
+    'dune'
+    """
+    if not title:
+        return ""
+    plain = " ".join(title.split())
+    shorter = _ADDITION.sub("", plain).rstrip()
+    while shorter != plain and shorter:
+        plain, shorter = shorter, _ADDITION.sub("", shorter).rstrip()
+    return normal_form(plain) or normal_form(title)
+
+
+@dataclass(frozen=True, eq=False)
+class Subjects:
+    """The entities of an index, those that only titles name among them.
+
+    Attributes:
+        names: Normal forms: the graph's in its order, then those that only titles name.
+        of_document: Row in `names` of each document's title, -1 without one.
+    """
+
+    names: Sequence[str]
+    of_document: IntArray
+
+    @classmethod
+    def of(cls, graph: EntityGraph, titles: Sequence[str | None]) -> Subjects:
+        """Return the subjects of documents that have these titles."""
+        forms = [title_form(title) for title in titles]
+        new = dict.fromkeys(form for form in forms if form and form not in graph.index)
+        rows = {form: len(graph.names) + number for number, form in enumerate(new)}
+        of_document = [graph.index.get(form, rows.get(form, -1)) if form else -1 for form in forms]
+        return cls([*graph.names, *new], np.asarray(of_document, dtype=np.int64))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Return the row of each normal form."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def documents(self) -> dict[int, list[int]]:
+        """Return for each entity that is a title the documents that bear it."""
+        found: dict[int, list[int]] = {}
+        for document, entity in enumerate(self.of_document.tolist()):
+            if entity >= 0:
+                found.setdefault(entity, []).append(document)
+        return found

@@ -1,0 +1,255 @@
+"""`HybridStrategy` on real vectors, and the same answers through both faces."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+from langchain_core.documents import Document as Page
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import Document, StorageContext
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
+from e2graphrag_integrations.retrieval.result import GAP
+from e2graphrag_integrations.retrieval.retriever import Request
+from fakes import STORY, NameExtractor
+from llama_fakes import OTHER
+from llama_stores import Distinct, new_store
+
+HYBRID = HybridStrategy()
+STRATEGIES = (
+    HYBRID,
+    HybridStrategy(constant=60, path_chunks=True, summaries=False),
+    HybridStrategy(dense=0, gate=0),
+)
+QUESTIONS = (
+    "What did Anna give Bert?",
+    "Who took flour from Fay to Oslo?",
+    "What is told of the mill?",
+    "Emil and Hal",
+    "how did it end at night",
+)
+MODES = {"adaptive": "auto", "local": "local", "global": "global"}
+TEXTS = {"story": ("A Map", STORY), "other": ("Hal", OTHER), "bare": ("Oslo", "It is cold there.")}
+OPTIONS = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
+
+
+class Windows(Distinct):
+    """Reads so little that a chunk is several windows; no two are equally near."""
+
+    def __init__(self):
+        super().__init__()
+        self.max_tokens = 16
+        self.fingerprint = "fake:windows"
+
+
+class Shortest:
+    """Prefers short texts."""
+
+    def rerank(self, question, texts):
+        return [-len(text) for text in texts]
+
+
+# Real vectors.
+
+PARAGRAPHS = [
+    "Sherlock Holmes sat in Baker Street with Doctor Watson. Holmes played the violin all evening.",
+    "Irene Adler had a photograph that the King of Bohemia wanted. Holmes admired Irene Adler.",
+    "The recipe asks for flour, butter and three eggs. Bake the cake for forty minutes.",
+    "Whales are mammals and breathe air. A blue whale may weigh more than a hundred tonnes.",
+    "Water freezes at zero degrees and boils at a hundred. Ice floats because it is less dense.",
+]
+SATELLITE = "A colony of penguins on the ice shelf was photographed from a satellite."
+
+
+@pytest.fixture(scope="module")
+def real(real_embedder, real_extractor):
+    """Index five paragraphs, and one chunk of several windows."""
+    filler = "The committee discussed the drainage of the northern car park at length. "
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=real_embedder,
+        extractor=real_extractor,
+        strategy=HYBRID,
+        chunk_size=1200,
+        chunk_overlap=0,
+    ) as rag:
+        rag.add(
+            [
+                *[SourceDocument(f"p{n}", text) for n, text in enumerate(PARAGRAPHS)],
+                SourceDocument("long", f"{filler * 20}{SATELLITE} {filler * 20}"),
+            ]
+        )
+        yield rag
+
+
+@pytest.mark.parametrize(
+    ("question", "document"),
+    [
+        ("giant sea creatures", "p3"),
+        ("pastry oven", "p2"),
+        ("temperature turning solid", "p4"),
+        ("Antarctic birds spotted by spacecraft", "long"),
+    ],
+)
+def test_on_real_vectors_the_best_answer_goes_by_meaning_where_no_word_is_shared(
+    real, question, document
+):
+    assert real.retrieve(question, k=1).nodes[0].document_id == document
+
+
+@pytest.mark.parametrize("name", ["Irene Adler", "Adler", "Irene Adlar"])
+def test_on_real_vectors_a_name_is_found_in_texts_and_titles(real_embedder, real_extractor, name):
+    with E2GraphRAG.open(
+        ":memory:", embedder=real_embedder, extractor=real_extractor, strategy=HYBRID
+    ) as rag:
+        rag.add([SourceDocument(f"p{n}", text) for n, text in enumerate(PARAGRAPHS)])
+        rag.add(SourceDocument("adler", "She was born in New Jersey.", title="Irene Adler"))
+        result = rag.retrieve(f"Where was {name} born?", k=2)
+        assert "irene adler" in [link.entity for link in result.trace.links]
+        assert [node.document_id for node in result.nodes] == ["adler", "p1"]
+
+
+def test_on_real_vectors_a_budget_holds_the_windows_that_answer_and_no_more(real):
+    count = real._components.counter.count
+    result = real.retrieve("birds of the Antarctic seen from space", token_budget=300)
+    assert count(result.context()) <= 300
+    best = result.nodes[0]
+    assert best.document_id == "long"
+    assert SATELLITE in best.text
+    assert count(best.text) < 300 < count(real.document("long").text)
+    for node in result.nodes:
+        text = real.document(node.document_id).text
+        assert node.text == GAP.join(text[start:end] for start, end in node.spans)
+
+
+def test_on_real_vectors_small_and_large_budgets_are_filled(real):
+    count = real._components.counter.count
+    everything = real.retrieve("whales and ice", token_budget=10_000)
+    assert {node.document_id for node in everything.nodes} == set(real.document_ids)
+    for budget in (20, 60, 250):
+        used = count(real.retrieve("whales and ice", token_budget=budget).context())
+        assert budget / 3 < used <= budget
+
+
+# LlamaIndex.
+
+
+@pytest.fixture
+def core(open_index):
+    rag = open_index(embedder=Windows(), **OPTIONS)
+    rag.add(
+        [
+            SourceDocument(id_, text, title, metadata={"title": title})
+            for id_, (title, text) in TEXTS.items()
+        ]
+    )
+    return rag
+
+
+@pytest.fixture(params=["simple", "plain"])
+def llama(request, tmp_path):
+    """The same documents over LlamaIndex's own store, and over one that only answers queries."""
+    with ExitStack() as closing:
+        store = new_store(request.param, tmp_path, closing)
+        yield LlamaIndex.from_documents(
+            [
+                Document(id_=id_, text=text, metadata={"title": title})
+                for id_, (title, text) in TEXTS.items()
+            ],
+            embed_model=Windows(),
+            extractor=NameExtractor(),
+            storage_context=StorageContext.from_defaults(vector_store=store),
+            **OPTIONS,
+        )
+
+
+def of_core(nodes):
+    return [(node.text, pytest.approx(node.score, abs=1e-5)) for node in nodes]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "words"])
+def test_llama_index_gives_the_answers_of_the_core(core, llama, strategy):
+    for question in QUESTIONS:
+        for mode, mode_of_core in MODES.items():
+            options = {"strategy": strategy, "similarity_top_k": 6}
+            found = llama.as_retriever(mode, **options).retrieve(question)
+            expected = core.retrieve(question, k=6, mode=mode_of_core, strategy=strategy)
+            assert [(n.node.get_content(), n.score) for n in found] == of_core(expected.nodes)
+
+
+def test_llama_index_gives_the_answers_of_the_core_under_a_filter(core, llama):
+    filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Hal")])
+    for question in QUESTIONS:
+        retriever = llama.as_retriever(strategy=HYBRID, filters=filters, similarity_top_k=6)
+        expected = core.retrieve(question, k=6, strategy=HYBRID, where={"title": "Hal"})
+        found = retriever.retrieve(question)
+        assert [(n.node.get_content(), n.score) for n in found] == of_core(expected.nodes)
+        assert {n.node.ref_doc_id for n in found} <= {"other"}
+
+
+def test_llama_index_packs_the_parts_of_the_core(core, llama):
+    for question in QUESTIONS:
+        for budget in (12, 40, 1000):
+            result, _ = llama.answer(Request(question, HYBRID, token_budget=budget))
+            expected = core.retrieve(question, strategy=HYBRID, token_budget=budget)
+            assert [(n.text, n.score) for n in result.nodes] == of_core(expected.nodes)
+            assert result.context() == expected.context()
+
+
+def test_llama_index_hands_out_nodes_of_the_docstore_after_reranking(core, llama):
+    strategy = HybridStrategy(reranker=Shortest(), reranked=3)
+    for question in QUESTIONS:
+        found = llama.as_retriever(strategy=strategy, similarity_top_k=5).retrieve(question)
+        expected = core.retrieve(question, k=5, strategy=strategy)
+        assert [(n.node.get_content(), n.score) for n in found] == of_core(expected.nodes)
+
+
+# LangChain.
+
+
+@pytest.fixture(params=[None, "memory"])
+def pages_index(request):
+    """Two sources of pages, searched by FAISS and through a vector store."""
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=256)) if request.param else None
+    index = LangChainIndex.from_documents(
+        [
+            Page(id=id_, page_content=text, metadata={"source": id_, "title": title})
+            for id_, (title, text) in TEXTS.items()
+        ],
+        embeddings=Windows(),
+        extractor=NameExtractor(),
+        vector_store=store,
+        **OPTIONS,
+    )
+    yield index
+    index.close()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "words"])
+def test_langchain_gives_the_answers_of_the_core(core, pages_index, strategy):
+    for question in QUESTIONS:
+        for mode in MODES.values():
+            found = pages_index.retrieve(question, k=6, mode=mode, strategy=strategy)
+            expected = core.retrieve(question, k=6, mode=mode, strategy=strategy)
+            assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
+            retriever = pages_index.as_retriever(
+                k=6, mode=mode, strategy=strategy, include_scores=True
+            )
+            filled = core.retrieve(question, k=6, mode=mode, strategy=strategy, fill=True)
+            assert [
+                (d.page_content, d.metadata["e2_score"]) for d in retriever.invoke(question)
+            ] == of_core(filled.nodes)
+
+
+def test_langchain_packs_the_parts_of_the_core(core, pages_index):
+    for question in QUESTIONS:
+        for budget in (12, 40, 1000):
+            options = {"strategy": HYBRID, "token_budget": budget}
+            found, expected = (rag.retrieve(question, **options) for rag in (pages_index, core))
+            assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
+            assert found.context() == expected.context()
