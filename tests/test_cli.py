@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,16 +67,33 @@ def test_an_index_made_here_answers_in_another_process(index):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     answer = json.loads(done.stdout)
-    assert answer["route"] == "local"
     assert {"alice", "hatter"} <= set(answer["nodes"][0]["entities"])
     node = answer["nodes"][0]
     [[start, end]] = node["spans"]
     assert TEXT[start:end] == node["text"]
+    assert [link["entity"] for link in answer["trace"]["links"]] == ["hatter", "alice"]
+    paper = run(
+        "query",
+        index,
+        "What did the Hatter give to Alice?",
+        "--json",
+        "--explain",
+        "--strategy",
+        "paper",
+    )
+    answer = json.loads(paper.stdout)
+    assert answer["route"] == "local"
     assert answer["trace"]["pairs"][0]["hops"] == 1
 
 
 def test_a_query_prints_route_spans_and_reasons(index, capsys):
-    assert cli.main(["query", str(index), "What did the Hatter give to Alice?", "--explain"]) == 0
+    question = "What did the Hatter give to Alice?"
+    assert cli.main(["query", str(index), question, "--explain"]) == 0
+    printed = capsys.readouterr().out
+    assert "why: gate " in printed
+    assert "list entities: " in printed
+    assert re.search(r"reasons: relevance: rank \d; entities: rank 1", printed)
+    assert cli.main(["query", str(index), question, "--explain", "--strategy", "paper"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("route: local\n")
     assert "1 hop(s)" in printed

@@ -37,7 +37,7 @@ def test_reopened_with_nothing_given_it_uses_the_models_it_was_made_with(path):
     with E2GraphRAG.open(path, embedder="hashing", chunk_size=30, chunk_overlap=5) as rag:
         rag.add(SourceDocument("d", "Sherlock Holmes met Mary Morstan in London."))
         expected = rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes
-        assert expected[0].route == "local"
+        assert "Holmes" in expected[0].text
     with E2GraphRAG.open(path) as rag:
         assert rag.settings.chunk_size == 30
         assert rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes == expected

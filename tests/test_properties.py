@@ -6,7 +6,7 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy, SourceDocument
 from e2graphrag_integrations.normalize import normal_form
 from fakes import CountingLLM, NameExtractor
 
@@ -105,9 +105,12 @@ def test_retrieval_is_deterministic_and_true_to_its_trace(texts, question, k):
         rag.add(documents)
         for document in reversed(documents):
             other.add(document)
-        result = rag.retrieve(question, k=k)
-        assert other.retrieve(question, k=k).nodes == result.nodes
+        hybrid = rag.retrieve(question, k=k)
+        assert other.retrieve(question, k=k).nodes == hybrid.nodes
+        result = rag.retrieve(question, k=k, strategy=PaperStrategy())
+        assert other.retrieve(question, k=k, strategy=PaperStrategy()).nodes == result.nodes
         nodes = rag.stats().chunks + rag.stats().summaries
+    assert len(hybrid.nodes) == min(k, nodes)
     assert len(result.nodes) <= k
     scores = [node.score for node in result.nodes]
     assert scores == sorted(scores, reverse=True)
@@ -135,10 +138,18 @@ def test_where_shows_nothing_else_and_equals_an_index_of_that_alone(texts, quest
     with index() as rag:
         rag.add(documents)
         result = rag.retrieve(
-            question, k=50, mode="global", where={"document_id": {"$in": sorted(kept)}}
+            question,
+            k=50,
+            mode="global",
+            strategy=PaperStrategy(),
+            where={"document_id": {"$in": sorted(kept)}},
         )
+        hybrid = rag.retrieve(question, k=50, where={"document_id": {"$in": sorted(kept)}})
     assert {node.document_id for node in result.nodes} <= kept
     with index() as alone:
         alone.add([d for d in documents if d.id in kept])
-        expected = alone.retrieve(question, k=50, mode="global")
+        expected = alone.retrieve(question, k=50, mode="global", strategy=PaperStrategy())
+        hybrid_alone = alone.retrieve(question, k=50)
     assert result.nodes == expected.nodes
+    # How rare a word is, the hybrid counts over all documents: the same nodes, in another order.
+    assert {n.node_id for n in hybrid.nodes} == {n.node_id for n in hybrid_alone.nodes}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations.retrieval.result import GAP
 from e2graphrag_integrations.tree import level_sizes
 
 ROOT = Path(__file__).parents[1]
@@ -28,13 +29,18 @@ def test_a_novel_is_indexed_and_asked(tmp_path):
     assert report.chunks == estimate.chunks > 100
     assert report.summaries == estimate.llm_calls == sum(level_sizes(report.chunks)[1:])
     with E2GraphRAG.open(tmp_path / "pp.e2g") as rag:
-        local = rag.retrieve("What does Mr. Darcy think of Elizabeth Bennet?")
+        question = "What does Mr. Darcy think of Elizabeth Bennet?"
+        local = rag.retrieve(question, strategy=PaperStrategy())
         assert local.route == "local"
         assert {link.entity for link in local.trace.links} >= {"darcy", "elizabeth bennet"}
         assert all(pair.hops for pair in local.trace.pairs)
         for node in local.nodes:
             assert text[node.start : node.end] == node.text
         assert rag.retrieve("How did they get there so quickly?").route == "global"
+        packed = rag.retrieve(question, token_budget=2000)
+        assert {"darcy", "elizabeth bennet"} <= {link.entity for link in packed.trace.links}
+        for node in packed.nodes:
+            assert GAP.join(text[start:end] for start, end in node.spans) == node.text
         assert rag.verify().ok
 
 

@@ -58,7 +58,7 @@ class Aliases:
             total = sum(int(self.held[row]) for row in bearers)
             best = max(bearers, key=lambda row: (int(self.held[row]), -row))
             share = int(self.held[best]) / max(1, total)
-            return Alias(self.names[best], "alias", max(share, 1 / len(bearers)))
+            return Alias(self.names[best], "alias", _rounded(max(share, 1 / len(bearers))))
         return self._similar(form)
 
     @cached_property
@@ -71,11 +71,13 @@ class Aliases:
 
     @cached_property
     def _comparable(self) -> dict[str, list[str]]:
-        """Return the names that spellings are compared with, by their first letter."""
+        """Return the names that spellings are compared with, by the first letters of words."""
         names: dict[str, list[str]] = {}
         for row in np.flatnonzero(self.named).tolist():
-            if len(self.names[row]) >= _SHORTEST_SIMILAR:
-                names.setdefault(self.names[row][0], []).append(self.names[row])
+            name = self.names[row]
+            if len(name) >= _SHORTEST_SIMILAR:
+                for letter in {word[0] for word in name.split(" ")}:
+                    names.setdefault(letter, []).append(name)
         return names
 
     def _similar(self, form: str) -> Alias | None:
@@ -92,8 +94,12 @@ class Aliases:
         )
         for name, score, _ in found:
             if _numbers(name) == _numbers(form):
-                return Alias(name, "similar", score / 100)
+                return Alias(name, "similar", _rounded(score / 100))
         return None
+
+
+def _rounded(score: float) -> float:
+    return max(0.0001, round(score, 4))  # a link of no weight would be none
 
 
 def _numbers(form: str) -> list[str]:

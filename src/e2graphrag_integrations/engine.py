@@ -42,8 +42,8 @@ from e2graphrag_integrations.reports import (
     VerifyReport,
 )
 from e2graphrag_integrations.retrieval.base import Mode, Strategy
+from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.packing import Expand
-from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.reader import Reader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
@@ -119,7 +119,7 @@ class E2GraphRAG:
             extractor: An `EntityExtractor`, or a spaCy pipeline's name or path. None takes the
                 one the file was made with, at first the bundled English pipeline.
             token_counter: Counts tokens for sizes and budgets; None counts by rule.
-            strategy: Ranks; None is `PaperStrategy()`.
+            strategy: Ranks; None is `HybridStrategy()`. `PaperStrategy()` is the paper's own.
             splitter: Cuts a text into the spans of its chunks, in order; None cuts at sentences by
                 `chunk_size`.
             split_segments: Let no chunk go from one segment of a document into the next.
@@ -144,7 +144,7 @@ class E2GraphRAG:
             raise InvalidInputError(f"splitter={shown(splitter)} must be a function of a text")
         lock_timeout = checked_seconds("lock_timeout", lock_timeout)
         retry = given_or_new("retry", retry, RetryPolicy)
-        strategy = PaperStrategy() if strategy is None else strategy
+        strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
         parts: dict[str, Any] = {
             "embedder": embedder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -69,10 +70,22 @@ class LexicalIndex:
             if column is None:
                 continue
             span = slice(self.weights.indptr[column], self.weights.indptr[column + 1])
-            held = span.stop - span.start
-            rare = np.log1p((count - held + 0.5) / (held + 0.5)) ** rarity
-            scores[self.weights.indices[span]] += self.weights.data[span] * np.float32(rare)
+            rare = np.float32(self._idf(word, count) ** rarity)
+            scores[self.weights.indices[span]] += self.weights.data[span] * rare
         return scores
+
+    def full(self, words: Iterable[str], *, rarity: float = 0.0) -> float:
+        """Return the score of a text of mean length that holds each of the words once."""
+        count = self.weights.shape[0]
+        rare = [self._idf(word, count) ** (1 + rarity) for word in words]
+        return float(sum(rare)) / (1 + _K1)
+
+    def _idf(self, word: str, count: int) -> float:
+        column = self._columns.get(word)
+        held = 0
+        if column is not None:
+            held = int(self.weights.indptr[column + 1] - self.weights.indptr[column])
+        return float(np.log1p((count - held + 0.5) / (held + 0.5)))
 
     def search(
         self,
@@ -104,6 +117,8 @@ def build_lexical(texts: Sequence[str]) -> LexicalIndex:
     corpus = [words_of(text) for text in texts]
     if not any(corpus):
         return LexicalIndex([], csc_array((len(texts), 0), dtype=np.float32))
+    # Its logger writes of every index at DEBUG, into programs that set no level.
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
     bm25: Any = importlib.import_module("bm25s").BM25(k1=_K1, b=_B, method="lucene")
     bm25.index(corpus, show_progress=False, create_empty_token=False)
     words = sorted(bm25.vocab_dict)

@@ -92,13 +92,11 @@ def reranker_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> 
     """
     name = type(reranker).__name__
     with blamed(RerankError, f"{name}.rerank() failed or returned no numbers"):
-        given = np.asarray(reranker.rerank(question, texts))
-        if given.dtype.kind not in "iuf":
-            raise TypeError(f"they are {given.dtype}")
-        scores = given.astype(np.float64)
-    if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+        scores = np.asarray(reranker.rerank(question, texts))
+    numbers = scores.dtype.kind in "iuf" and scores.shape == (len(texts),)
+    if not numbers or not np.isfinite(scores).all():
         raise RerankError(
             f"{name}.rerank() must return one finite number for each of {len(texts)} texts; it "
-            f"returned shape {scores.shape}"
+            f"returned {scores.dtype} of shape {scores.shape}"
         )
     return [float(score) for score in scores]

@@ -75,7 +75,8 @@ async def test_lcel_chain_puts_the_passages_in_the_prompt(retriever):
     assert llm.prompts == [sent, sent]
 
 
-async def test_create_retrieval_chain_formats_chunks_and_summaries(retriever):
+async def test_create_retrieval_chain_formats_chunks_and_summaries(index):
+    retriever = index.as_retriever(k=99)
     prompt = ChatPromptTemplate.from_template("{context}\n{input}")
     answering = create_stuff_documents_chain(
         Digests(),
@@ -182,15 +183,22 @@ def test_the_tools_schema_explains_query_and_mode(retriever):
 
 
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-async def test_the_tool_gives_numbered_passages_and_the_documents(retriever, mode):
+async def test_the_tool_gives_numbered_passages_and_the_documents(index, mode):
+    retriever = index.as_retriever(k=99)
     tool = create_e2graphrag_tool(retriever)
     message = tool.invoke(called(mode=mode))
     expected = retriever.invoke(QUESTION, mode=mode)
     assert message.artifact == expected
     assert message.status == "success"
-    for number, document in enumerate(expected, 1):
-        assert f"[{number}] " in message.content
-        assert document.page_content in message.content
+    passages = message.content.split("\n\n[")
+    assert len(passages) == len(expected)
+    for number, (passage, document) in enumerate(zip(passages, expected, strict=True), 1):
+        head, text = passage.removeprefix("[").split("\n", 1)
+        own = document.metadata
+        kind = "summary of" if own["e2_level"] else "from"
+        offsets = f"characters {own['e2_start']}-{own['e2_end']}"
+        assert head == f"{number}] {kind} {own['e2_source_id']}, {offsets}"
+        assert text == document.page_content
     assert "summary of map.pdf, characters 0-183" in message.content
     assert "from map.pdf, characters" in message.content
     sync = message.model_dump()

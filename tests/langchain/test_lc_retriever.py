@@ -127,11 +127,12 @@ async def test_options_of_a_call_hold_in_sync_async_and_as_fields(index, options
 
 def test_options_make_a_difference(index):
     retriever = E2GraphRAGRetriever(index=index, k=4)
-    plain = retriever.invoke(QUESTION)
+    everything = retriever.invoke(QUESTION, k=99)
     sources = {d.metadata["source"] for d in retriever.invoke(QUESTION, filter={"author": "Bob"})}
     assert sources == {"mill.pdf"}
-    assert {d.metadata["e2_level"] for d in plain} == {0, 1}
-    assert {d.metadata["e2_level"] for d in retriever.invoke(QUESTION, expand="leaves")} == {0}
+    assert {d.metadata["e2_level"] for d in everything} == {0, 1}
+    leaves = retriever.invoke(QUESTION, k=99, expand="leaves")
+    assert {d.id for d in leaves} == {d.id for d in everything if d.metadata["e2_level"] == 0}
     scored = retriever.model_copy(update={"include_scores": True})
     routes = {
         mode: scored.invoke(QUESTION, mode=mode)[0].metadata["e2_route"]
@@ -297,14 +298,28 @@ def test_its_repr_is_short_and_nothing_of_the_index_is_serialised(retriever):
 # Events
 
 
-async def test_the_route_is_an_event_between_start_and_end(retriever):
-    events = [e async for e in retriever.astream_events(QUESTION, version="v2")]
+@pytest.mark.parametrize(
+    ("options", "question", "route", "entities"),
+    [
+        ({}, "Who followed Bert to Rome?", "local", ["bert", "rome"]),  # one chunk knows Rome
+        ({}, "What is it all about?", "global", []),
+        ({"mode": "local"}, QUESTION, "local", ["anna", "emil"]),
+        ({"mode": "global"}, QUESTION, "global", []),
+        ({"strategy": PaperStrategy()}, QUESTION, "local", ["anna", "emil"]),
+    ],
+    ids=str,
+)
+async def test_the_route_is_an_event_between_start_and_end(
+    retriever, options, question, route, entities
+):
+    retriever = retriever.model_copy(update=options)
+    events = [e async for e in retriever.astream_events(question, version="v2")]
     kinds = [event["event"] for event in events]
     assert kinds == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
     assert events[1]["name"] == "e2graphrag.route"
     data = events[1]["data"]
-    assert json.loads(json.dumps(data))["route"] == "local"
-    assert data["entities"] == ["anna", "emil"]
+    assert json.loads(json.dumps(data))["route"] == route
+    assert data["entities"] == entities
     assert data["reason"] == data["trace"]["reason"]
     assert data["node_ids"] == [document.id for document in events[2]["data"]["output"]]
 
@@ -384,6 +399,7 @@ def test_every_document_has_the_same_keys_of_plain_json_types(lc_index_of, score
             assert set(document.metadata) == keys | (SCORES if scores else set())
             assert document.id == document.metadata["e2_node_id"]
             assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
+        caplog.clear()  # what the search before it had to say
         with caplog.at_level(logging.WARNING):
             assert serde.loads_typed(serde.dumps_typed(found)) == found
         assert not caplog.records

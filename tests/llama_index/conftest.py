@@ -52,3 +52,14 @@ def index_of() -> Callable[..., E2GraphRAGIndex]:
         return E2GraphRAGIndex.from_documents(documents, **(defaults | options))
 
     return make
+
+
+@pytest.fixture
+def wide(index_of: Callable[..., E2GraphRAGIndex], documents: list[Document]) -> E2GraphRAGIndex:
+    """An index where Anna and Bert, in two chunks each of some fifty, are rare and so specific."""
+    calm = " ".join(f"The sea was calm for {days} days." for days in range(100))
+    index = index_of([*documents, Document(id_="calm", text=calm)], llm="extractive")
+    for name in ("anna", "bert"):
+        assert len(index.graph.chunks(index.graph.index[name])[0]) == 2
+    assert index.last_report.chunks > 45
+    return index

@@ -48,9 +48,11 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, GraphProximitySelector
+from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from fakes import NameExtractor
 
-LOCAL, GLOBAL = "What did Anna give Bert?", "What is it all about?"
+LOCAL, GLOBAL, LONE = "What did Anna give Bert?", "What is it all about?", "Who is Anna?"
+GUESS = "Hal burned the mill one winter."
 MEETING = "Anna met Bert in Oslo."
 DOCUMENTS = {"story", "other"}
 LEAVES = MetadataFilters(filters=[MetadataFilter(key="e2_level", value=0)])
@@ -169,19 +171,38 @@ async def test_sub_questions_are_answered_with_their_sources(index, use_async):
 async def test_hyde_takes_entities_from_the_question_and_the_vector_from_the_guess(
     index, include_original
 ):
-    guess = "Hal burned the mill one winter."
-    hyde = HyDEQueryTransform(llm=says(guess), include_original=include_original)
+    hyde = HyDEQueryTransform(llm=says(GUESS), include_original=include_original)
     retriever = index.as_retriever()
-    assert ids(retriever.retrieve(hyde(LOCAL))) == ids(retriever.retrieve(LOCAL))
-    assert [link.entity for link in retriever.explain(hyde(LOCAL)).links] == ["anna", "bert"]
-    asked = with_scores(retriever.retrieve(hyde(GLOBAL)))
-    guessed = with_scores(index.as_retriever("global").retrieve(guess))
-    assert (asked == guessed) == (not include_original)
-    assert asked == with_scores(await retriever.aretrieve(hyde(GLOBAL)))
-    assert asked != with_scores(retriever.retrieve(GLOBAL))
+    for question, names in ((LOCAL, ["anna", "bert"]), (GLOBAL, [])):
+        asked, plain = retriever.explain(hyde(question)), retriever.explain(question)
+        guessed = index.as_retriever("global").explain(GUESS)
+        assert [link.entity for link in asked.links] == names
+        assert ("entities" in asked.lists) == bool(names)
+        for name in ("words", "entities"):
+            assert asked.lists.get(name) == plain.lists.get(name)
+        assert (asked.lists["dense"] == guessed.lists["dense"]) == (not include_original)
+        assert asked.lists["dense"] != plain.lists["dense"]
+        found = with_scores(retriever.retrieve(hyde(question)))
+        assert found == with_scores(await retriever.aretrieve(hyde(question)))
+        assert found != with_scores(retriever.retrieve(question))
+    by_names = index.as_retriever("local")
+    assert with_scores(by_names.retrieve(hyde(LOCAL))) == with_scores(by_names.retrieve(LOCAL))
     engine = TransformQueryEngine(index.as_query_engine(llm=MockLLM()), hyde)
     for answer in await both(engine.query, engine.aquery):
         assert MEETING in str(answer)
+
+
+@pytest.mark.parametrize("include_original", [True, False])
+async def test_hyde_changes_only_what_the_papers_strategy_ranks_by_vectors(index, include_original):
+    hyde = HyDEQueryTransform(llm=says(GUESS), include_original=include_original)
+    retriever = index.as_retriever(strategy=PaperStrategy())
+    assert ids(retriever.retrieve(hyde(LOCAL))) == ids(retriever.retrieve(LOCAL))
+    assert [link.entity for link in retriever.explain(hyde(LOCAL)).links] == ["anna", "bert"]
+    asked = with_scores(retriever.retrieve(hyde(GLOBAL)))
+    guessed = with_scores(index.as_retriever("global", strategy=PaperStrategy()).retrieve(GUESS))
+    assert (asked == guessed) == (not include_original)
+    assert asked == with_scores(await retriever.aretrieve(hyde(GLOBAL)))
+    assert asked != with_scores(retriever.retrieve(GLOBAL))
 
 
 def test_a_guess_of_nothing_does_no_harm(index):
@@ -192,47 +213,56 @@ def test_a_guess_of_nothing_does_no_harm(index):
 
 # Routers
 
+# Each option, question and place: LONE names one that is rare, which has no pair to be close to.
+ROUTES = [
+    ({}, LOCAL, 0),
+    ({}, LONE, 0),
+    ({}, GLOBAL, 1),
+    ({"strategy": PaperStrategy()}, LOCAL, 0),
+    ({"strategy": PaperStrategy()}, LONE, 1),
+    ({"strategy": PaperStrategy()}, GLOBAL, 1),
+]
 
-@pytest.mark.parametrize(("question", "choice"), [(LOCAL, 0), (GLOBAL, 1)])
-async def test_the_router_retriever_goes_where_the_graph_says(index, question, choice):
-    sides = [index.as_retriever("local"), index.as_retriever("global", similarity_top_k=3)]
+
+@pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
+async def test_the_router_retriever_goes_where_the_graph_says(wide, options, question, choice):
+    sides = [wide.as_retriever("local"), wide.as_retriever("global", similarity_top_k=3)]
     tools = [RetrieverTool.from_defaults(side, description="?") for side in sides]
-    router = RouterRetriever(GraphProximitySelector(index), tools, llm=Silent())
+    router = RouterRetriever(GraphProximitySelector(wide, **options), tools, llm=Silent())
+    assert with_scores(sides[0].retrieve(question)) != with_scores(sides[1].retrieve(question))
     expected = with_scores(sides[choice].retrieve(question))
     assert expected
     assert with_scores(router.retrieve(question)) == expected
     assert with_scores(await router.aretrieve(question)) == expected
 
 
-@pytest.mark.parametrize(
-    ("question", "choice", "route"), [(LOCAL, 0, "local"), (GLOBAL, 1, "global")]
-)
-async def test_the_router_query_engine_goes_where_the_graph_says(index, question, choice, route):
+@pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
+async def test_the_router_query_engine_goes_where_the_graph_says(wide, options, question, choice):
     Settings.llm = Silent()  # `no_text` takes it where another is given
     tools = [
         QueryEngineTool.from_defaults(
-            index.as_query_engine(llm=Silent(), response_mode="no_text", retriever_mode=mode),
+            wide.as_query_engine(llm=Silent(), response_mode="no_text", retriever_mode=mode),
             description="?",
         )
         for mode in ("local", "global")
     ]
-    router = RouterQueryEngine(GraphProximitySelector(index), tools, llm=Silent())
+    router = RouterQueryEngine(GraphProximitySelector(wide, **options), tools, llm=Silent())
     for answer in (router.query(question), await router.aquery(question)):
         selected = answer.metadata["selector_result"]
         assert selected.ind == choice
-        assert selected.reason.startswith(f"{route}: ")
+        assert selected.reason.startswith(("local: ", "global: ")[choice])
         assert answer.source_nodes
 
 
-def test_the_places_of_a_selectors_choices_can_be_changed_and_must_be_there(index):
-    choices = [QueryEngineTool.from_defaults(index.as_query_engine(llm=Silent())).metadata] * 3
-    selector = GraphProximitySelector(index, local_index=2, global_index=1)
+def test_the_places_of_a_selectors_choices_can_be_changed_and_must_be_there(wide):
+    choices = [QueryEngineTool.from_defaults(wide.as_query_engine(llm=Silent())).metadata] * 3
+    selector = GraphProximitySelector(wide, local_index=2, global_index=1)
     assert [selector.select(choices, one).ind for one in (LOCAL, GLOBAL)] == [2, 1]
     assert selector.get_prompts() == {}
     with pytest.raises(InvalidInputError, match=r"local_index=2, but the router has 2 choices"):
         selector.select(choices[:2], GLOBAL)
     with pytest.raises(InvalidInputError, match="local_index"):
-        GraphProximitySelector(index, local_index=-1)
+        GraphProximitySelector(wide, local_index=-1)
 
 
 # Fusion
@@ -425,12 +455,13 @@ def test_a_text_that_metadata_replace_stays_as_it_is_in_the_index(index_of, docu
         document.metadata["window"] = f"A window on {document.id_}."
     index = index_of(documents, llm="extractive")
     retriever = index.as_retriever()
-    before = [node.text for node in retriever.retrieve(LOCAL)]
+    before = [(node.node.ref_doc_id, node.text) for node in retriever.retrieve(LOCAL)]
+    assert {document for document, _ in before} == DOCUMENTS
     replaced = MetadataReplacementPostProcessor("window").postprocess_nodes(
         retriever.retrieve(LOCAL)
     )
-    assert {node.text for node in replaced} == {"A window on story."}
-    assert [node.text for node in retriever.retrieve(LOCAL)] == before
+    assert [node.text for node in replaced] == [f"A window on {name}." for name, _ in before]
+    assert [(node.node.ref_doc_id, node.text) for node in retriever.retrieve(LOCAL)] == before
 
 
 def test_neighbours_are_on_the_same_level(index):

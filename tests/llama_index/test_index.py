@@ -24,7 +24,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from pydantic import Field, PrivateAttr
 
-from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations import HashingEmbedder, PaperStrategy
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     EmbeddingError,
@@ -125,9 +125,18 @@ def shape(index):
 
 def test_a_question_about_two_people_gets_the_chunks_they_share(index_of, documents):
     index = index_of(documents)
-    nodes = index.as_retriever(similarity_top_k=3).retrieve("What did Anna give Bert?")
-    assert nodes
-    assert all("Anna" in node.text or "Bert" in node.text for node in nodes)
+    question = "What did Anna give Bert?"
+    shared = {
+        node.node_id
+        for node in index.docstore.docs.values()
+        if node.metadata["e2_level"] == 0 and "Anna" in node.text and "Bert" in node.text
+    }
+    assert shared
+    for mode in ("adaptive", "local"):
+        best = index.as_retriever(mode, similarity_top_k=3).retrieve(question)[: len(shared)]
+        assert {node.node_id for node in best} == shared
+    of_paper = index.as_retriever(similarity_top_k=3, strategy=PaperStrategy())
+    assert {node.node_id for node in of_paper.retrieve(question)} == shared
 
 
 def test_nodes_of_the_tree_parser_are_taken_as_they_are(index_of, documents):
@@ -409,7 +418,13 @@ def test_a_title_is_embedded_unless_it_is_hidden():
     hidden = Document(id_="hidden", text="Nothing else.", metadata={"title": "Zebra"})
     hidden.excluded_embed_metadata_keys = ["title"]
     index = E2GraphRAGIndex.from_documents([hidden, shown], **MODELS)
-    first, second = index.as_retriever("global").retrieve("zebra")
+    retriever = index.as_retriever("global")
+    assert retriever.retrieve("zebra")[0].node.ref_doc_id == "shown"
+    first, second = retriever.explain("zebra").lists["dense"]
+    assert index.docstore.get_node(first.node_id).ref_doc_id == "shown"
+    assert first.figures["cosine"] > second.figures["cosine"]
+    by_vectors = index.as_retriever("global", strategy=PaperStrategy())
+    first, second = by_vectors.retrieve("zebra")
     assert (first.node.ref_doc_id, first.score > second.score) == ("shown", True)
 
 

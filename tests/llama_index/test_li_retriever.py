@@ -25,7 +25,7 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import FilterError, InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -77,17 +77,24 @@ def test_the_parameter_is_the_one_that_llama_index_names(method):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
+@pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
 async def test_nodes_come_best_first_with_fresh_scores_and_as_the_docstore_has_them(
-    index, question, mode
+    index, question, mode, strategy
 ):
-    retriever = index.as_retriever(mode, similarity_top_k=6)
+    retriever = index.as_retriever(mode, similarity_top_k=6, strategy=strategy)
     nodes = retriever.retrieve(question)
     assert all(type(node.score) is float for node in nodes)
     scores = [node.score for node in nodes]
     assert scores == sorted(scores, reverse=True)
-    if nodes and retriever.explain(question).route == "local":
-        assert scores[0] == 1.0
-        assert len(set(scores)) == len(scores)
+    ranks = range(1, len(nodes) + 1)
+    if strategy is not None:
+        if nodes and retriever.explain(question).route == "local":
+            assert scores == [1 / rank for rank in ranks]
+    elif mode != "adaptive":  # of one list: there is nothing to fuse with
+        assert scores == pytest.approx([1 / (1 + rank) for rank in ranks])
+    else:
+        assert len(nodes) == 6
+        assert scores[0] >= 1 / 2
     again = retriever.retrieve(question)
     assert (
         with_scores(again) == with_scores(nodes) == with_scores(await retriever.aretrieve(question))
@@ -135,29 +142,54 @@ def test_summaries_are_replaced_by_what_is_under_them(index):
 
 # Modes, strategy, trace
 
+AUTO: list[list[str]] = [[], ["auto"]]
+
 
 @pytest.mark.parametrize(
-    ("mode", "question", "route"),
+    ("mode", "question", "route", "of_paper"),
     [
-        ("adaptive", LOCAL, "local"),
-        ("adaptive", GLOBAL, "global"),
-        ("adaptive", LONE, "global"),
-        ("local", LONE, "local"),
-        ("local", GLOBAL, "local"),
-        ("global", LOCAL, "global"),
+        ("adaptive", LOCAL, "local", "local"),
+        ("adaptive", GLOBAL, "global", "global"),
+        ("adaptive", LONE, "local", "global"),  # a rare name, which has no pair to be close to
+        ("local", LONE, "local", "local"),
+        ("local", GLOBAL, "local", "local"),
+        ("global", LOCAL, "global", "global"),
     ],
 )
-def test_a_mode_decides_the_side_that_is_asked(index, mode, question, route):
-    by_position = index.as_retriever(mode)
-    assert by_position.explain(question).route == route
-    expected = with_scores(by_position.retrieve(question))
-    for retriever in (
-        index.as_retriever(retriever_mode=RetrieverMode(mode)),
-        index.as_retriever(mode=mode),
-        E2GraphRAGRetriever(index, mode=RetrieverMode(mode)),
-        *([index.as_retriever(), index.as_retriever("auto")] if mode == "adaptive" else []),
-    ):
-        assert with_scores(retriever.retrieve(question)) == expected
+def test_a_mode_decides_the_side_that_is_asked(wide, mode, question, route, of_paper):
+    for options, expected_route in (({}, route), ({"strategy": PaperStrategy()}, of_paper)):
+        by_position = wide.as_retriever(mode, **options)
+        assert by_position.explain(question).route == expected_route
+        expected = with_scores(by_position.retrieve(question))
+        for retriever in (
+            wide.as_retriever(retriever_mode=RetrieverMode(mode), **options),
+            wide.as_retriever(mode=mode, **options),
+            E2GraphRAGRetriever(wide, mode=RetrieverMode(mode), **options),
+            *(wide.as_retriever(*auto, **options) for auto in AUTO if mode == "adaptive"),
+        ):
+            assert with_scores(retriever.retrieve(question)) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "question", "lists"),
+    [
+        ("adaptive", LOCAL, {"dense", "words", "relevance", "entities"}),
+        ("adaptive", GLOBAL, {"dense", "words", "relevance"}),
+        ("local", LOCAL, {"entities"}),
+        ("local", GLOBAL, set()),
+        ("global", LOCAL, {"dense", "words", "relevance"}),
+    ],
+)
+def test_a_mode_decides_which_lists_are_ranked(wide, mode, question, lists):
+    retriever = wide.as_retriever(mode, similarity_top_k=100)
+    trace, nodes = retriever.explain(question), retriever.retrieve(question)
+    assert set(trace.lists) == lists
+    assert {link.entity for link in trace.links} == (
+        {"anna", "bert"} if "entities" in lists else set()
+    )
+    assert bool(nodes) == bool(lists)
+    if mode == "local":
+        assert {node.metadata["e2_level"] for node in nodes} <= {0}
 
 
 @pytest.mark.parametrize(
@@ -230,8 +262,9 @@ def heard() -> Iterator[Heard]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_the_route_is_heard_within_the_retrieval(index, heard, is_async):
-    retriever = index.as_retriever()
+@pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
+async def test_the_route_is_heard_within_the_retrieval(wide, heard, is_async, strategy):
+    retriever = wide.as_retriever(strategy=strategy)
     nodes = await retriever.aretrieve(LOCAL) if is_async else retriever.retrieve(LOCAL)
     assert [event.class_name() for event in heard.events] == [
         "RetrievalStartEvent",
@@ -424,10 +457,12 @@ def test_a_name_at_the_start_of_a_later_line_is_part_of_the_question(index):
     assert [link.entity for link in links] == ["anna", "bert", "cleo"]
 
 
-def test_a_vector_is_used_if_it_can_be_one_of_the_models(index):
-    retriever = index.as_retriever()
+@pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
+def test_a_vector_is_used_if_it_can_be_one_of_the_models(index, strategy):
+    retriever = index.as_retriever(strategy=strategy)
     plain = with_scores(retriever.retrieve(GLOBAL))
-    top = index.docstore.get_node(plain[-1][0])
+    last = retriever.explain(GLOBAL).lists["dense"][-1]
+    top = index.docstore.get_node(last.node_id)
     embedding = [float(x) for x in index_vector(index, top.node_id)]
 
     def asked(vector: list[float] | None) -> list[tuple[str, float | None]]:
@@ -437,9 +472,17 @@ def test_a_vector_is_used_if_it_can_be_one_of_the_models(index):
         assert bundle.custom_embedding_strs is None
         return found
 
+    def nearest(vector: list[float]) -> tuple[str, float]:
+        best = retriever.explain(QueryBundle(GLOBAL, embedding=vector)).lists["dense"][0]
+        return best.node_id, best.figures["cosine"]
+
     assert asked(None) == plain
-    assert asked(embedding)[0] == (top.node_id, pytest.approx(1.0))
-    assert asked([3 * x for x in embedding])[0] == (top.node_id, pytest.approx(1.0))
+    assert last.figures["cosine"] < 0.9
+    for usable in (embedding, [3 * x for x in embedding]):
+        assert nearest(usable) == (top.node_id, pytest.approx(1.0))
+        assert asked(usable) != plain
+        if strategy is not None:
+            assert asked(usable)[0] == (top.node_id, pytest.approx(1.0))
     for unusable in ([1.0, 0.0], [], [0.0] * 256, [float("nan")] * 256, [float("inf")] * 256):
         assert asked(unusable) == plain
     assert asked([1e300] * 256) == plain  # too large for single precision
@@ -552,7 +595,13 @@ async def test_loading_and_local_retrieval_touch_no_model(
 ):
     made = index_of(documents, llm=MockLLM(5), embed_model=MockEmbedding(8))
     made.persist(tmp_path)
-    expected = with_scores(made.as_retriever().retrieve(LOCAL))
+    paper = PaperStrategy()
+    cases = [("local", None), ("local", paper), ("adaptive", paper)]
+    expected = [
+        with_scores(made.as_retriever(mode, strategy=strategy).retrieve(LOCAL))
+        for mode, strategy in cases
+    ]
+    assert all(expected)
     request.getfixturevalue("no_models")
     with pytest.raises(AssertionError, match="a model was looked for"):
         _ = Settings.llm
@@ -562,12 +611,15 @@ async def test_loading_and_local_retrieval_touch_no_model(
         load_index_from_storage(context, extractor=extractor),
         E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=extractor),
     ):
-        for mode in ("adaptive", "local"):
-            retriever = index.as_retriever(mode)
-            assert with_scores(retriever.retrieve(LOCAL)) == expected
-            assert with_scores(await retriever.aretrieve(LOCAL)) == expected
-        assert index.as_retriever("local").retrieve(LONE)
-        assert GraphProximitySelector(index).select(["a", "b"], LOCAL).ind == 0
+        for (mode, strategy), found in zip(cases, expected, strict=True):
+            retriever = index.as_retriever(mode, strategy=strategy)
+            assert with_scores(retriever.retrieve(LOCAL)) == found
+            assert with_scores(await retriever.aretrieve(LOCAL)) == found
+            selector = GraphProximitySelector(index, mode=mode, strategy=strategy)
+            assert selector.select(["a", "b"], LOCAL).ind == 0
+            assert index.as_retriever("local", strategy=strategy).retrieve(LONE)
+        with pytest.raises(SettingsMismatchError, match="pass embedder="):
+            index.as_retriever().retrieve(LOCAL)  # words and vectors are for every question
     assert Settings._llm is None
     assert Settings._embed_model is None
 
@@ -585,7 +637,12 @@ async def test_sync_calls_work_within_a_running_loop(index):
     engine = index.as_query_engine(llm=MockLLM())
     assert str(engine.query(LOCAL)) == str(await engine.aquery(LOCAL))
     index.insert(Document(id_="new", text="Ida met Jon. Ida saw Jon again."))
-    assert documents_of(retriever.retrieve("Ida and Jon?")) == {"new"}
+    assert retriever.retrieve("Ida and Jon?")[0].node.ref_doc_id == "new"
+    for new in (
+        index.as_retriever("local"),  # no name of theirs is elsewhere
+        index.as_retriever(strategy=PaperStrategy()),
+    ):
+        assert documents_of(new.retrieve("Ida and Jon?")) == {"new"}
 
 
 async def test_an_async_retrieval_does_not_block_the_loop(index_of, documents):

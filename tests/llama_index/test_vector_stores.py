@@ -528,7 +528,11 @@ def test_a_search_asks_little_of_a_store_that_heeds_doc_ids():
     asked = []
     search = searching(documents, owners, scores, "heeds", asked)
     assert [node for node, _ in search.search(np.ones(1), 3, mask)] == [500, 501, 502]
-    assert asked == [(4, ["b"])]
+    # One more shows that none ties with the last: of windows for a node's sake, of vectors again.
+    assert asked == [(5, ["b"])]
+    asked.clear()
+    assert search.windows(np.ones(1), 2, mask)[0].tolist() == [500, 501]
+    assert asked == [(3, ["b"])]
 
 
 def test_a_search_for_one_node_ends_where_documents_have_other_names():
@@ -536,8 +540,8 @@ def test_a_search_for_one_node_ends_where_documents_have_other_names():
     assert search.search(np.ones(1), 1, np.asarray([False, True])) == [(1, 0.5)]
 
 
-@pytest.mark.parametrize("allowed", [None, [True, False]])
-def test_a_search_that_finds_none_of_its_vectors_says_so(allowed):
+@pytest.mark.parametrize(("allowed", "seen"), [(None, 2), ([True, True], 2), ([True, False], 1)])
+def test_a_search_that_finds_none_of_its_vectors_says_so(allowed, seen):
     search = StoreSearch(
         lambda _vector, count, _documents: [(f"foreign {n}", 0.5) for n in range(7)][:count],
         "Fake",
@@ -546,5 +550,6 @@ def test_a_search_that_finds_none_of_its_vectors_says_so(allowed):
         ["a", "b"],
     )
     mask = None if allowed is None else np.asarray(allowed)
-    with pytest.raises(CorruptStoreError, match=r"Fake holds none of the index's 2 vectors"):
+    message = f"Fake holds none of the index's {seen} vectors that may be seen: pass the vector"
+    with pytest.raises(CorruptStoreError, match=message):
         search.search(np.ones(1), 1, mask)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    PaperStrategy,
+    SourceDocument,
+)
 from fakes import STORY, NameExtractor
 
 QUESTIONS = ("Anna and Bert?", "Emil?", "what happened there?", "Zoe and Yann?")
 
 
-@pytest.fixture
-def rag(open_index, story) -> E2GraphRAG:
-    rag = open_index(group_size=2)
+@pytest.fixture(params=[PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
+def rag(request, open_index, story) -> E2GraphRAG:
+    rag = open_index(group_size=2, strategy=request.param)
     rag.add([story, SourceDocument("second", STORY.replace("Anna", "Zita"))])
     return rag
 
@@ -34,9 +39,9 @@ def test_filled_up_there_are_exactly_k_nodes_if_there_are_as_many(rag, question,
 
 
 def test_what_is_found_comes_first_and_what_is_filled_up_says_so(rag):
-    plain = rag.retrieve("Anna and Bert?", k=8).nodes
-    filled = rag.retrieve("Anna and Bert?", k=8, fill=True).nodes
-    assert 0 < len(plain) < 8 == len(filled)
+    plain = rag.retrieve("Anna and Bert?", k=11, mode="local").nodes
+    filled = rag.retrieve("Anna and Bert?", k=11, mode="local", fill=True).nodes
+    assert 0 < len(plain) < 11 == len(filled)
     assert filled[: len(plain)] == plain
     for node in filled[len(plain) :]:
         assert node.route == "global"
@@ -64,7 +69,8 @@ def test_a_function_of_the_metadata_filters_like_a_mapping(rag):
 
 
 def test_nodes_name_the_summary_above_and_the_nodes_below(rag):
-    found = {n.node_id: n for n in rag.retrieve("x", k=100, mode="global").nodes}
+    everything = rag.retrieve("x", k=100, mode="global", strategy=PaperStrategy()).nodes
+    found = {node.node_id: node for node in everything}
     summaries = [node for node in found.values() if node.level]
     assert summaries
     for node in found.values():
@@ -80,7 +86,7 @@ def test_nodes_name_the_summary_above_and_the_nodes_below(rag):
 def test_keys_on_which_the_leaves_differ_are_named(open_index):
     half = STORY.index(" Later")
     segments = [(0, half, {"page": 1, "book": "b"}), (half, len(STORY), {"page": 2, "book": "b"})]
-    rag = open_index(group_size=2, extractor=NameExtractor())
+    rag = open_index(group_size=2, extractor=NameExtractor(), strategy=PaperStrategy())
     rag.add(SourceDocument("story", STORY, segments=segments))
     for node in rag.retrieve("x", k=100, mode="global").nodes:
         pages = {1} if node.end <= half else {2} if node.start >= half else {1, 2}

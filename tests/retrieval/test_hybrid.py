@@ -16,7 +16,7 @@ from e2graphrag_integrations import (
     PaperStrategy,
     SourceDocument,
 )
-from e2graphrag_integrations.errors import InvalidInputError, RerankError
+from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError, RerankError
 from fakes import STORY, CountingLLM
 from strategies import FakeEmbedder
 
@@ -69,21 +69,11 @@ def everything(rag, **options):
     return rag.retrieve("x", k=999, mode="global", strategy=PaperStrategy(), **options).nodes
 
 
-def words(text):
-    return {word.strip(".,?!") for word in text.lower().split()}
-
-
-def gate_of(rag, trace, power):
-    """Return the gate as the design defines it, from the index's own texts."""
-    leaves = [node for node in everything(rag) if node.level == 0]
-    chunks = [words(f"{node.title or ''}. {node.text}") for node in leaves]
-    total = len(chunks)
-    specific = [
-        link.score * math.log((total + 1) / (held + 1)) / math.log(total + 1)
-        for link in trace.links
-        if (held := sum(link.entity in chunk for chunk in chunks))
-    ]
-    return max(specific) ** power if specific else 0.0
+def gate_of(rag, question, strategy):
+    """Return the gate of a question, told by the score of the best of the list that it weighs."""
+    alone = replace(ONLY_ENTITIES, gate=strategy.gate)
+    nodes = rag.retrieve(question, k=1, strategy=alone).nodes
+    return nodes[0].score * 2 if nodes else 0.0
 
 
 # The score and the gate.
@@ -106,7 +96,7 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_names_weighed_by_the_gate(
 ):
     strategy = HybridStrategy(**settings)
     result = rag.retrieve(question, k=999, strategy=strategy)
-    gate = gate_of(rag, result.trace, strategy.gate)
+    gate = gate_of(rag, question, strategy)
     weights = {
         "relevance": 1,
         "entities": gate * strategy.entities,
@@ -123,51 +113,64 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_names_weighed_by_the_gate(
                 if node.node_id in in_lists[name]
             )
         )
-    assert result.route == ("local" if gate >= 0.5 else "global")
     scores = [node.score for node in result.nodes]
     assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize(
-    ("held", "chunks", "power", "gate"),
-    [
-        (1, 7, 1, 2 / 3),
-        (3, 7, 1, 1 / 3),
-        (7, 7, 1, 0),
-        (7, 7, 0, 1),
-        (1, 7, 2, 4 / 9),
-        (1, 15, 2, 9 / 16),
-        (3, 15, 0.5, 0.5**0.5),
-        (3, 15, 1, 0.5),
-        (3, 15, 0, 1),
-        (1, 1, 1, 0),
+    ("held", "chunks", "specific"),
+    [  # ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in powers of two
+        (1, 7, 2 / 2),
+        (3, 7, 1 / 2),
+        (7, 7, 0),
+        (3, 15, 2 / 3),
+        (7, 15, 1 / 3),
+        (3, 31, 3 / 4),
+        (7, 31, 2 / 4),
+        (1, 1, 0),
     ],
 )
-def test_the_gate_is_how_specific_the_name_is_to_its_power(index_of, held, chunks, power, gate):
+@pytest.mark.parametrize("power", [0.5, 1, 2])
+def test_the_gate_is_the_power_of_how_specific_the_name_is(index_of, held, chunks, specific, power):
     texts = [f"{'Anna' if n < held else 'Bert'} said {n}." for n in range(chunks)]
     rag = index_of(*[(None, text) for text in texts])
     result = rag.retrieve("Anna?", k=99, strategy=replace(ONLY_ENTITIES, gate=power))
-    ranked = range(1, held + 1) if gate else ()
+    ranked = range(1, held + 1) if specific else ()
     assert [node.score for node in result.nodes] == pytest.approx(
-        [gate / (1 + rank) for rank in ranked]
+        [specific**power / (1 + rank) for rank in ranked]
     )
-    assert result.route == ("local" if gate >= 0.5 else "global")
+    assert result.route == ("local" if specific >= 0.5 else "global")
+
+
+def test_a_gate_of_power_0_is_open_to_any_name(index_of):
+    rag = index_of(*[(None, f"Anna said {n}.") for n in range(7)])
+    assert gate_of(rag, "Anna?", HYBRID) == 0
+    assert gate_of(rag, "Anna?", HybridStrategy(gate=0)) == 1
+    assert gate_of(rag, "Zoe?", HybridStrategy(gate=0)) == 0
 
 
 def test_the_rarest_of_several_names_opens_the_gate(index_of):
-    texts = ["Anna met Bert.", "Bert sat.", "Bert ran.", *["x"] * 4]
+    texts = *["Anna sat."] * 3, *["Bert sat."] * 7, *["x"] * 5
     rag = index_of(*[(None, text) for text in texts])
-    for question in ("Bert and Anna?", "Anna?"):
-        reason = rag.retrieve(question).trace.reason
-        assert reason == "gate 0.44: how specific the question's rarest name is"
-    assert rag.retrieve("Bert?").trace.reason.startswith("gate 0.11:")
+    assert gate_of(rag, "Anna?", HYBRID) == pytest.approx(4 / 9)
+    assert gate_of(rag, "Bert?", HYBRID) == pytest.approx(1 / 9)
+    assert gate_of(rag, "Bert and Anna?", HYBRID) == pytest.approx(4 / 9)
+    reason = rag.retrieve("Bert and Anna?").trace.reason
+    assert reason == "its names are 0.67 specific: entities count 0.44"
+
+
+def test_two_names_that_share_chunks_are_as_specific_as_those(index_of):
+    texts = "Anna met Bert.", *["Anna sat.", "Bert sat."] * 6, "x", "x"
+    rag = index_of(*[(None, text) for text in texts])
+    assert gate_of(rag, "Anna?", HYBRID) == gate_of(rag, "Bert?", HYBRID)
+    assert gate_of(rag, "Anna?", HYBRID) == pytest.approx(1 / 9)
+    assert gate_of(rag, "Anna and Bert?", HYBRID) == pytest.approx(1)
 
 
 def test_chunks_under_a_title_that_is_the_name_hold_it_too(index_of):
     texts = [("Anna", "She sat."), ("Anna (singer)", "She ran."), (None, "Anna rose.")]
     rag = index_of(*texts, *[(None, "x")] * 4)
-    [best, *_] = rag.retrieve("Anna?", k=99, strategy=replace(ONLY_ENTITIES, gate=1)).nodes
-    assert best.score == pytest.approx(1 / 3 / 2)
+    assert gate_of(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1 / 2)
 
 
 def test_under_a_filter_only_chunks_that_pass_count_for_the_gate(index_of):
@@ -178,8 +181,9 @@ def test_under_a_filter_only_chunks_that_pass_count_for_the_gate(index_of):
         where = {"document_id": {"$in": [f"d{n:02}" for n in numbers]}}
         return rag.retrieve("Anna?", where=where, strategy=replace(ONLY_ENTITIES, gate=1))
 
-    assert among(*range(15)).nodes[0].score == pytest.approx(1 / 2 / 2)
-    assert among(*range(7)).nodes[0].score == pytest.approx(2 / 3 / 2)
+    assert among(*range(15)).nodes[0].score == pytest.approx(2 / 3 / 2)
+    assert among(*range(7)).nodes[0].score == pytest.approx(2 / 2 / 2)
+    assert among(0, 9, 10, 11, 12, 13, 14).nodes[0].score == pytest.approx(1 / 2 / 2)
     assert among(1, 2, 3).nodes == ()
     assert among(1, 2, 3).route == "global"
 
@@ -192,9 +196,10 @@ def test_a_name_linked_by_a_part_opens_the_gate_as_far_as_it_is_sure(index_of):
             return [[[Mention(t[:-1], 0, len(t) - 1, "PERSON")]] for t in texts]
 
     rag = index_of(*[(None, f"{name}.") for name in ("Anna", *"bcdefg")], extractor=Whole())
-    trace = rag.retrieve("Anna Zed?", strategy=replace(ONLY_ENTITIES, gate=1)).trace
-    assert [(link.entity, link.how, link.score) for link in trace.links] == [("anna", "part", 0.5)]
-    assert trace.reason.startswith("gate 0.33:")
+    [link] = rag.retrieve("Anna Zed?").trace.links
+    assert (link.entity, link.how, link.score) == ("anna", "part", 0.5)
+    assert gate_of(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1)
+    assert gate_of(rag, "Anna Zed?", HybridStrategy(gate=1)) == pytest.approx(0.5)
 
 
 def test_a_noun_is_left_to_the_words_unless_a_title_makes_it_a_subject(index_of):
@@ -377,15 +382,30 @@ def test_a_filter_that_lets_nothing_through_leaves_no_list(rag):
 # Modes, k and order.
 
 
-def test_mode_local_asks_entities_and_where_they_lead_with_an_open_gate(rag):
+def test_mode_local_asks_entities_alone_with_an_open_gate(rag):
     result = rag.retrieve(QUESTIONS[0], k=99, mode="local")
-    lists = result.trace.lists
-    assert set(lists) == {"entities", "bridges"}
-    assert all(node.level == 0 and node.route == "local" for node in result.nodes)
-    [first] = [n for n in result.nodes if n.node_id == lists["entities"][0].node_id]
-    led = ranks(result.trace, "bridges").get(first.node_id)
-    assert first.score == pytest.approx(1 / 2 + (1 / (1 + led) if led else 0))
+    assert set(result.trace.lists) == {"entities"}
+    in_list = ranks(result.trace, "entities")
+    assert [n.node_id for n in result.nodes] == sorted(in_list, key=in_list.get)
+    for rank, node in enumerate(result.nodes, 1):
+        assert (node.level, node.route, node.best) == (0, "local", None)
+        assert node.score == pytest.approx(1 / (1 + rank))
     assert (result.route, result.trace.reason) == ("local", "asked for")
+    paths = rag.retrieve(QUESTIONS[0], mode="local", strategy=HybridStrategy(path_chunks=True))
+    assert set(paths.trace.lists) == {"entities", "paths"}
+
+
+@pytest.mark.parametrize("budget", [None, 30])
+def test_mode_local_asks_for_no_vector(open_index, story, budget):
+    class Mute(HashingEmbedder):
+        def embed_query(self, text):
+            raise AssertionError("asked for a vector")
+
+    rag = open_index(embedder=Mute(), strategy=HYBRID)
+    rag.add(story)
+    assert rag.retrieve(QUESTIONS[0], mode="local", token_budget=budget).nodes
+    with pytest.raises(EmbeddingError, match="asked for a vector"):
+        rag.retrieve(QUESTIONS[0], token_budget=budget)
 
 
 @pytest.mark.parametrize("question", ["Zoe?", "what was sold at night"])
@@ -393,6 +413,7 @@ def test_mode_local_has_no_answer_without_a_name(rag, question):
     result = rag.retrieve(question, mode="local")
     assert result.nodes == ()
     assert result.trace.lists == {}
+    assert result.route == "local"
 
 
 def test_mode_global_asks_no_entity_and_follows_no_bridge(rag):

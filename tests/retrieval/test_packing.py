@@ -14,6 +14,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    PaperStrategy,
     RetrievalResult,
     RetrievedNode,
     SourceDocument,
@@ -40,7 +41,11 @@ questions = st.lists(st.sampled_from([*NAMES, "who", "ran"]), min_size=1, max_si
 def twelve(open_index):
     """Index twelve one-line chunks: three summaries over 5, 5 and 2 of them, no second level."""
     rag = open_index(
-        token_counter=LineCounter(), summarizer=CountingLLM(), chunk_size=1, chunk_overlap=0
+        token_counter=LineCounter(),
+        summarizer=CountingLLM(),
+        strategy=PaperStrategy(),
+        chunk_size=1,
+        chunk_overlap=0,
     )
     rag.add(SourceDocument("d", "\n".join(f"Row {number} is here." for number in range(12))))
     return rag
@@ -49,7 +54,9 @@ def twelve(open_index):
 @pytest.fixture
 def tall(open_index):
     """Index 30 chunks: 6 summaries of chunks, and 2 of those."""
-    rag = open_index(summarizer=CountingLLM(), chunk_size=4, chunk_overlap=0)
+    rag = open_index(
+        summarizer=CountingLLM(), strategy=PaperStrategy(), chunk_size=4, chunk_overlap=0
+    )
     rag.add(numbered(30))
     return rag
 
@@ -166,6 +173,7 @@ def test_a_context_never_exceeds_its_budget_and_spans_slice_back(counter, reques
             embedder=HashingEmbedder(32),
             extractor=extractor,
             token_counter=counter,
+            strategy=PaperStrategy(),
             chunk_size=14,
             chunk_overlap=3,
         ) as rag:
@@ -418,7 +426,7 @@ def hybrid_over(documents, counter, size, overlap, **options):
     size=st.integers(1, 40),
     overlap=st.integers(0, 20),
     budget=st.one_of(st.just(1), st.integers(2, 200)),
-    mode=st.sampled_from(["auto", "local", "global"]),
+    mode=st.sampled_from(["auto", "global"]),
 )
 def test_a_budget_is_filled_with_parts_of_chunks_of_which_no_letter_is_there_twice(
     documents, question, counter, size, overlap, budget, mode
@@ -430,6 +438,19 @@ def test_a_budget_is_filled_with_parts_of_chunks_of_which_no_letter_is_there_twi
         assert_parts(result.nodes, lambda id_: documents[int(id_)])
         scores = [node.score for node in result.nodes]
         assert scores == sorted(scores, reverse=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(documents=st.lists(texts, max_size=3), question=questions, budget=st.integers(1, 120))
+def test_mode_local_packs_whole_chunks_and_cuts_the_last(documents, question, budget):
+    counter = ApproximateTokenCounter()
+    with hybrid_over(documents, counter, 14, 4) as rag:
+        result = rag.retrieve(question, token_budget=budget, mode="local")
+        assert counter.count(result.context()) <= budget
+        for place, node in enumerate(result.nodes, 1):
+            [(start, end)] = node.spans
+            assert node.text == documents[int(node.document_id)][start:end]
+            assert (start, end) == (node.start, node.end) or place == len(result.nodes)
 
 
 @settings(max_examples=40, deadline=None)

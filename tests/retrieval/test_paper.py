@@ -38,7 +38,11 @@ def lines(open_index):
 
     def make(*documents, metadata=None, segments=()):
         rag = open_index(
-            token_counter=LineCounter(), summarizer=CountingLLM(), chunk_size=1, chunk_overlap=0
+            token_counter=LineCounter(),
+            summarizer=CountingLLM(),
+            strategy=PaperStrategy(),
+            chunk_size=1,
+            chunk_overlap=0,
         )
         rag.add(
             [
@@ -291,4 +295,4 @@ def test_an_empty_index_embeds_nothing(open_index):
         def embed_query(self, text):
             raise AssertionError("asked")
 
-    assert open_index(embedder=Unwilling()).retrieve("Anna").nodes == ()
+    assert open_index(embedder=Unwilling(), strategy=PaperStrategy()).retrieve("Anna").nodes == ()

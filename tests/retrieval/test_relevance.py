@@ -230,14 +230,14 @@ def worked_out(rag, question, weights):
     """Return the relevance of every window, each asking every other."""
     snapshot = rag._reader.snapshot()
     nodes, owners = snapshot.nodes, snapshot.dense.nodes
-    cosines = snapshot.dense.vectors @ rag._components.embedder.embed_question(question)
     found = relevance(rag, question, weights)
-    texts = [found.words[0].tolist(), found.words[1].tolist()]
-    bm25 = dict(zip(*texts, strict=True))
+    cosines, bm25 = by_window(found.dense), by_window(found.words)
+    vectors = snapshot.dense.vectors @ rag._components.embedder.embed_question(question)
+    assert cosines == pytest.approx(dict(enumerate(vectors.tolist())), abs=1e-6)
 
     def sharp(window):
-        least, most = float(cosines.min()), float(cosines.max())
-        dense = (float(cosines[window]) - least) / (most - least) if most > least else 1.0
+        least, most = min(cosines.values()), max(cosines.values())
+        dense = (cosines[window] - least) / (most - least) if most > least else 1.0
         words = bm25.get(window, 0) / max(bm25.values(), default=1)
         both = weights.dense * dense + weights.words * words
         return (both / (weights.dense + weights.words)) ** weights.sharpness

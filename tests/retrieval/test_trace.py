@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from e2graphrag_integrations import HybridStrategy, PaperStrategy
+
 QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", "Anna or Waldo?"]
 
 
@@ -25,18 +27,22 @@ def test_a_trace_survives_json_unchanged(open_index, story, question, mode):
     assert {"k", "token_budget"} <= set(again["cuts"])
 
 
-def test_the_lists_hold_every_ranked_node_before_the_cut(open_index, story):
-    rag = open_index()
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [(PaperStrategy(), "occurrence"), (HybridStrategy(entities=0, bridges=0), "relevance")],
+)
+def test_the_lists_hold_every_ranked_node_before_the_cut(open_index, story, strategy, name):
+    rag = open_index(strategy=strategy)
     rag.add(story)
     trace = rag.retrieve("Emil", k=1).trace
-    ranks = [ranked.rank for ranked in trace.lists["occurrence"]]
+    ranks = [ranked.rank for ranked in trace.lists[name]]
     assert len(ranks) > 1
     assert ranks == list(range(1, len(ranks) + 1))
     assert trace.cuts["k"] == len(ranks) - 1
 
 
 def test_explain_names_route_entities_pairs_hops_and_cuts(open_index, story):
-    rag = open_index()
+    rag = open_index(strategy=PaperStrategy())
     rag.add(story)
     text = rag.retrieve("Did Anna meet Mrs. Bert or Waldo?", k=1).trace.explain()
     assert "route: local" in text
@@ -46,6 +52,19 @@ def test_explain_names_route_entities_pairs_hops_and_cuts(open_index, story):
     assert "pair: anna - bert: 1 hop(s)" in text
     assert "<- taken" in text
     assert "time: " in text
+
+
+def test_explain_names_the_reason_and_every_list_of_the_hybrid(open_index, story):
+    rag = open_index(strategy=HybridStrategy())
+    rag.add(story)
+    trace = rag.retrieve("Did Anna meet Mrs. Bert or Waldo?", k=1).trace
+    text = trace.explain()
+    assert f"route: {trace.route}\nwhy: {trace.reason}" in text
+    assert "entities: anna, bert" in text
+    assert "not in the index: " in text
+    for name in ("dense", "words", "relevance", "entities"):
+        assert f"list {name}: {len(trace.lists[name])} node(s)" in text
+    assert f"cut by k: {trace.cuts['k']} node(s)" in text
 
 
 def test_explain_says_where_nothing_was_linked(open_index, story):

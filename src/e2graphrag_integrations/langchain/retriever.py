@@ -70,7 +70,9 @@ class E2GraphRAGRetriever(BaseRetriever):
     Key init args:
         index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
         k: Documents returned.
-        mode: `auto` routes by the question; `local` puts entities first; `global` uses vectors.
+        mode: `auto` routes by the question; `local` puts entities first; `global` uses none.
+        strategy: Ranks; None takes the index's.
+        max_hops: Asks for `PaperStrategy`, of which it is a setting.
         filter: Metadata that every passage must have, or a function of them; a summary passes only
             if all its chunks do.
         store_filter: A filter of the vector store's own kind, where the index has one.

@@ -45,7 +45,7 @@ from e2graphrag_integrations.llama_index.writer import IndexWriter, Write
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.base import Strategy
-from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
 from e2graphrag_integrations.settings import checked_path, resolve_settings
@@ -128,7 +128,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             chunk_overlap: Most tokens that neighbouring chunks share, 100 by default.
             group_size: Nodes under one summary, 5 by default.
             summary_tokens: Most tokens in a summary, 300 by default.
-            strategy: Ranks; None is `PaperStrategy()`.
+            strategy: Ranks; None is `HybridStrategy()`. `PaperStrategy()` is the paper's own.
             num_workers: Summaries in the making at once.
             retry: Patience with transient errors of the LLM.
             summary_cache: File that keeps finished summaries beyond this object.
@@ -166,7 +166,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             ApproximateTokenCounter() if token_counter is None else token_counter,
             callback_manager,
         )
-        self._strategy = PaperStrategy() if strategy is None else strategy
+        self._strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(self._strategy)
         self._writer = IndexWriter(
             self._storage,

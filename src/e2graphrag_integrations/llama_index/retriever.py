@@ -68,17 +68,18 @@ class Answering(Protocol):
 class E2GraphRAGRetriever(BaseRetriever):
     """Finds the nodes that answer a question; no LLM is called.
 
-    A question whose entities are close in the graph gets the chunks they share (`local`), any other
-    the nearest chunks and summaries (`global`). Scores are higher for better nodes: 1/rank where
-    entities ranked them, cosine where vectors did. The two do not compare: to merge with other
-    retrievers use reciprocal rank fusion.
+    The index's strategy ranks: `HybridStrategy` counts entities as far as the question's names are
+    specific, and calls it `local` where they are, else `global`; `PaperStrategy` is the paper's.
+    Scores are higher for better nodes: sums of reciprocal ranks; of the paper's, 1/rank where
+    entities ranked them and cosine where vectors did. They compare within one answer alone: to
+    merge with other retrievers use reciprocal rank fusion.
 
     Nodes are those of the docstore, untouched. Why they were found is in `explain` and in the
     `E2RoutingEvent` that LlamaIndex's instrumentation hears of.
 
     Args:
         index: To search.
-        mode: `adaptive` routes by the question; `local` uses entities only; `global` vectors only.
+        mode: `adaptive` routes by the question; `local` uses entities only; `global` no entities.
         similarity_top_k: Most nodes returned, after expansion.
         strategy: Ranks; None takes the index's.
         filters: Metadata that every node must have; `e2_level` and `e2_kind` too.

@@ -19,8 +19,8 @@ from e2graphrag_integrations.retrieval.trace import Trace
 class GraphProximitySelector(BaseSelector):
     """Chooses between two engines or retrievers as the index would between its own sides.
 
-    A question whose entities are close in the graph goes to the choice for local questions, any
-    other to the one for global questions. No LLM is asked.
+    A question that the index answers locally, by the entities it names, goes to the choice for
+    local questions, any other to the one for global questions. No LLM is asked.
 
     Args:
         index: Whose graph decides.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -27,6 +28,9 @@ _LIST = 200
 
 _HALF = 0.5
 
+_PAIRED = 16
+"""Names of a question, the rarest, that are looked at in pairs."""
+
 Scores = list[tuple[int, float]]
 
 
@@ -38,15 +42,16 @@ class HybridStrategy:
     is as good as its best window. Chunks are ranked by a personalised PageRank from the question's
     names, and by the titles that lead from the best passages to others. The ranks are fused:
     `1 / (c + relevance) + g / (c + entities) + 1 / (c + bridges)`, where the gate g in [0, 1] is
-    how specific the question's rarest name is, squared: the continuous form of the paper's choice
-    between local and global. A small constant c lets a list that is sure carry a node alone.
+    the square of how specific the question's rarest name, or pair of names in one chunk, is: the
+    continuous form of the paper's choice between local (half as specific as can be, or more) and
+    global. A small constant c lets a list that is sure carry a node alone.
 
     Where a token budget is to be filled, windows are returned in place of nodes. What each constant
     does at half and at double its default is in docs/constants.md.
 
     Args:
         constant: Added to ranks.
-        gate: Power of the specificity of the question's rarest name; 0 lets names always count.
+        gate: Power of the specificity of the question's names; 0 lets them always count in full.
         dense, words, entities, bridges: Weight of each list; 0 leaves it out.
         rarity: Power of a word's inverse document frequency, beyond the one that BM25 has.
         sharpness: Power of relevance before neighbours share it.
@@ -70,7 +75,7 @@ class HybridStrategy:
     bridges: float = 1.0
     rarity: float = 1.0
     sharpness: float = 2.0
-    share: float = 0.6
+    share: float = 0.5
     sources: int = 8
     damping: float = 0.5
     steps: int = 20
@@ -149,7 +154,8 @@ class _Retrieval:
 
     def run(self) -> tuple[list[Candidate], Trace]:
         seeds = self._seeds()
-        gate = self._gate(seeds)
+        specific = self._specificity(seeds)
+        gate = specific**self.strategy.gate if seeds else 0.0
         lists = self._lists(seeds, gate)
         # By names alone chunks are found, not parts of them; and no vector is needed.
         parts = self.query.parts and self.query.mode != "local"
@@ -160,13 +166,15 @@ class _Retrieval:
         dropped = 0 if parts else max(0, len(candidates) - self.query.k)
         candidates = candidates[: len(candidates) - dropped]
         shown = {one.name: self._shown(one) for one in lists if one.ranked}
-        route: Route = "local" if gate >= _HALF else "global"
+        sides: dict[str, Route] = {"local": "local", "global": "global"}
+        adaptive: Route = "local" if specific >= _HALF else "global"
+        route = sides.get(self.query.mode, adaptive)
         trace = Trace(
             question=self.query.question,
             strategy=self.strategy.name,
             mode=self.query.mode,
             route=route,
-            reason=self._reason(seeds, gate),
+            reason=self._reason(seeds, specific, gate),
             mentions=self.query.names,
             links=self.linking.links,
             unlinked=self.linking.unlinked,
@@ -175,12 +183,12 @@ class _Retrieval:
         )
         return candidates, trace
 
-    def _reason(self, seeds: Mapping[int, tuple[float, int]], gate: float) -> str:
+    def _reason(self, seeds: Mapping[int, tuple[float, int]], specific: float, gate: float) -> str:
         if self.query.mode != "auto":
             return "asked for"
         if not seeds:
             return "no name of the question is in the index"
-        return f"gate {gate:.2f}: how specific the question's rarest name is"
+        return f"its names are {specific:.2f} specific: entities count {gate:.2f}"
 
     # The lists.
 
@@ -240,8 +248,12 @@ class _Retrieval:
                 seeds[entity] = (one.score, held)
         return seeds
 
-    def _gate(self, seeds: Mapping[int, tuple[float, int]]) -> float:
-        """Return g = (max of s ln((N + 1) / (df + 1)) / ln(N + 1)) ** gate over allowed chunks."""
+    def _specificity(self, seeds: Mapping[int, tuple[float, int]]) -> float:
+        """Return max of s ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in [0, 1].
+
+        Over names, and over pairs of them that share chunks, as the paper's local side asks for. N
+        and df count the chunks that may be seen; what one of them alone holds has all of s.
+        """
         if not seeds:
             return 0.0
         if self.query.mode == "local":
@@ -249,11 +261,23 @@ class _Retrieval:
         total = len(self.snapshot.chunk_nodes) if self.seen is None else int(self.seen.sum())
         if total < 2:  # noqa: PLR2004 - of one chunk nothing is specific
             return 0.0
-        specific = max(
-            score * np.log((total + 1) / (held + 1)) / np.log(total + 1)
-            for score, held in seeds.values()
+        rarest = sorted(seeds, key=lambda entity: seeds[entity][1])[:_PAIRED]
+        pairs = (
+            (min(seeds[a][0], seeds[b][0]), shared)
+            for a, b in combinations(rarest, 2)
+            if (shared := self._shared(a, b))
         )
-        return float(specific**self.strategy.gate)
+        specific = max(
+            score * np.log((total + 1) / (held + 1)) / np.log((total + 1) / 2)
+            for score, held in [*seeds.values(), *pairs]
+        )
+        return float(specific)
+
+    def _shared(self, a: int, b: int) -> int:
+        """Return how many chunks that may be seen hold both names."""
+        walk = self.snapshot.walk
+        both = np.intersect1d(walk.chunks_of(a), walk.chunks_of(b), assume_unique=True)
+        return len(both) if self.seen is None else int(self.seen[both].sum())
 
     def _walk(self, seeds: Mapping[int, tuple[float, int]]) -> Floats:
         """Return each chunk's share of a walk from the seeds, the rarer the stronger."""

@@ -216,9 +216,8 @@ def pack_parts(
     taken: list[RetrievedNode] = []
     covered: dict[str, list[Span]] = {}
     headed: set[tuple[str, ...]] = set()
-    left, looked_at = budget, 0
+    left, whole = budget, 0
     for part in parts:
-        looked_at += 1
         document = covered.setdefault(part.document_id, [])
         for piece in _uncovered(part, document):
             frame = _JOIN_TOKENS
@@ -236,13 +235,14 @@ def pack_parts(
             left -= cost
         if not left:
             break
+        whole += 1
     nodes = _joined(taken, texts)
     while nodes and count_tokens(counter, "\n\n".join(format_groups(nodes))) > budget:
         size = len(token_spans(counter, taken[-1].text))
         cut = _shorten(taken[-1], size - 1, counter, last_resort=len(taken) == 1)
         taken[-1:] = [cut] if cut else []
         nodes = _joined(taken, texts)
-    return nodes, len(parts) - looked_at
+    return nodes, len(parts) - whole
 
 
 def _uncovered(part: RetrievedNode, covered: Sequence[Span]) -> list[RetrievedNode]:

@@ -15,7 +15,10 @@ from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.store.snapshot import Snapshot
 
 _REACH = 8
-"""Windows on either side that a window's relevance reaches: 0.6^8 of it is under 2 %."""
+"""Windows on either side that a window's relevance reaches: 0.5^8 of it is under 1 %."""
+
+_QUARTER = 0.25
+_LEAST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class Weights:
 class Relevance:
     """The windows that fit one question.
 
-    Both lists are scaled from the score of the first that does not count (0) to the best (1),
-    added, sharpened, and spread over neighbours in the document: `((d + w) / 2) ** sharpness`, and
-    `share ** distance` of it to each neighbour (retrieval note D.7 measures neighbours' votes).
+    Both lists are scaled from the score of their last (0) to the best (1), words weighed by how far
+    they can be relied on, added, sharpened, `((d + w) / 2) ** sharpness`, and spread in the
+    document: `share ** distance` of it to each neighbour (retrieval note D.7 measures such votes).
 
     Args:
         query: The question.
@@ -89,23 +92,32 @@ class Relevance:
         return self._snapshot.lexical.scores(self._words, rarity=self._weights.rarity)
 
     @cached_property
+    def trust(self) -> float:
+        """Return how far words can be relied on, in [0, 1].
+
+        It is full where the best window holds a quarter of what is rare in the question, and next
+        to nothing where no more than common words match.
+        """
+        _, scores = self.words
+        full = self._snapshot.lexical.full(self._words, rarity=self._weights.rarity)
+        return min(1.0, float(scores[0]) / (full * _QUARTER)) if len(scores) and full else 0.0
+
+    @cached_property
     def windows(self) -> tuple[IntArray, Floats]:
         """Return all windows that fit, ascending, with their relevance."""
-        length = self._weights.length
-        rows, values = [], []
-        for (found, scores), weight, floor in (
-            (self.dense, self._weights.dense, float("-inf")),
-            (self.words, self._weights.words, 0.0),
-        ):
-            # Beyond the list nothing counts; a list that has it all by words begins at nothing.
-            whole = len(found) < length and floor == 0
-            lowest = 0.0 if whole or not len(found) else float(scores[-1])
-            rows.append(found)
-            values.append(weight * scaled(scores, lowest))
+        (near, cosines), (worded, scores) = self.dense, self.words
+        # Beyond a list nothing counts; words that the list has to the last begin at nothing.
+        lowest = float(scores[-1]) if len(scores) == self._weights.length else 0.0
+        rows = [near, worded]
+        values = [
+            self._weights.dense * scaled(cosines, float(cosines[-1]) if len(cosines) else 0.0),
+            self._weights.words * self.trust * scaled(scores, lowest),
+        ]
         together, place = np.unique(np.concatenate(rows), return_inverse=True)
         sums = np.bincount(place, weights=np.concatenate(values), minlength=len(together))
         most = self._weights.dense + self._weights.words
-        sharp = (sums / max(most, 1e-9)) ** self._weights.sharpness
+        # The last of a list is found, too: it has more than nothing.
+        sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
         reached, spreaded = spread(
             together, sharp, self._snapshot.neighbourhoods, self._weights.share, _REACH
         )
@@ -130,5 +142,5 @@ class Relevance:
             values += self._weights.dense * np.maximum(0, cosine) / cosines[0]
         _, best = self.words
         if len(best):
-            values += self._weights.words * self._bm25[windows] / best[0]
+            values += self._weights.words * self.trust * self._bm25[windows] / best[0]
         return values
