@@ -36,7 +36,7 @@ def test_the_demo_asks_six_questions_that_between_them_take_each_route(demo):
     assert len(answers) == len(QUESTIONS) >= 6
     assert any("route: local\n" in answer for answer in answers)
     assert any("route: global\n" in answer for answer in answers)
-    assert any("why: gate 0." in answer for answer in answers)
+    assert any("why: its names are 0." in answer for answer in answers)
     assert any("why: no name of the question" in answer for answer in answers)
     for answer in answers:
         hits = re.findall(r"^\d+\. .*  span: \d+-\d+$", answer, re.MULTILINE)

@@ -36,12 +36,16 @@ def passages(
 
 
 def spans(
-    rag: E2GraphRAG, question: Question, strategy: Any, lengths: Mapping[str, int]
+    rag: E2GraphRAG,
+    question: Question,
+    strategy: Any,
+    lengths: Mapping[str, int],
+    budgets: Sequence[int] = BUDGETS,
 ) -> dict[str, float]:
     """Return the share of the gold characters in the context, under each budget."""
     [document] = question.gold
     scores = {}
-    for budget in BUDGETS:
+    for budget in budgets:
         gold = np.zeros(lengths[document], dtype=np.bool_)
         for start, end in question.spans:
             gold[start:end] = True
