@@ -85,5 +85,6 @@ def _by_part(mention: Mention, entities: Mapping[str, int]) -> Link | None:
     form = without_honorifics(normal_form(mention.entity))
     for part in sub_spans(form):
         if part in entities:
-            return Link(mention.entity, part, "part", round(len(part) / len(form), 4))
+            share = max(0.0001, round(len(part) / len(form), 4))  # a link of no weight is none
+            return Link(mention.entity, part, "part", share)
     return None

@@ -11,6 +11,9 @@ from e2graphrag_integrations.graph import IntArray
 
 Floats = NDArray[np.floating[Any]]
 
+_ALIKE = 1e-6
+"""Scores that differ by less are the same: vector stores round their last digits."""
+
 
 def best_rows(scores: Floats, count: int) -> IntArray:
     """Return the rows of the `count` best positive scores, best first, ties to the earlier row."""
@@ -26,7 +29,7 @@ def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
     if not len(scores):
         return np.empty(0)
     best = float(scores.max())
-    if best <= floor:
+    if best - floor < _ALIKE:
         return np.ones(len(scores))
     return (scores.astype(np.float64) - floor) / (best - floor)
 

@@ -70,7 +70,7 @@ def build_snapshot(
 
 def _lexical(snapshot: Snapshot, docstore: BaseDocumentStore) -> LexicalIndex:
     ids = list(snapshot.nodes.ids)
-    found = {n.node_id: n for n in docstore.get_nodes(ids, raise_error=False)}
+    found = {n.node_id: n for n in _fetched(docstore, ids)}
     texts = [
         found[id_].get_content(metadata_mode=MetadataMode.NONE) if id_ in found else ""
         for id_ in ids
@@ -148,13 +148,7 @@ class DocstoreNodes:
             NodeGoneError: If the index has changed, or a node is not in the docstore.
             StoreError: If the docstore failed.
         """
-        try:
-            fetched = self._docstore.get_nodes(list(ids), raise_error=False)
-        except Exception as error:
-            raise StoreError(
-                f"{type(self._docstore).__name__} could not be read ({type(error).__name__}: "
-                f"{error}): see to the docstore, or restore a backup of it"
-            ) from error
+        fetched = _fetched(self._docstore, ids)
         self.found = {node.node_id: node for node in fetched}
         if self._struct.generation != generation:
             raise NodeGoneError("the index was changed meanwhile")
@@ -162,6 +156,16 @@ class DocstoreNodes:
         if missing:
             raise NodeGoneError(f"node {missing[0]} is not in the docstore")
         return {id_: _core_node(node) for id_, node in self.found.items()}
+
+
+def _fetched(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
+    try:
+        return docstore.get_nodes(list(ids), raise_error=False)
+    except Exception as error:
+        raise StoreError(
+            f"{type(docstore).__name__} could not be read ({type(error).__name__}: {error}): see "
+            "to the docstore, or restore a backup of it"
+        ) from error
 
 
 def _core_node(node: BaseNode) -> Node:

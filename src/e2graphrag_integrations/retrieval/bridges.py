@@ -49,12 +49,13 @@ def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
     """Yield chunks of other documents that a chunk's names lead to, and how surely."""
     own = int(snapshot.nodes.document[snapshot.chunk_nodes[chunk]])
     subjects = snapshot.subjects
+    title = int(subjects.of_document[own])
     for entity in snapshot.walk.entities_of(chunk).tolist():
         named = subjects.documents.get(entity, ())
-        for document in named:
-            if document != own:
+        # Its own title is no bridge to others that bear it, too.
+        if entity != title and len(named) <= _COMMON:
+            for document in named:
                 yield _chunks_of(document, snapshot), 1 / len(named)
-    title = int(subjects.of_document[own])
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
         documents = snapshot.nodes.document[snapshot.chunk_nodes[chunks]]

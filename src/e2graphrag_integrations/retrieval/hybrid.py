@@ -28,8 +28,9 @@ _LIST = 200
 
 _HALF = 0.5
 
+_MOST_NAMES = 32
 _PAIRED = 16
-"""Names of a question, the rarest, that are looked at in pairs."""
+"""Names of a question, the rarest, that are walked from, and that are looked at in pairs."""
 
 Scores = list[tuple[int, float]]
 
@@ -154,7 +155,7 @@ class _Retrieval:
 
     def run(self) -> tuple[list[Candidate], Trace]:
         seeds = self._seeds()
-        specific = self._specificity(seeds)
+        specific = self._specificity(seeds) if self.strategy.entities else 0.0
         gate = specific**self.strategy.gate if seeds else 0.0
         lists = self._lists(seeds, gate)
         # By names alone chunks are found, not parts of them; and no vector is needed.
@@ -203,11 +204,13 @@ class _Retrieval:
             weight = gate * strategy.entities
             lists.append(_List("entities", "walk", weight, "local", walk))
             if strategy.path_chunks:
-                paths = self._chunk_rows(path_chunks(self.snapshot.graph, list(seeds)))
+                paths = self._chunk_rows(path_chunks(self.snapshot.graph, list(seeds)[:_PAIRED]))
                 lists.append(_List("paths", "closeness", weight, "local", paths))
         if self.query.mode == "auto" and strategy.bridges and strategy.sources:
             led = self._bridges(self._fused(lists))
-            lists.append(_List("bridges", "value", strategy.bridges, "local", led))
+            # A bridge to what hardly fits counts as little as it fits.
+            weight = strategy.bridges * min(1.0, led[0][1]) if led else 0.0
+            lists.append(_List("bridges", "value", weight, "local", led))
         return lists
 
     def _best_nodes(self, windows: IntArray, values: Floats) -> Scores:
@@ -246,7 +249,8 @@ class _Retrieval:
             held = len(chunks) if self.seen is None else int(self.seen[chunks].sum())
             if held:
                 seeds[entity] = (one.score, held)
-        return seeds
+        rarest = sorted(seeds, key=lambda entity: seeds[entity][1])[:_MOST_NAMES]
+        return {entity: seeds[entity] for entity in rarest}
 
     def _specificity(self, seeds: Mapping[int, tuple[float, int]]) -> float:
         """Return max of s ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in [0, 1].
@@ -261,7 +265,7 @@ class _Retrieval:
         total = len(self.snapshot.chunk_nodes) if self.seen is None else int(self.seen.sum())
         if total < 2:  # noqa: PLR2004 - of one chunk nothing is specific
             return 0.0
-        rarest = sorted(seeds, key=lambda entity: seeds[entity][1])[:_PAIRED]
+        rarest = list(seeds)[:_PAIRED]
         pairs = (
             (min(seeds[a][0], seeds[b][0]), shared)
             for a, b in combinations(rarest, 2)
@@ -374,7 +378,7 @@ class _Retrieval:
         head, tail = candidates[: self.strategy.reranked], candidates[self.strategy.reranked :]
         texts = []
         for one, text in zip(head, self.query.read([c.row for c in head]), strict=True):
-            title = self.snapshot.titles[int(self.snapshot.nodes.document[one.row])]
+            title = (self.snapshot.titles[int(self.snapshot.nodes.document[one.row])] or "").strip()
             part = text[one.best.start : one.best.end] if one.part and one.best else text
             texts.append(f"{title}. {part}" if title else part)
         given = reranker_scores(reranker, self.query.question, texts)

@@ -216,7 +216,7 @@ def pack_parts(
     taken: list[RetrievedNode] = []
     covered: dict[str, list[Span]] = {}
     headed: set[tuple[str, ...]] = set()
-    left, whole = budget, 0
+    left, whole, full = budget, 0, False
     for part in parts:
         document = covered.setdefault(part.document_id, [])
         for piece in _uncovered(part, document):
@@ -227,13 +227,14 @@ def pack_parts(
             if cost > left:
                 cut = _shorten(piece, left - frame, counter, last_resort=not taken)
                 taken.extend([cut] if cut else [])
-                left = 0
+                full = True
                 break
             headed.add(piece.entities)
             taken.append(piece)
-            document.extend(piece.spans)
+            if not piece.level:
+                document.extend(piece.spans)
             left -= cost
-        if not left:
+        if full:
             break
         whole += 1
     nodes = _joined(taken, texts)
@@ -264,11 +265,9 @@ def _uncovered(part: RetrievedNode, covered: Sequence[Span]) -> list[RetrievedNo
     pieces = []
     for span in free:
         text = part.text[span.start - whole.start : span.end - whole.start]
-        start = span.start + len(text) - len(text.lstrip())
-        text = text.strip()
-        if text:
-            spans = (Span(start, start + len(text)),)
-            pieces.append(replace(part, text=text, spans=spans))
+        # Whatever lies beside it is packed already: white space between stays, to join them.
+        if text.strip():
+            pieces.append(replace(part, text=text, spans=(span,)))
     return pieces
 
 

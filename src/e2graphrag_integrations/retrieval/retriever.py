@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +39,7 @@ from e2graphrag_integrations.retrieval.packing import (
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.types import Mention, Node
+from e2graphrag_integrations.types import Mention
 
 _BUDGET_CANDIDATES = 50
 """With a token budget at least this many nodes compete, and the budget alone cuts."""
@@ -47,8 +47,8 @@ _BUDGET_CANDIDATES = 50
 _MOST_ENTITIES = 32
 """Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
 
-_LONGEST_TOKEN = 8
-"""Characters: a text that fills a budget is hardly longer by token."""
+_LONG_TOKEN = 8
+"""Characters: parts of so many for each token of the budget are read at first."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class _Answer:
         question = request.question.encode("utf-8", "replace").decode()
         with self.timed("filter"):
             allowed = None if request.where is None else request.where(self.snapshot)
-        if request.mode != "global" and self.snapshot.graph.names:
+        if request.mode != "global" and self._has_names:
             with self.timed("load"):  # at first use
                 _ = self.components.extractor
         with self.timed("entities"):
@@ -171,62 +171,81 @@ class _Answer:
         # The embedding happens within ranking, where a strategy needs it.
         loading = self.seconds.get("load", 0.0) - loaded
         self.seconds["rank"] -= self.seconds.get("embed", 0.0) + loading
-        with self.timed("read"):
-            nodes, stored, dropped = self._read(query, candidates, trace)
+        if any(candidate.part for candidate in candidates):
+            nodes, cuts = self._parts(query, candidates, trace)
+        else:
+            nodes, cuts = self._whole(query, candidates, trace)
         if allowed is not None and not allowed.any():
             trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
-        cuts = dict(trace.cuts)
-        cuts["k"] = cuts.get("k", 0) + dropped
-        if request.token_budget is not None:
-            with self.timed("pack"):
-                parts = any(candidate.part for candidate in candidates)
-                nodes, cuts["token_budget"] = self._packed(nodes, stored if parts else None)
+        cuts = dict(trace.cuts) | cuts
         trace = replace(trace, question=request.question, cuts=cuts, timings=dict(self.seconds))
         return RetrievalResult(request.question, tuple(nodes), trace)
 
-    def _read(
+    def _whole(
         self, query: Query, candidates: list[Candidate], trace: Trace
-    ) -> tuple[list[RetrievedNode], Mapping[str, Node], int]:
-        """Return what the candidates are, their whole nodes, and how many came too late."""
+    ) -> tuple[list[RetrievedNode], dict[str, int]]:
+        """Return nodes as they are, the last cut to the budget, and how many were cut by what."""
         request, snapshot = self.request, self.snapshot
-        if any(candidate.part for candidate in candidates):
-            kept = self._enough(candidates)
-        else:
-            candidates = expand(candidates, snapshot, request.expand)
-            kept = candidates[: query.k]
-        dropped = len(candidates) - len(kept)
-        if request.fill and len(kept) < query.k:
-            kept = filled(kept, query, snapshot, request.expand)
-        ids = list(dict.fromkeys(snapshot.nodes.ids[c.row] for c in kept))
+        with self.timed("read"):
+            expanded = expand(candidates, snapshot, request.expand)
+            kept = expanded[: query.k]
+            cuts = {"k": trace.cuts.get("k", 0) + len(expanded) - len(kept)}
+            if request.fill and len(kept) < query.k:
+                kept = filled(kept, query, snapshot, request.expand)
+            nodes, _ = self._read(kept, trace)
+        if request.token_budget is not None:
+            with self.timed("pack"):
+                counter = self.components.counter
+                nodes, cuts["token_budget"] = pack(nodes, request.token_budget, counter)
+        return nodes, cuts
+
+    def _parts(
+        self, query: Query, candidates: list[Candidate], trace: Trace
+    ) -> tuple[list[RetrievedNode], dict[str, int]]:
+        """Return the best parts of nodes that fit the budget, and how many do not."""
+        budget, counter = self.request.token_budget or 0, self.components.counter
+        if self.request.fill:
+            candidates = filled(candidates, query, self.snapshot, "none")
+        sizes = [0 if one.best is None else one.best.end - one.best.start for one in candidates]
+        before = np.cumsum([0, *sizes])[:-1]
+        reach = budget * _LONG_TOKEN
+        while True:
+            first = [one for one, at in zip(candidates, before, strict=True) if at < reach]
+            with self.timed("read"):
+                nodes, texts = self._read(first, trace)
+            with self.timed("pack"):
+                packed, left_out = pack_parts(nodes, budget, counter, texts)
+            rest = len(candidates) - len(first)
+            if left_out or not rest:
+                return packed, {"token_budget": left_out + rest}
+            reach *= 4  # tokens are longer than that, or parts overlap
+
+    def _read(
+        self, candidates: list[Candidate], trace: Trace
+    ) -> tuple[list[RetrievedNode], dict[str, str]]:
+        """Return what the candidates are, and the texts of their nodes by id."""
+        snapshot = self.snapshot
+        ids = list(dict.fromkeys(snapshot.nodes.ids[c.row] for c in candidates))
         stored = self.source.nodes_at(snapshot.generation, ids)
         index = snapshot.graph.index
         entities = [index[one.entity] for one in trace.links if one.entity in index]
-        return to_nodes(kept, snapshot, stored, entities), stored, dropped
-
-    def _packed(
-        self, nodes: list[RetrievedNode], stored: Mapping[str, Node] | None
-    ) -> tuple[list[RetrievedNode], int]:
-        budget, counter = self.request.token_budget or 0, self.components.counter
-        if stored is None:
-            return pack(nodes, budget, counter)
-        return pack_parts(nodes, budget, counter, {id_: n.text for id_, n in stored.items()})
-
-    def _enough(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Return the first parts of nodes, as many as may fit the budget."""
-        budget = self.request.token_budget or 0
-        sizes = [0 if c.best is None else c.best.end - c.best.start for c in candidates]
-        before = np.cumsum([0, *sizes])[:-1]
-        return [c for c, at in zip(candidates, before, strict=True) if at < budget * _LONGEST_TOKEN]
+        texts = {id_: stored[id_].text for id_ in ids}
+        return to_nodes(candidates, snapshot, stored, entities), texts
 
     def _texts(self, rows: Sequence[int]) -> list[str]:
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         stored = self.source.nodes_at(self.snapshot.generation, list(dict.fromkeys(ids)))
         return [stored[id_].text for id_ in ids]
 
+    @property
+    def _has_names(self) -> bool:
+        """Whether there is anything that names of a question may stand for."""
+        return bool(self.snapshot.graph.names) or any(self.snapshot.titles)
+
     def _entities(self, question: str) -> tuple[tuple[Mention, ...], Linking]:
         """Return the mentions in the question, each once, and what they stand for."""
         graph = self.snapshot.graph
-        if self.request.mode == "global" or not graph.names:
+        if self.request.mode == "global" or not self._has_names:
             return (), Linking((), ())
         [sentences] = checked_extraction(self.components.extractor, [question], ["the question"])
         once: dict[str, Mention] = {}

@@ -199,7 +199,7 @@ def window_texts(snapshot: Snapshot, texts: Sequence[str]) -> list[str]:
     for node, (start, end) in zip(
         snapshot.dense.nodes.tolist(), snapshot.window_spans.tolist(), strict=True
     ):
-        title = snapshot.titles[int(snapshot.nodes.document[node])]
+        title = (snapshot.titles[int(snapshot.nodes.document[node])] or "").strip()
         text = texts[node][start:end]
         found.append(f"{title}. {text}" if title else text)
     return found
