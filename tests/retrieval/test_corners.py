@@ -1,0 +1,216 @@
+"""Corners of the hybrid that a review found: each was wrong once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from e2graphrag_integrations import (
+    HashingEmbedder,
+    HybridStrategy,
+    Mention,
+    PaperStrategy,
+    RetrievedNode,
+    SourceDocument,
+    Span,
+)
+from e2graphrag_integrations.retrieval.packing import pack_parts
+from fakes import STORY, CountingLLM, LineCounter, NameExtractor
+from strategies import FakeEmbedder, WordCounter
+
+HYBRID = HybridStrategy()
+
+
+def docs(*pairs):
+    return [SourceDocument(f"d{n:03}", text, title) for n, (title, text) in enumerate(pairs)]
+
+
+def found(result):
+    return [n.document_id for n in result.nodes]
+
+
+def test_parts_of_overlapping_chunks_that_touch_are_read_in_document_order(open_index):
+    text = " ".join(f"Point {i} says word{i} twice." for i in range(8))
+    rag = open_index(chunk_size=21, chunk_overlap=7, strategy=HYBRID)
+    rag.add(SourceDocument("a", text))
+    question = "what does word5 and word4 say?"
+    assert rag.retrieve(question, token_budget=200).context() == text
+
+
+def test_a_summary_covers_no_chunk():
+    def node(id_, level, text, start, end):
+        return RetrievedNode(
+            id_, text, level, "d", start, end, (Span(start, end),), 1.0, "global", ()
+        )
+
+    parts = node("s", 1, "All fish.", 0, 50), node("c", 0, "Red fish.", 20, 29)
+    nodes, _ = pack_parts(parts, 100, WordCounter(), {"c": "Red fish."})
+    assert [n.node_id for n in nodes] == ["s", "c"]
+
+
+def test_filled_up_chunks_survive_a_summary(open_index):
+    rag = open_index(
+        summarizer=CountingLLM(), chunk_size=6, chunk_overlap=0, strategy=HybridStrategy(share=0)
+    )
+    text = "The digest of it sat. Old nets tore. Wet grey stones."
+    rag.add(SourceDocument("a", text))
+    nodes = rag.retrieve("digest of it", fill=True, token_budget=10_000).nodes
+    letters = {n for node in nodes if node.level == 0 for span in node.spans for n in range(*span)}
+    assert any(n.level for n in nodes)
+    assert {n for n in range(len(text)) if text[n] != " "} <= letters
+
+
+def test_mode_local_fills_its_budget_with_the_chunks_it_found(open_index):
+    rag = open_index(embedder=HashingEmbedder(max_tokens=8), chunk_size=100, strategy=HYBRID)
+    rag.add(SourceDocument("a", STORY))
+    rag.add(SourceDocument("b", "Zed sat."))
+    assert rag.retrieve("Emil?", mode="local", token_budget=10_000).nodes[0].text == STORY
+
+
+@pytest.fixture
+def far(open_index):
+    """205 nearer documents, and three that hold a name: what dense search does not reach."""
+    near = {f"filler {n}": [0.9 - n / 1000, 0.3] for n in range(205)}
+    named = {
+        t: [-1, 0] for t in ("Zedekiah.", "Zedekiah sat by Rome.", "Zedekiah met Anna and Bert.")
+    }
+    rag = open_index(chunk_size=100, embedder=FakeEmbedder(vectors=near | named), strategy=HYBRID)
+    rag.add(docs(*[(None, text) for text in near | named]))
+    return rag
+
+
+def test_parts_that_only_other_lists_found_stand_in_their_order(far):
+    result = far.retrieve("Zedekia?", token_budget=10_000)
+    order = [one.node_id for one in result.trace.lists["entities"]]
+    assert [n.node_id for n in result.nodes if "Zed" in n.text] == order
+
+
+def test_a_name_that_only_titles_have_is_looked_up_where_no_text_names_anything(open_index):
+    rag = open_index(strategy=HYBRID)
+    rag.add(docs(("Cleo", "nothing here at all."), ("Dora", "other things here.")))
+    result = rag.retrieve("Cleo?", mode="local")
+    assert found(result)[:1] == ["d000"]
+
+
+def test_of_documents_with_one_title_the_best_stays_first(open_index):
+    rag = open_index(chunk_size=100, strategy=HYBRID)
+    texts = "red fish swam home and slept", "red fish swam home", "cold day", "old net", "more"
+    rag.add(docs(*[("Notes", text) for text in texts]))
+    question = "red fish swam home"
+    assert found(rag.retrieve(question, strategy=HybridStrategy(bridges=0)))[0] == "d001"
+    assert found(rag.retrieve(question))[0] == "d001"
+
+
+def test_a_bridge_from_a_passage_that_does_not_fit_beats_no_best_one(open_index):
+    rag = open_index(chunk_size=100, strategy=HYBRID)
+    rag.add(
+        docs(
+            (None, "Whales weigh more than a hundred tonnes."),
+            (None, "Irene had a photograph that Holmes wanted."),
+            (None, "Water freezes at zero degrees."),
+            ("Irene", "She had a house in the east."),
+        )
+    )
+    result = rag.retrieve("whales weigh a hundred tonnes")
+    assert found(result)[0] == "d000"
+
+
+def test_with_a_budget_no_part_is_cut_by_k(open_index, story):
+    rag = open_index(strategy=HYBRID)
+    rag.add(story)
+    assert rag.retrieve("Emil?", k=1, token_budget=3).trace.cuts["k"] == 0
+
+
+def test_a_part_that_did_not_fit_is_counted(open_index):
+    rag = open_index(strategy=HYBRID)
+    rag.add(SourceDocument("a", "anna sat."))
+    result = rag.retrieve("who sat?", token_budget=1)
+    assert result.nodes == ()
+    assert result.trace.cuts["token_budget"] == 1
+
+
+def test_a_budget_of_long_tokens_is_filled(open_index):
+    lines = [f"Line {n} {'x' * 200}" for n in range(30)]
+    rag = open_index(token_counter=LineCounter(), chunk_size=1, chunk_overlap=0, strategy=HYBRID)
+    rag.add(SourceDocument("a", "\n".join(lines)))
+    assert (
+        len(rag.retrieve("line", token_budget=60, strategy=HybridStrategy(summaries=False)).nodes)
+        == 20
+    )
+
+
+def test_a_budget_is_filled_where_chunks_overlap_much(open_index):
+    rag = open_index(chunk_size=50, chunk_overlap=48, strategy=HYBRID)
+    rag.add(SourceDocument("a", " ".join(f"word{n}" for n in range(400))))
+    count = rag._components.counter.count
+    assert count(rag.retrieve("word7", token_budget=200).context()) > 150
+
+
+def test_mode_local_without_a_name_says_local(open_index, story):
+    rag = open_index(strategy=HYBRID)
+    rag.add(story)
+    assert rag.retrieve("Zoe?", mode="local", strategy=PaperStrategy()).route == "local"
+    assert rag.retrieve("Zoe?", mode="local").route == "local"
+
+
+def test_without_entities_the_route_is_not_local(open_index):
+    rag = open_index(strategy=HybridStrategy(entities=0, bridges=0))
+    rag.add(docs((None, "Anna sat."), *[(None, "x")] * 20))
+    result = rag.retrieve("Anna?")
+    assert {n.route for n in result.nodes} == {"global"}
+    assert result.route == "global"
+
+
+def test_an_endless_mention_of_which_a_letter_is_an_entity_is_answered(open_index):
+    class Words:
+        fingerprint = "fake:words"
+
+        def extract(self, texts):
+            return [
+                [[Mention(t, 0, len(t), "PERSON")]] if len(t) > 1000 else one
+                for t, one in zip(texts, NameExtractor().extract(texts), strict=True)
+            ]
+
+    rag = open_index(extractor=Words(), strategy=HYBRID)
+    rag.add(docs((None, "Xa met Bert."), (None, "Cleo sat.")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rag.retrieve("Xa " + "z" * 50_000, mode="local").nodes
+
+
+def test_a_docstore_that_fails_while_words_are_read_is_a_store_error(monkeypatch):
+    from llama_index.core import Document
+
+    from e2graphrag_integrations.errors import StoreError
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    index = E2GraphRAGIndex.from_documents(
+        [Document(id_="a", text=STORY)],
+        embed_model="hashing",
+        extractor=NameExtractor(),
+        chunk_size=16,
+        chunk_overlap=4,
+    )
+
+    def broken(*_, **__):
+        raise OSError("gone")
+
+    monkeypatch.setattr(type(index.docstore), "get_nodes", broken)
+    with pytest.raises(StoreError, match="gone"):
+        index.as_retriever(strategy=PaperStrategy()).retrieve("Anna?")
+    with pytest.raises(StoreError, match="gone"):
+        index.as_retriever(strategy=HYBRID).retrieve("Anna?")
+
+
+def test_cosines_that_differ_by_rounding_alone_are_equal(open_index):
+    rag = open_index(strategy=HybridStrategy(words=0, share=0, bridges=0, entities=0))
+    rag.add(docs((None, "map of. map of. map of."), (None, "map of."), (None, "map of. map of.")))
+    result = rag.retrieve("of harbour")  # cosines 0.320256..., one of them 3e-8 lower
+    assert [one.figures["relevance"] for one in result.trace.lists["relevance"]] == [1.0] * 3
+
+
+def test_a_part_that_fills_the_budget_to_the_last_token_is_no_part_that_fell_out():
+    part = RetrievedNode("c", "Red fish.", 0, "d", 0, 9, (Span(0, 9),), 1.0, "global", ())
+    nodes, dropped = pack_parts([part], 4, WordCounter(), {"c": "Red fish."})
+    assert ([n.text for n in nodes], dropped) == (["Red fish."], 0)
