@@ -70,8 +70,9 @@ bench-quality: $(STAMP)
 
 # Where constants may be chosen: the hybrid without each of its parts.
 bench-quality-dev: $(STAMP)
-	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 3 --ablations \
-		--out benchmarks/results/quality_dev.json
+	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 4 --sets hotpotqa,lihuaworld,qmsum \
+		--ablations --out benchmarks/results/quality_dev.json
+	$(BIN)/python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 
 clean:
 	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis
