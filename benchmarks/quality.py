@@ -123,7 +123,7 @@ def main() -> None:
         if not failures:
             options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
             options.out.with_suffix(".md").write_text(table(sets), encoding="utf-8")
-            plot(sets, options.out.parent)
+            plot(sets, options.out)
     if failures:
         raise SystemExit("no longer reached:\n" + "\n".join(failures))
 

@@ -71,7 +71,7 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def plot(results: Mapping[str, Any], folder: Path) -> None:
+def plot(results: Mapping[str, Any], beside: Path) -> None:
     """Draw one figure a set: recall of each system over k or over the budget."""
     import matplotlib as mpl
 
@@ -96,5 +96,6 @@ def plot(results: Mapping[str, Any], folder: Path) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
         figure.tight_layout()
-        figure.savefig(folder / f"quality_{name.replace(' ', '_')}.svg", metadata={"Date": None})
+        path = beside.with_name(f"{beside.stem}_{name.replace(' ', '_')}.svg")
+        figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
