@@ -89,7 +89,7 @@ def test_the_query_engine_cites_characters_of_the_novel_with_route_and_reasons(t
         said = answer.splitlines()[1]
         sources = re.findall(
             r"^\[(\d)\] (\w+) of the_time_machine\.txt, characters (\d+)-(\d+)\n"
-            r"    because: \w+ .*\n    (.+)\.\.\.$",
+            r"    because: \w+.*\n    (.+)\.\.\.$",
             answer,
             re.MULTILINE,
         )
@@ -165,7 +165,10 @@ def passage(start: str, end: str) -> str:
 @needs_langchain
 def test_the_chain_cites_characters_of_the_novel_with_route_and_reasons(tmp_path):
     answers = run("langchain_chain", tmp_path).split("\n=== ")[1:]
-    assert [re.search(r"^route: (\w+)", a, re.MULTILINE)[1] for a in answers] == ["local", "global"]
+    assert len(answers) == 2
+    for answer in answers:  # of the first passage: the side that gave it most
+        assert re.search(r"^route: (local|global)$", answer, re.MULTILINE)
+        assert re.search(r"entities: rank \d", answer)  # both questions name Filby
     for answer in answers:
         said, cited = quoted(answer.splitlines()[1])
         passages = re.findall(
