@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.lexical import build_lexical, words_of
+from e2graphrag_integrations.ranking import best_rows
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
 
@@ -33,8 +34,9 @@ def test_words_are_casefolded_and_scripts_without_spaces_give_pairs():
 
 
 def found(index, words, count, allowed=None, **options):
-    rows, scores = index.search(words, count, allowed, **options)
-    return list(zip(rows.tolist(), scores.tolist(), strict=True))
+    scores = index.scores(words, **options)
+    rows = best_rows(scores, count, allowed)
+    return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))
 
 
 def test_scores_are_those_of_the_formula():

@@ -10,6 +10,7 @@ import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.lexical import words_of
+from e2graphrag_integrations.ranking import best_rows
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -49,8 +50,7 @@ class Baseline:
             self._add(scores, rows)
         if self.kind != "dense":
             words = words_of(query.question)
-            rows, _ = snapshot.lexical.search(words, _LIST, allowed[owners])
-            self._add(scores, rows)
+            self._add(scores, best_rows(snapshot.lexical.scores(words), _LIST, allowed[owners]))
         found = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         parts = query.parts and not self.whole
         candidates: list[Candidate] = []

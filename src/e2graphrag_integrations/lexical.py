@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from e2graphrag_integrations.normalize import UNSPACED
-from e2graphrag_integrations.ranking import best_rows
 
 _K1, _B = 1.5, 0.75
 """BM25's usual constants (Robertson and Zaragoza 2009): saturation and length."""
@@ -40,8 +39,7 @@ def words_of(text: str) -> list[str]:
 class LexicalIndex:
     """BM25 (Lucene's form) with the weight of each word in each text worked out beforehand.
 
-    bm25s makes the weights; the search is ours, for it sums the columns of a question's words under
-    a mask, which bm25s cannot.
+    bm25s makes the weights; the sum over a question's words is ours, for bm25s knows no rarity.
 
     Attributes:
         words: The vocabulary, sorted.
@@ -86,30 +84,6 @@ class LexicalIndex:
         if column is not None:
             held = int(self.weights.indptr[column + 1] - self.weights.indptr[column])
         return float(np.log1p((count - held + 0.5) / (held + 0.5)))
-
-    def search(
-        self,
-        words: Iterable[str],
-        count: int,
-        allowed: NDArray[np.bool_] | None = None,
-        *,
-        rarity: float = 0.0,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return up to `count` texts that hold any of the words, best first, with their scores.
-
-        Ties go to the earlier text.
-
-        Args:
-            words: Of the question.
-            count: Texts wanted.
-            allowed: Mask over texts; None allows all.
-            rarity: As for `scores`.
-        """
-        scores = self.scores(words, rarity=rarity)
-        if allowed is not None:
-            scores[~allowed] = 0
-        best = best_rows(scores, count).astype(np.int64)
-        return best, scores[best]
 
 
 def build_lexical(texts: Sequence[str]) -> LexicalIndex:

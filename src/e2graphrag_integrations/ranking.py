@@ -15,13 +15,25 @@ _ALIKE = 1e-6
 """Scores that differ by less are the same: vector stores round their last digits."""
 
 
-def best_rows(scores: Floats, count: int) -> IntArray:
-    """Return the rows of the `count` best positive scores, best first, ties to the earlier row."""
-    found = np.flatnonzero(scores > 0)
+def best_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
+    """Return the rows of the `count` best positive scores, best first, ties to the earlier row.
+
+    Args:
+        scores: Of all rows.
+        count: Rows wanted.
+        allowed: Mask over rows; None allows all.
+    """
+    found = np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed)
     if len(found) > count > 0:
         least = np.partition(scores[found], len(found) - count)[len(found) - count]
         found = found[scores[found] >= least]
     return found[np.lexsort((found, -scores[found]))][:count]
+
+
+def firsts(keys: IntArray) -> IntArray:
+    """Return where each distinct key stands for the first time, in order."""
+    _, at = np.unique(keys, return_index=True)
+    return np.sort(at)
 
 
 def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:

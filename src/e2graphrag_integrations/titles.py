@@ -30,6 +30,12 @@ def title_form(title: str | None) -> str:
     return normal_form(plain) or normal_form(title)
 
 
+def titled(title: str | None, text: str) -> str:
+    """Return a text as it is searched: its document's title before it."""
+    title = (title or "").strip()
+    return f"{title}. {text}" if title else text
+
+
 @dataclass(frozen=True, eq=False)
 class Subjects:
     """The entities of an index, those that only titles name among them.

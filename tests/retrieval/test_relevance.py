@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.linking import Linking
 from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
 from fakes import CountingLLM, LineCounter, NameExtractor
@@ -29,7 +28,6 @@ def query(rag, question, allowed=None):
         mode="auto",
         k=10,
         mentions=(),
-        linking=Linking((), ()),
         embed=lambda: rag._components.embedder.embed_question(question),
         allowed=allowed,
         read=list,

@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.linking import Linking
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -29,7 +28,6 @@ class Query:
         mode: Side asked for.
         k: Candidates wanted.
         mentions: Names and nouns found in the question, each once.
-        linking: The entities they stand for by the paper's rules.
         embed: Makes the question's unit vector; called only if a strategy needs it.
         allowed: Mask over the snapshot's nodes, None where all may be seen.
         read: Returns the texts of nodes, by their rows.
@@ -40,7 +38,6 @@ class Query:
     mode: Mode
     k: int
     mentions: tuple[Mention, ...]
-    linking: Linking
     embed: Callable[[], FloatArray]
     allowed: NDArray[np.bool_] | None
     read: Callable[[Sequence[int]], list[str]]

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph import IntArray
-from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import Reranker
-from e2graphrag_integrations.ranking import Floats, best_rows, reciprocal
+from e2graphrag_integrations.ranking import Floats, best_rows, firsts, reciprocal
 from e2graphrag_integrations.rerankers import reranker_scores
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.bridges import bridges
 from e2graphrag_integrations.retrieval.paths import path_chunks
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
+from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.trace import Ranked, Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.types import NOUN, Span
+from e2graphrag_integrations.titles import titled
+from e2graphrag_integrations.types import Span
 
 _LIST = 200
 """Windows or nodes of each list that are fused; one that is absent adds nothing."""
 
-_HALF = 0.5
-
-_MOST_NAMES = 32
-_PAIRED = 16
-"""Names of a question, the rarest, that are walked from, and that are looked at in pairs."""
+_SPECIFIC = 0.5
+"""From this specificity of the question's names on the route is called local."""
 
 Scores = list[tuple[int, float]]
 
@@ -132,6 +129,11 @@ class _List:
     side: Route
     ranked: Scores
 
+    def shares(self, constant: float) -> Iterator[tuple[int, int, float]]:
+        """Yield each node, its rank and what the list gives it."""
+        for rank, (row, _) in enumerate(self.ranked, 1):
+            yield row, rank, self.weight * reciprocal(rank, constant)
+
 
 class _Retrieval:
     def __init__(self, strategy: HybridStrategy, query: Query, snapshot: Snapshot) -> None:
@@ -151,61 +153,70 @@ class _Retrieval:
         self.relevance = Relevance(
             query, snapshot, weights, leaves_only=query.parts or not strategy.summaries
         )
-        self.linking = self._linked()
+        self.seeds = Seeds(query, snapshot, self.seen, aliases=strategy.aliases)
+        self.specific = self._specific()
 
     def run(self) -> tuple[list[Candidate], Trace]:
-        seeds = self._seeds()
-        specific = self._specificity(seeds) if self.strategy.entities else 0.0
-        gate = specific**self.strategy.gate if seeds else 0.0
-        lists = self._lists(seeds, gate)
+        lists = self._lists()
         # By names alone chunks are found, not parts of them; and no vector is needed.
         parts = self.query.parts and self.query.mode != "local"
-        candidates = self._parts(lists) if parts else self._nodes(lists)
-        reranked: Sequence[Ranked] = ()
+        candidates, dropped = (self._parts(lists), 0) if parts else self._nodes(lists)
+        reranked: dict[str, tuple[Ranked, ...]] = {}
         if self.strategy.reranker is not None and candidates:
-            candidates, reranked = self._reranked(self.strategy.reranker, candidates)
-        dropped = 0 if parts else max(0, len(candidates) - self.query.k)
-        candidates = candidates[: len(candidates) - dropped]
-        shown = {one.name: self._shown(one) for one in lists if one.ranked}
+            candidates, shown = self._reranked(self.strategy.reranker, candidates)
+            reranked = {"reranked": shown}
+        if not parts:
+            dropped += max(0, len(candidates) - self.query.k)
+            candidates = candidates[: self.query.k]
         sides: dict[str, Route] = {"local": "local", "global": "global"}
-        adaptive: Route = "local" if specific >= _HALF else "global"
-        route = sides.get(self.query.mode, adaptive)
+        adaptive: Route = "local" if self.specific >= _SPECIFIC else "global"
         trace = Trace(
             question=self.query.question,
             strategy=self.strategy.name,
             mode=self.query.mode,
-            route=route,
-            reason=self._reason(seeds, specific, gate),
+            route=sides.get(self.query.mode, adaptive),
+            reason=self._reason(),
             mentions=self.query.names,
-            links=self.linking.links,
-            unlinked=self.linking.unlinked,
-            lists=self._first_lists() | shown | ({"reranked": tuple(reranked)} if reranked else {}),
+            links=self.seeds.linking.links,
+            unlinked=self.seeds.linking.unlinked,
+            lists=self._shown(lists) | reranked,
             cuts={"k": dropped},
         )
         return candidates, trace
 
-    def _reason(self, seeds: Mapping[int, tuple[float, int]], specific: float, gate: float) -> str:
+    def _specific(self) -> float:
+        if not self.strategy.entities or not self.seeds.all:
+            return 0.0
+        return 1.0 if self.query.mode == "local" else self.seeds.specificity
+
+    @property
+    def _gate(self) -> float:
+        return float(self.specific**self.strategy.gate) if self.seeds.all else 0.0
+
+    def _reason(self) -> str:
         if self.query.mode != "auto":
             return "asked for"
-        if not seeds:
+        if not self.seeds.all:
             return "no name of the question is in the index"
-        return f"its names are {specific:.2f} specific: entities count {gate:.2f}"
+        return f"its names are {self.specific:.2f} specific: entities count {self._gate:.2f}"
 
     # The lists.
 
-    def _lists(self, seeds: Mapping[int, tuple[float, int]], gate: float) -> list[_List]:
+    def _lists(self) -> list[_List]:
         strategy = self.strategy
         lists: list[_List] = []
         if self.query.mode != "local":
-            fit = self._best_nodes(*self.relevance.windows)
+            rows, _, values = self.relevance.nodes
+            fit = list(zip(rows[:_LIST].tolist(), values[:_LIST].tolist(), strict=True))
             lists.append(_List("relevance", "relevance", 1.0, "global", fit))
-        if gate > 0 and strategy.entities:
-            walk = self._chunk_rows(self._walk(seeds))
-            weight = gate * strategy.entities
+        weight = self._gate * strategy.entities
+        if weight:
+            walk = self._best_chunks(self.seeds.walk(strategy.damping, strategy.steps))
             lists.append(_List("entities", "walk", weight, "local", walk))
-            if strategy.path_chunks:
-                paths = self._chunk_rows(path_chunks(self.snapshot.graph, list(seeds)[:_PAIRED]))
-                lists.append(_List("paths", "closeness", weight, "local", paths))
+        if weight and strategy.path_chunks:
+            ends = [seed.entity for seed in self.seeds.paired]
+            paths = self._best_chunks(path_chunks(self.snapshot.graph, ends))
+            lists.append(_List("paths", "closeness", weight, "local", paths))
         if self.query.mode == "auto" and strategy.bridges and strategy.sources:
             led = self._bridges(self._fused(lists))
             # A bridge to what hardly fits counts as little as it fits.
@@ -213,88 +224,11 @@ class _Retrieval:
             lists.append(_List("bridges", "value", weight, "local", led))
         return lists
 
-    def _best_nodes(self, windows: IntArray, values: Floats) -> Scores:
-        """Return nodes by their best window."""
-        scores = np.zeros(len(self.snapshot.nodes.ids))
-        np.maximum.at(scores, self.owners[windows], values)
-        return [(int(row), float(scores[row])) for row in best_rows(scores, _LIST)]
-
-    def _linked(self) -> Linking:
-        """Return the links of the question's names; nouns are left to the words."""
-        if self.query.mode == "global":
-            return Linking((), ())
-        snapshot, subjects = self.snapshot, self.snapshot.subjects
-        aliases = snapshot.aliases if self.strategy.aliases else None
-        found = link(self.query.mentions, subjects.index, aliases)
-        known = len(snapshot.graph.names)
-        rows = {one.entity: subjects.index[one.entity] for one in found.links}
-        named = {
-            entity
-            for entity, row in rows.items()
-            if row >= known or snapshot.graph.named[row] or row in subjects.documents
-        }
-        nouns = {mention.entity for mention in self.query.mentions if mention.label == NOUN}
-        return Linking(
-            tuple(one for one in found.links if one.entity in named),
-            tuple(name for name in found.unlinked if name not in nouns),
-        )
-
-    def _seeds(self) -> dict[int, tuple[float, int]]:
-        """Return the score of each of the question's names, and how many chunks hold it."""
-        subjects, walk = self.snapshot.subjects, self.snapshot.walk
-        seeds = {}
-        for one in self.linking.links:
-            entity = subjects.index[one.entity]
-            chunks = walk.chunks_of(entity)
-            held = len(chunks) if self.seen is None else int(self.seen[chunks].sum())
-            if held:
-                seeds[entity] = (one.score, held)
-        rarest = sorted(seeds, key=lambda entity: seeds[entity][1])[:_MOST_NAMES]
-        return {entity: seeds[entity] for entity in rarest}
-
-    def _specificity(self, seeds: Mapping[int, tuple[float, int]]) -> float:
-        """Return max of s ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in [0, 1].
-
-        Over names, and over pairs of them that share chunks, as the paper's local side asks for. N
-        and df count the chunks that may be seen; what one of them alone holds has all of s.
-        """
-        if not seeds:
-            return 0.0
-        if self.query.mode == "local":
-            return 1.0
-        total = len(self.snapshot.chunk_nodes) if self.seen is None else int(self.seen.sum())
-        if total < 2:  # noqa: PLR2004 - of one chunk nothing is specific
-            return 0.0
-        rarest = list(seeds)[:_PAIRED]
-        pairs = (
-            (min(seeds[a][0], seeds[b][0]), shared)
-            for a, b in combinations(rarest, 2)
-            if (shared := self._shared(a, b))
-        )
-        specific = max(
-            score * np.log((total + 1) / (held + 1)) / np.log((total + 1) / 2)
-            for score, held in [*seeds.values(), *pairs]
-        )
-        return float(specific)
-
-    def _shared(self, a: int, b: int) -> int:
-        """Return how many chunks that may be seen hold both names."""
-        walk = self.snapshot.walk
-        both = np.intersect1d(walk.chunks_of(a), walk.chunks_of(b), assume_unique=True)
-        return len(both) if self.seen is None else int(self.seen[both].sum())
-
-    def _walk(self, seeds: Mapping[int, tuple[float, int]]) -> Floats:
-        """Return each chunk's share of a walk from the seeds, the rarer the stronger."""
-        start = {entity: score / held for entity, (score, held) in seeds.items()}
-        walk, strategy = self.snapshot.walk, self.strategy
-        return walk.rank(start, damping=strategy.damping, steps=strategy.steps)
-
-    def _chunk_rows(self, scores: Floats) -> Scores:
+    def _best_chunks(self, scores: Floats) -> Scores:
         """Return the rows of the best chunks that may be seen."""
-        if self.seen is not None:
-            scores = np.where(self.seen, scores, 0)
         rows = self.snapshot.chunk_nodes
-        return [(int(rows[chunk]), float(scores[chunk])) for chunk in best_rows(scores, _LIST)]
+        best = best_rows(scores, _LIST, self.seen)
+        return list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
 
     def _bridges(self, fused: Scores) -> Scores:
         """Return chunks that the titles in the best chunks lead to."""
@@ -320,18 +254,26 @@ class _Retrieval:
     def _fused(self, lists: Sequence[_List]) -> Scores:
         scores: dict[int, float] = {}
         for one in lists:
-            for rank, (row, _) in enumerate(one.ranked, 1):
-                share = one.weight * reciprocal(rank, self.strategy.constant)
+            for row, _, share in one.shares(self.strategy.constant):
                 scores[row] = scores.get(row, 0.0) + share
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
-    def _nodes(self, lists: Sequence[_List]) -> list[Candidate]:
+    def _nodes(self, lists: Sequence[_List]) -> tuple[list[Candidate], int]:
+        """Return as many of the best nodes as will be looked at, and how many more there are."""
+        fused = self._fused(lists)
+        wanted = self.query.k
+        if self.strategy.reranker is not None:
+            wanted = max(wanted, self.strategy.reranked)
         reasons = self._reasons(lists)
-        best = {} if self.query.mode == "local" else self._best_windows()
-        return [
+        best: dict[int, int] = {}
+        if self.query.mode != "local":
+            rows, windows, _ = self.relevance.nodes
+            best = dict(zip(rows.tolist(), windows.tolist(), strict=True))
+        candidates = [
             Candidate(row, score, *_told(reasons[row]), best=self._span(best.get(row)))
-            for row, score in self._fused(lists)
+            for row, score in fused[:wanted]
         ]
+        return candidates, len(fused) - len(candidates)
 
     def _parts(self, lists: Sequence[_List]) -> list[Candidate]:
         """Return windows by their relevance, which every other list multiplies for its chunks.
@@ -342,24 +284,23 @@ class _Retrieval:
         windows, values = self.relevance.windows
         owners = self.owners[windows]
         scores = values.copy()
-        others = [one for one in lists if one.name != "relevance"]
-        missing: dict[int, float] = {}
-        for one in others:
+        led: dict[int, float] = {}
+        for one in lists:
+            if one.name == "relevance":
+                continue
             factor = np.ones(len(self.snapshot.nodes.ids))
-            for rank, (row, _) in enumerate(one.ranked, 1):
-                share = one.weight * reciprocal(rank, self.strategy.constant)
+            for row, _, share in one.shares(self.strategy.constant):
                 factor[row] += share * (1 + self.strategy.constant)
-                missing[row] = missing.get(row, 0.0) + share
+                led[row] = led.get(row, 0.0) + share
             scores *= factor[owners]
-        order = sorted(
-            zip(windows.tolist(), scores.tolist(), strict=True), key=lambda one: (-one[1], one[0])
-        )
+        found = np.lexsort((windows, -scores))
+        order = list(zip(windows[found].tolist(), scores[found].tolist(), strict=True))
         least = order[-1][1] if order else 1.0
-        most = max(missing.values(), default=1.0)
+        most = max(led.values(), default=1.0)
         inside = set(owners.tolist())
         after = [
             (int(np.searchsorted(self.owners, row)), least * share / most)
-            for row, share in missing.items()
+            for row, share in led.items()
             if row not in inside
         ]
         order += sorted(after, key=lambda one: (-one[1], one[0]))
@@ -373,14 +314,14 @@ class _Retrieval:
 
     def _reranked(
         self, reranker: Reranker, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Ranked]]:
+    ) -> tuple[list[Candidate], tuple[Ranked, ...]]:
         """Return the best candidates as the reranker orders them, and the others after them."""
         head, tail = candidates[: self.strategy.reranked], candidates[self.strategy.reranked :]
         texts = []
         for one, text in zip(head, self.query.read([c.row for c in head]), strict=True):
-            title = (self.snapshot.titles[int(self.snapshot.nodes.document[one.row])] or "").strip()
             part = text[one.best.start : one.best.end] if one.part and one.best else text
-            texts.append(f"{title}. {part}" if title else part)
+            document = int(self.snapshot.nodes.document[one.row])
+            texts.append(titled(self.snapshot.titles[document], part))
         given = reranker_scores(reranker, self.query.question, texts)
         order = sorted(range(len(head)), key=lambda at: (-given[at], at))
         scores = sorted((one.score for one in head), reverse=True)
@@ -392,29 +333,14 @@ class _Retrieval:
             )
             for at, score in zip(order, scores, strict=True)
         ]
-        ids = self.snapshot.nodes.ids
-        shown = [
-            Ranked(ids[head[at].row], rank, {"score": round(given[at], 6)})
-            for rank, at in enumerate(order, 1)
-        ]
-        return [*moved, *tail], shown
+        return [*moved, *tail], self._ranked("score", [(head[at].row, given[at]) for at in order])
 
     def _reasons(self, lists: Sequence[_List]) -> dict[int, list[tuple[float, Route, str]]]:
         reasons: dict[int, list[tuple[float, Route, str]]] = {}
         for one in lists:
-            for rank, (row, _) in enumerate(one.ranked, 1):
-                share = one.weight * reciprocal(rank, self.strategy.constant)
+            for row, rank, share in one.shares(self.strategy.constant):
                 reasons.setdefault(row, []).append((share, one.side, f"{one.name}: rank {rank}"))
         return reasons
-
-    def _best_windows(self) -> dict[int, int]:
-        """Return the most relevant window of each node."""
-        windows, values = self.relevance.windows
-        order = np.lexsort((windows, -values))
-        best: dict[int, int] = {}
-        for window in windows[order].tolist():
-            best.setdefault(int(self.owners[window]), window)
-        return best
 
     def _span(self, window: int | None) -> Span | None:
         if window is None:
@@ -424,27 +350,27 @@ class _Retrieval:
 
     # The trace.
 
-    def _first_lists(self) -> dict[str, tuple[Ranked, ...]]:
-        if self.query.mode == "local":
-            return {}
-        both = (("dense", "cosine", self.relevance.dense), ("words", "bm25", self.relevance.words))
-        return {
-            name: self._shown(_List(name, figure, 1.0, "global", self._best_nodes_of(*found)))
-            for name, figure, found in both
-            if len(found[0])
-        }
+    def _shown(self, lists: Sequence[_List]) -> dict[str, tuple[Ranked, ...]]:
+        """Return all lists by name, those of windows as nodes by their best one."""
+        shown: dict[str, tuple[Ranked, ...]] = {}
+        if self.query.mode != "local":
+            for name, figure, (windows, values) in (
+                ("dense", "cosine", self.relevance.dense),
+                ("words", "bm25", self.relevance.words),
+            ):
+                at = firsts(self.owners[windows])
+                nodes = self.owners[windows[at]].tolist()
+                shown[name] = self._ranked(
+                    figure, list(zip(nodes, values[at].tolist(), strict=True))
+                )
+        shown |= {one.name: self._ranked(one.figure, one.ranked) for one in lists}
+        return {name: ranked for name, ranked in shown.items() if ranked}
 
-    def _best_nodes_of(self, windows: IntArray, values: Floats) -> Scores:
-        best: dict[int, float] = {}
-        for row, value in zip(self.owners[windows].tolist(), values.tolist(), strict=True):
-            best.setdefault(row, value)
-        return list(best.items())
-
-    def _shown(self, one: _List) -> tuple[Ranked, ...]:
+    def _ranked(self, figure: str, scores: Scores) -> tuple[Ranked, ...]:
         ids = self.snapshot.nodes.ids
         return tuple(
-            Ranked(ids[row], rank, {one.figure: round(score, 6)})
-            for rank, (row, score) in enumerate(one.ranked, 1)
+            Ranked(ids[row], rank, {figure: round(score, 6)})
+            for rank, (row, score) in enumerate(scores, 1)
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -171,27 +171,7 @@ def pack(
     Headers count. The first node that does not fit is cut after the last sentence that does, or
     between tokens if nothing would be left otherwise; what comes after it is dropped.
     """
-    packed: list[RetrievedNode] = []
-    headed: set[tuple[str, ...]] = set()
-    left = budget
-    for node in nodes:
-        frame = _JOIN_TOKENS
-        if node.entities not in headed:
-            frame += count_tokens(counter, header(node.entities))
-        cost = frame + count_tokens(counter, node.text)
-        if cost > left:
-            shortened = _shorten(node, left - frame, counter, last_resort=not packed)
-            packed.extend([shortened] if shortened else [])
-            break
-        headed.add(node.entities)
-        packed.append(node)
-        left -= cost
-    # Tokenizers may count a whole above the sum of its parts: make sure.
-    while packed and count_tokens(counter, "\n\n".join(format_groups(packed))) > budget:
-        # By spans: of the several tokens of one character only one has a span of its own.
-        size = len(token_spans(counter, packed[-1].text))
-        shortened = _shorten(packed[-1], size - 1, counter, last_resort=len(packed) == 1)
-        packed[-1:] = [shortened] if shortened else []
+    packed, _ = _packed(nodes, budget, counter, lambda node, _: [node], list)
     return packed, len(nodes) - len(packed)
 
 
@@ -213,46 +193,68 @@ def pack_parts(
         counter: Counts them.
         texts: Of the whole nodes, by id.
     """
+    packed, taken = _packed(
+        parts, budget, counter, _uncovered, lambda pieces: _joined(pieces, texts)
+    )
+    return packed, len(parts) - taken
+
+
+def _packed(
+    nodes: Sequence[RetrievedNode],
+    budget: int,
+    counter: TokenCounter,
+    pieces_of: Callable[[RetrievedNode, Sequence[RetrievedNode]], Sequence[RetrievedNode]],
+    joined: Callable[[Sequence[RetrievedNode]], list[RetrievedNode]],
+) -> tuple[list[RetrievedNode], int]:
+    """Take the pieces of nodes while they fit; return them joined, and how many nodes they are of.
+
+    Args:
+        nodes: Best first.
+        budget: In tokens.
+        counter: Counts them.
+        pieces_of: Returns what of a node is new after the pieces taken so far.
+        joined: Returns the nodes that pieces make up.
+    """
     taken: list[RetrievedNode] = []
-    covered: dict[str, list[Span]] = {}
     headed: set[tuple[str, ...]] = set()
-    left, whole, full = budget, 0, False
-    for part in parts:
-        document = covered.setdefault(part.document_id, [])
-        for piece in _uncovered(part, document):
+    left, whole = budget, 0
+    for node in nodes:
+        fits = True
+        for piece in pieces_of(node, taken):
             frame = _JOIN_TOKENS
             if piece.entities not in headed:
                 frame += count_tokens(counter, header(piece.entities))
             cost = frame + count_tokens(counter, piece.text)
-            if cost > left:
+            fits = cost <= left
+            if not fits:
                 cut = _shorten(piece, left - frame, counter, last_resort=not taken)
                 taken.extend([cut] if cut else [])
-                full = True
                 break
             headed.add(piece.entities)
             taken.append(piece)
-            if not piece.level:
-                document.extend(piece.spans)
             left -= cost
-        if full:
+        if not fits:
             break
         whole += 1
-    nodes = _joined(taken, texts)
-    while nodes and count_tokens(counter, "\n\n".join(format_groups(nodes))) > budget:
+    found = joined(taken)
+    # Tokenizers may count a whole above the sum of its parts: make sure.
+    while found and count_tokens(counter, "\n\n".join(format_groups(found))) > budget:
+        # By spans: of the several tokens of one character only one has a span of its own.
         size = len(token_spans(counter, taken[-1].text))
         cut = _shorten(taken[-1], size - 1, counter, last_resort=len(taken) == 1)
         taken[-1:] = [cut] if cut else []
-        nodes = _joined(taken, texts)
-    return nodes, len(parts) - whole
+        found = joined(taken)
+    return found, whole
 
 
-def _uncovered(part: RetrievedNode, covered: Sequence[Span]) -> list[RetrievedNode]:
-    """Return what of a chunk's part lies in none of the spans; a summary as it is."""
+def _uncovered(part: RetrievedNode, taken: Sequence[RetrievedNode]) -> Sequence[RetrievedNode]:
+    """Return what of a chunk's part lies in none of the chunks' parts taken; a summary as it is."""
     if part.level:
         return [part]
     [whole] = part.spans
     free = [whole]
-    for span in covered:
+    others = (one for one in taken if one.document_id == part.document_id and not one.level)
+    for span in (span for one in others for span in one.spans):
         free = [
             Span(start, end)
             for one in free

@@ -9,9 +9,13 @@ import numpy as np
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.linking import Link, link
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
+
+_MOST_ENTITIES = 32
+"""Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
 
 _MOST_HOPS = 100
 """More than any graph of co-occurrence needs, and within what distances are stored in."""
@@ -57,15 +61,21 @@ class _Retrieval:
         self.query = query
         self.snapshot = snapshot
         self.graph = snapshot.graph
-        self.entities = [self.graph.index[link.entity] for link in query.linking.links]
+        linking = link(query.mentions, self.graph.index)
+        rarest = sorted(linking.links, key=lambda one: len(self._chunks(one)))[:_MOST_ENTITIES]
+        links = tuple(one for one in linking.links if one in rarest)
+        self.entities = [self.graph.index[one.entity] for one in links]
         self.trace = Trace(
             question=query.question,
             strategy=strategy.name,
             mode=query.mode,
             mentions=query.names,
-            links=query.linking.links,
-            unlinked=query.linking.unlinked,
+            links=links,
+            unlinked=linking.unlinked,
         )
+
+    def _chunks(self, one: Link) -> IntArray:
+        return self.graph.chunks(self.graph.index[one.entity])[0]
 
     def run(self) -> tuple[list[Candidate], Trace]:
         if self.query.mode == "global":

@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.lexical import words_of
-from e2graphrag_integrations.ranking import Floats, best_rows, scaled, spread
+from e2graphrag_integrations.ranking import Floats, best_rows, firsts, scaled, spread
 from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.store.snapshot import Snapshot
 
 _REACH = 8
 """Windows on either side that a window's relevance reaches: 0.5^8 of it is under 1 %."""
 
-_QUARTER = 0.25
+_ENOUGH = 0.25
+"""Words are trusted in full where the best window holds this share of what is rare in the question;
+docs/constants.md tells of others."""
+
 _LEAST = 1e-3
+"""Of the best window's relevance: what the last of a list has, for it is found, too."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,9 @@ class Relevance:
         """Return windows by BM25, best first, with their scores."""
         if not self._weights.words:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        scores = self._bm25
-        if self._allowed is not None:
-            scores = np.where(self._allowed[self._owners], scores, 0)
-        best = best_rows(scores, self._weights.length)
-        return best, scores[best]
+        allowed = None if self._allowed is None else self._allowed[self._owners]
+        best = best_rows(self._bm25, self._weights.length, allowed)
+        return best, self._bm25[best]
 
     @cached_property
     def _bm25(self) -> NDArray[np.float32]:
@@ -95,12 +97,11 @@ class Relevance:
     def trust(self) -> float:
         """Return how far words can be relied on, in [0, 1].
 
-        It is full where the best window holds a quarter of what is rare in the question, and next
-        to nothing where no more than common words match.
+        It is next to nothing where no more than common words match.
         """
         _, scores = self.words
         full = self._snapshot.lexical.full(self._words, rarity=self._weights.rarity)
-        return min(1.0, float(scores[0]) / (full * _QUARTER)) if len(scores) and full else 0.0
+        return min(1.0, float(scores[0]) / (full * _ENOUGH)) if len(scores) and full else 0.0
 
     @cached_property
     def windows(self) -> tuple[IntArray, Floats]:
@@ -116,7 +117,6 @@ class Relevance:
         together, place = np.unique(np.concatenate(rows), return_inverse=True)
         sums = np.bincount(place, weights=np.concatenate(values), minlength=len(together))
         most = self._weights.dense + self._weights.words
-        # The last of a list is found, too: it has more than nothing.
         sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
         reached, spreaded = spread(
             together, sharp, self._snapshot.neighbourhoods, self._weights.share, _REACH
@@ -125,6 +125,14 @@ class Relevance:
         if self._allowed is not None:
             seen &= self._allowed[self._owners[reached]]
         return reached[seen], spreaded[seen]
+
+    @cached_property
+    def nodes(self) -> tuple[IntArray, IntArray, Floats]:
+        """Return nodes by their best window, best first: their rows, those windows, relevance."""
+        windows, values = self.windows
+        order = np.lexsort((windows, -values))
+        order = order[firsts(self._owners[windows[order]])]
+        return self._owners[windows[order]], windows[order], values[order]
 
     def plain(self, windows: IntArray) -> NDArray[np.float64]:
         """Return the relevance of any windows, each list by its best score, neighbours left out.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +16,6 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedding import unit_mean
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.extraction import checked_extraction
-from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.base import (
     MODES,
@@ -39,13 +38,10 @@ from e2graphrag_integrations.retrieval.packing import (
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.types import Mention, Node
 
 _BUDGET_CANDIDATES = 50
 """With a token budget at least this many nodes compete, and the budget alone cuts."""
-
-_MOST_ENTITIES = 32
-"""Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
 
 _LONG_TOKEN = 8
 """Characters: parts of so many for each token of the budget are read at first."""
@@ -150,7 +146,7 @@ class _Answer:
             with self.timed("load"):  # at first use
                 _ = self.components.extractor
         with self.timed("entities"):
-            mentions, linking = self._entities(question)
+            mentions = self._mentions(question)
         candidates_wanted = request.k
         if request.token_budget is not None:
             candidates_wanted = max(request.k, _BUDGET_CANDIDATES)
@@ -159,7 +155,6 @@ class _Answer:
             mode=request.mode,
             k=candidates_wanted,
             mentions=mentions,
-            linking=linking,
             embed=self._embedding(question),
             allowed=allowed,
             read=self._texts,
@@ -212,7 +207,8 @@ class _Answer:
         while True:
             first = [one for one, at in zip(candidates, before, strict=True) if at < reach]
             with self.timed("read"):
-                nodes, texts = self._read(first, trace)
+                nodes, stored = self._read(first, trace)
+                texts = {id_: node.text for id_, node in stored.items()}
             with self.timed("pack"):
                 packed, left_out = pack_parts(nodes, budget, counter, texts)
             rest = len(candidates) - len(first)
@@ -221,45 +217,37 @@ class _Answer:
             reach *= 4  # tokens are longer than that, or parts overlap
 
     def _read(
-        self, candidates: list[Candidate], trace: Trace
-    ) -> tuple[list[RetrievedNode], dict[str, str]]:
-        """Return what the candidates are, and the texts of their nodes by id."""
-        snapshot = self.snapshot
-        ids = list(dict.fromkeys(snapshot.nodes.ids[c.row] for c in candidates))
-        stored = self.source.nodes_at(snapshot.generation, ids)
-        index = snapshot.graph.index
+        self, candidates: Sequence[Candidate], trace: Trace
+    ) -> tuple[list[RetrievedNode], Mapping[str, Node]]:
+        """Return what the candidates are, and the nodes that they are of, by id."""
+        stored = self._stored([one.row for one in candidates])
+        index = self.snapshot.graph.index
         entities = [index[one.entity] for one in trace.links if one.entity in index]
-        texts = {id_: stored[id_].text for id_ in ids}
-        return to_nodes(candidates, snapshot, stored, entities), texts
+        return to_nodes(candidates, self.snapshot, stored, entities), stored
 
     def _texts(self, rows: Sequence[int]) -> list[str]:
-        ids = [self.snapshot.nodes.ids[row] for row in rows]
-        stored = self.source.nodes_at(self.snapshot.generation, list(dict.fromkeys(ids)))
-        return [stored[id_].text for id_ in ids]
+        stored = self._stored(rows)
+        return [stored[self.snapshot.nodes.ids[row]].text for row in rows]
+
+    def _stored(self, rows: Sequence[int]) -> Mapping[str, Node]:
+        ids = list(dict.fromkeys(self.snapshot.nodes.ids[row] for row in rows))
+        return self.source.nodes_at(self.snapshot.generation, ids)
 
     @property
     def _has_names(self) -> bool:
         """Whether there is anything that names of a question may stand for."""
         return bool(self.snapshot.graph.names) or any(self.snapshot.titles)
 
-    def _entities(self, question: str) -> tuple[tuple[Mention, ...], Linking]:
-        """Return the mentions in the question, each once, and what they stand for."""
-        graph = self.snapshot.graph
+    def _mentions(self, question: str) -> tuple[Mention, ...]:
+        """Return the mentions in the question, each once."""
         if self.request.mode == "global" or not self._has_names:
-            return (), Linking((), ())
+            return ()
         [sentences] = checked_extraction(self.components.extractor, [question], ["the question"])
         once: dict[str, Mention] = {}
         for sentence in sentences:
             for mention in sentence:
                 once.setdefault(mention.entity, mention)
-        linking = link(once.values(), graph.index)
-        if len(linking.links) > _MOST_ENTITIES:
-            rarity = sorted(
-                linking.links, key=lambda x: len(graph.chunks(graph.index[x.entity])[0])
-            )
-            kept = set(rarity[:_MOST_ENTITIES])
-            linking = Linking(tuple(x for x in linking.links if x in kept), linking.unlinked)
-        return tuple(once.values()), linking
+        return tuple(once.values())
 
     def _embedding(self, question: str) -> Callable[[], FloatArray]:
         def embed() -> FloatArray:

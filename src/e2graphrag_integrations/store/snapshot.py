@@ -27,7 +27,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.titles import Subjects
+from e2graphrag_integrations.titles import Subjects, titled
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 from e2graphrag_integrations.walking import EntityWalk
@@ -110,14 +110,10 @@ class Snapshot:
     @cached_property
     def neighbourhoods(self) -> IntArray:
         """Return a number for each window that those of one level of a document share."""
-        nodes = self.dense.nodes
-        _, numbers = np.unique(
-            np.stack([self.nodes.document[nodes], self.nodes.level[nodes]]),
-            axis=1,
-            return_inverse=True,
-        )
-        flat: IntArray = numbers.ravel()  # numpy 2.0 alone gives it two dimensions
-        return flat
+        nodes = self.dense.nodes  # by document, level and position
+        document, level = self.nodes.document[nodes], self.nodes.level[nodes]
+        other = (np.diff(document) != 0) | (np.diff(level) != 0)
+        return np.concatenate([[0], np.cumsum(other)])[: len(nodes)].astype(np.int64)
 
     @cached_property
     def words_before(self) -> IntArray:
@@ -199,9 +195,8 @@ def window_texts(snapshot: Snapshot, texts: Sequence[str]) -> list[str]:
     for node, (start, end) in zip(
         snapshot.dense.nodes.tolist(), snapshot.window_spans.tolist(), strict=True
     ):
-        title = (snapshot.titles[int(snapshot.nodes.document[node])] or "").strip()
-        text = texts[node][start:end]
-        found.append(f"{title}. {text}" if title else text)
+        title = snapshot.titles[int(snapshot.nodes.document[node])]
+        found.append(titled(title, texts[node][start:end]))
     return found
 
 
