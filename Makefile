@@ -70,7 +70,7 @@ bench-quality: $(STAMP)
 
 # Where constants may be chosen: the hybrid without each of its parts.
 bench-quality-dev: $(STAMP)
-	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 4 --sets hotpotqa,lihuaworld,qmsum \
+	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 4 \
 		--ablations --out benchmarks/results/quality_dev.json
 	$(BIN)/python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from quality_bench.systems import ABLATIONS
+
 GOALS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "hotpotqa": (("R@5", 0.87), ("all@5", 0.75)),
     "qmsum": (("R@2000", 0.62), ("R@4000", 0.78)),
@@ -48,8 +50,6 @@ def table(results: Mapping[str, Any]) -> str:
     """Return a Markdown table for each set."""
     blocks = []
     for name, of in results.items():
-        if name.endswith("coverage"):
-            continue
         measures = list(next(iter(of["systems"].values())))
         lines = [
             f"### {name}: {of['questions']} questions",
@@ -83,7 +83,7 @@ def plot(results: Mapping[str, Any], beside: Path) -> None:
         ticks = [int(m.partition("@")[2]) for m in measures]
         figure, axes = plt.subplots(figsize=(5, 3.2))
         for system, row in of["systems"].items():
-            if system.startswith(("no-", "path-")):
+            if system in ABLATIONS:
                 continue
             width = 2.5 if system == "hybrid" else 1.2
             axes.plot(ticks, [row[m] for m in measures], marker="o", linewidth=width, label=system)

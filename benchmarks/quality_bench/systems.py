@@ -44,13 +44,7 @@ class Baseline:
         if query.allowed is not None:
             allowed = allowed & query.allowed
         owners = snapshot.dense.nodes
-        scores: dict[int, float] = {}
-        if self.kind != "bm25":
-            rows, _ = snapshot.dense.windows(query.vector, _LIST, allowed)
-            self._add(scores, rows)
-        if self.kind != "dense":
-            words = words_of(query.question)
-            self._add(scores, best_rows(snapshot.lexical.scores(words), _LIST, allowed[owners]))
+        scores = self.scores(query, snapshot, allowed)
         found = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         parts = query.parts and not self.whole
         candidates: list[Candidate] = []
@@ -63,6 +57,17 @@ class Baseline:
                 candidates.append(Candidate(row, score, "global", (), best=span, part=parts))
         kept = candidates if parts else candidates[: query.k]
         return kept, Trace(query.question, self.name, query.mode)
+
+    def scores(self, query: Query, snapshot: Snapshot, allowed: Any) -> dict[int, float]:
+        """Return the score of each window found, of the nodes that are allowed."""
+        scores: dict[int, float] = {}
+        if self.kind != "bm25":
+            rows, _ = snapshot.dense.windows(query.vector, _LIST, allowed)
+            self._add(scores, rows)
+        if self.kind != "dense":
+            words = snapshot.lexical.scores(words_of(query.question))
+            self._add(scores, best_rows(words, _LIST, allowed[snapshot.dense.nodes]))
+        return scores
 
     def _add(self, scores: dict[int, float], rows: Any) -> None:
         for rank, window in enumerate(np.asarray(rows).tolist(), 1):
@@ -89,6 +94,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "no-neighbours": lambda: HybridStrategy(share=0),
     "no-windows": lambda: WholeNodes(HybridStrategy()),
     "path-chunks": lambda: HybridStrategy(path_chunks=True),
+    "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
 }
 
 
@@ -110,7 +116,40 @@ class WholeNodes:
         return list(best.values()), trace
 
 
-ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-")))
+@dataclass(frozen=True)
+class PackedSummaries:
+    """Another strategy, with the best window of a summary after every three of its leaves."""
+
+    inner: HybridStrategy
+
+    @property
+    def name(self) -> str:
+        return "packed summaries"
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+        leaves, trace = self.inner.rank(query, snapshot)
+        if not query.parts:
+            return leaves, trace
+        above = snapshot.nodes.level > 0
+        if query.allowed is not None:
+            above = above & query.allowed
+        owners = snapshot.dense.nodes
+        both = Baseline("rrf").scores(query, snapshot, above)
+        summaries = [
+            Candidate(int(owners[window]), score, "global", (), part=True)
+            for window, score in sorted(both.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        once = {one.row: one for one in reversed(summaries)}
+        best = [one for one in summaries if once[one.row] is one]
+        mixed = []
+        for rank, leaf in enumerate(leaves, 1):
+            mixed.append(leaf)
+            if rank % 3 == 0 and best:
+                mixed.append(best.pop(0))
+        return mixed, trace
+
+
+ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-", "packed-")))
 
 
 def system(name: str) -> Any:

@@ -137,14 +137,21 @@ def _has(component: object, name: str) -> bool:
 
 
 @contextmanager
-def blamed(kind: type[E2GraphRAGError], what: str) -> Iterator[None]:
-    """Turn whatever a user's part raises into an error of this package that names the part."""
+def blamed(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
+    """Turn whatever a user's part raises into an error of this package that names the part.
+
+    Args:
+        kind: Of the error.
+        what: Failed, before the reason.
+        hint: What to do, after it.
+    """
     try:
         yield
     except E2GraphRAGError:
         raise
     except Exception as error:
-        raise kind(f"{what}: {type(error).__name__}: {error}") from error
+        advice = f"; {hint}" if hint else ""
+        raise kind(f"{what}: {type(error).__name__}: {error}{advice}") from error
 
 
 def refuse_unknown(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:

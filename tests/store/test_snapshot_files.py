@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.store import snapshot_files
 from fakes import numbered
@@ -222,3 +223,80 @@ def test_deeply_nested_json_is_only_a_damaged_snapshot(path, open_index):
     [folder] = Path(f"{path}.snapshot").iterdir()
     (folder / "meta.json").write_text("[" * 200_000)
     assert open_index(path).retrieve("Where did Anna meet Bert?").nodes
+
+
+@pytest.fixture
+def word_builds(monkeypatch):
+    """Count how often the words are indexed."""
+    real, made = snapshot_files.lexical_of, []
+
+    def counting(store, snapshot):
+        made.append(snapshot.generation)
+        return real(store, snapshot)
+
+    monkeypatch.setattr(snapshot_files, "lexical_of", counting)
+    return made
+
+
+def words_file(path):
+    [folder] = folders(path)
+    return folder / "words.npz"
+
+
+def weights(rag):
+    lexical = rag._reader.snapshot().lexical
+    return list(lexical.words), lexical.weights.toarray().tolist()
+
+
+def test_words_are_indexed_once_for_all_processes(path, open_index, word_builds):
+    loaded, found = answers(open_index(path)), weights(open_index(path))
+    assert word_builds == []
+    words_file(path).unlink()
+    assert answers(open_index(path)) == loaded
+    assert weights(open_index(path)) == found
+    assert len(word_builds) == 1
+    assert sorted(file.name for file in folders(path)[0].iterdir()) == [
+        "arrays.npz",
+        "meta.json",
+        "words.npz",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\xff" * 400])
+def test_damaged_words_are_indexed_again_and_repaired(path, open_index, word_builds, content):
+    expected = answers(open_index(path))
+    words_file(path).write_bytes(content)
+    assert answers(open_index(path)) == expected
+    assert answers(open_index(path)) == expected
+    assert len(word_builds) == 1
+
+
+def test_a_flipped_bit_in_the_words_never_changes_an_answer(path, open_index):
+    expected, whole = answers(open_index(path)), words_file(path).read_bytes()
+    for at in range(0, len(whole), max(1, len(whole) // 60)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        words_file(path).write_bytes(flipped)
+        assert answers(open_index(path)) == expected
+
+
+def test_an_index_without_a_word_is_opened_again(tmp_path, open_index):
+    with open_index(tmp_path / "dots.e2g") as rag:
+        rag.add(SourceDocument("dots", "... !!! ..."))
+        assert len(rag.retrieve("What?").nodes) == 1
+    with open_index(tmp_path / "dots.e2g") as again:
+        assert weights(again) == ([], [[]])
+        assert len(again.retrieve("What?").nodes) == 1
+
+
+def test_words_that_cannot_be_written_are_held_in_memory(path, open_index, monkeypatch):
+    expected = answers(open_index(path))
+    words_file(path).unlink()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    rag = open_index(path)
+    assert answers(rag) == expected
+    assert not words_file(path).exists()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import E2GraphRAGError, StoreError
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
@@ -79,17 +80,10 @@ class Mirror:
         if not isinstance(dense, DenseIndex):
             return dense
         ids = _ids(snapshot, dense.vectors, dense.nodes)
-        with self._lock:
-            try:
-                self._bring_to(snapshot, dense, ids)
-            except E2GraphRAGError:
-                raise
-            except Exception as error:
-                raise StoreError(
-                    f"{self._name} could not be brought to what the index is "
-                    f"({type(error).__name__}: {error}): see to the store; the next search or "
-                    "build tries again"
-                ) from error
+        hint = "see to the store; the next search or build tries again"
+        what = f"{self._name} could not be brought to what the index is"
+        with self._lock, blamed(StoreError, what, hint):
+            self._bring_to(snapshot, dense, ids)
         documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
 
         def query(vector: FloatArray, count: int, _: Any) -> list[tuple[str, float]]:

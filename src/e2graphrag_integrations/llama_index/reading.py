@@ -9,6 +9,7 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph import EntityGraph, GraphBuilder
 from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
@@ -159,13 +160,9 @@ class DocstoreNodes:
 
 
 def _fetched(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
-    try:
+    what = f"{type(docstore).__name__} could not be read"
+    with blamed(StoreError, what, "see to the docstore, or restore a backup of it"):
         return docstore.get_nodes(list(ids), raise_error=False)
-    except Exception as error:
-        raise StoreError(
-            f"{type(docstore).__name__} could not be read ({type(error).__name__}: {error}): see "
-            "to the docstore, or restore a backup of it"
-        ) from error
 
 
 def _core_node(node: BaseNode) -> Node:

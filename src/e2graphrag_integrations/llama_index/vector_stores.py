@@ -21,6 +21,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
 )
 
+from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
@@ -164,18 +165,14 @@ class AnyVectors:
         query = VectorStoreQuery(
             query_embedding=vector.tolist(), similarity_top_k=count, **self.only(documents)
         )
-        try:
+        hint = "is it the vector store that the index was made with?"
+        with blamed(StoreError, f"{self._name} could not be searched", hint):
             found = self.store.query(query)
             ids = found.ids or [node.node_id for node in found.nodes or ()]
             return [
                 (str(id_), self.cosine(float(similarity)))
                 for id_, similarity in zip(ids, found.similarities or (), strict=True)
             ]
-        except Exception as error:
-            raise StoreError(
-                f"{self._name} could not be searched ({type(error).__name__}: {error}): is it the "
-                "vector store that the index was made with?"
-            ) from error
 
 
 def _one_each(ids: Sequence[str], nodes: Sequence[BaseNode]) -> Sequence[str]:

@@ -11,13 +11,15 @@ import json
 import re
 import shutil
 import uuid
+import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph
@@ -37,7 +39,7 @@ _FORMAT = 2
 """Goes up when the files or what is derived in them change: older snapshots are built again."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
-_META, _ARRAYS = "meta.json", "arrays.npz"
+_META, _ARRAYS, _WORDS = "meta.json", "arrays.npz", "words.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MATRICES = ("edges", "postings")
 
@@ -52,13 +54,47 @@ def current_snapshot(store: Store) -> Snapshot:
         # It becomes the name of a folder: never one outside the snapshot's.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
     folder = Path(f"{store.path}.snapshot")
-    loaded = _load(folder / store.generation, lambda snapshot: lexical_of(store, snapshot))
+
+    def words(snapshot: Snapshot) -> LexicalIndex:
+        return _words(store, snapshot, folder / snapshot.generation / _WORDS)
+
+    loaded = _load(folder / store.generation, words)
     if loaded is not None:
         return loaded
-    snapshot = build_snapshot(store)
+    snapshot = replace(build_snapshot(store), lexical_from=words)
     with contextlib.suppress(OSError):  # a read-only place: held in memory
         _save(snapshot, folder)
     return snapshot
+
+
+def _words(store: Store, snapshot: Snapshot, path: Path) -> LexicalIndex:
+    """Return the words of a snapshot, from disk where they are there."""
+    loaded = _load_words(path, len(snapshot.dense.nodes))
+    if loaded is not None:
+        return loaded
+    built = lexical_of(store, snapshot)
+    aside = path.with_name(f"new-{uuid.uuid4().hex}.npz")
+    parts = {name: getattr(built.weights, name) for name in ("data", "indices", "indptr")}
+    vocabulary = np.frombuffer("\n".join(built.words).encode(), dtype=np.uint8)
+    with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
+        try:
+            np.savez(aside, **parts, vocabulary=vocabulary)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+    return built
+
+
+def _load_words(path: Path, texts: int) -> LexicalIndex | None:
+    try:
+        # The zip's own checksums are verified as its parts are read.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            words = arrays["vocabulary"].tobytes().decode().split("\n")
+            parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+        words = words if words != [""] else []
+        return LexicalIndex(words, csc_array(parts, shape=(texts, len(words))))
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile):
+        return None
 
 
 def _save(snapshot: Snapshot, folder: Path) -> None:
