@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.tree import level_sizes, plan_tree, without_overlap
+from e2graphrag_integrations.tree import (
+    ContentGroups,
+    FixedGroups,
+    level_sizes,
+    plan_tree,
+    without_overlap,
+)
 from e2graphrag_integrations.types import Span
 from strategies import WordCounter, quick
 
@@ -21,7 +27,7 @@ def words_and_spans(words):
 
 def tree_of(words, group_size=5, document_id="doc"):
     text, spans = words_and_spans(words)
-    return plan_tree(document_id, text, spans, group_size)
+    return plan_tree(document_id, text, spans, FixedGroups(group_size))
 
 
 def numbered(count):
@@ -108,7 +114,7 @@ shapes = st.tuples(st.integers(1, 160), st.integers(2, 7))
 def test_parents_children_levels_positions_and_spans_agree(shape):
     count, group_size = shape
     text, spans = words_and_spans(numbered(count))
-    tree = plan_tree("doc", text, spans, group_size)
+    tree = plan_tree("doc", text, spans, FixedGroups(group_size))
     nodes = {node.id: node for node in tree.nodes}
     assert len(nodes) == len(tree.nodes)
     assert [len(level) for level in tree.levels] == level_sizes(count, group_size)

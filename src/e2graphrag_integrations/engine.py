@@ -106,7 +106,7 @@ class E2GraphRAG:
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
-        **settings: int | None,
+        **settings: int | str | None,
     ) -> E2GraphRAG:
         """Open an index file, or make one where there is none.
 

@@ -19,7 +19,6 @@ from typing import TypeVar
 
 from e2graphrag_integrations.bridge import ContextThreads
 from e2graphrag_integrations.checks import blamed
-from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
@@ -76,18 +75,11 @@ def planner_of(splitter: Splitter | None, *, by_segment: bool = False) -> Planne
 
     def planned(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
         def cut(text: str) -> Sequence[tuple[int, int]]:
-            if splitter is not None:
-                return splitter(text)
-            return chunk_spans(
-                text,
-                counter,
-                chunk_size=settings.chunk_size,
-                chunk_overlap=settings.chunk_overlap,
-            )
+            return settings.spans(text, counter) if splitter is None else splitter(text)
 
         whole = _by_segment(cut, document) if by_segment else cut
         spans = checked_spans(whole, document)
-        return plan_tree(document.id, document.text, spans, settings.group_size)
+        return plan_tree(document.id, document.text, spans, settings.groups)
 
     return planned
 
@@ -133,13 +125,8 @@ def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
 
 def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
     """Return a document's tree, its summaries still without text."""
-    spans = chunk_spans(
-        document.text,
-        counter,
-        chunk_size=settings.chunk_size,
-        chunk_overlap=settings.chunk_overlap,
-    )
-    return plan_tree(document.id, document.text, spans, settings.group_size)
+    spans = settings.spans(document.text, counter)
+    return plan_tree(document.id, document.text, spans, settings.groups)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
-from e2graphrag_integrations.tree import children_of, plan_tree
+from e2graphrag_integrations.tree import FixedGroups, children_of, plan_tree
 from e2graphrag_integrations.types import Mention, Span
 from strategies import quick, texts
 
@@ -57,7 +57,7 @@ def records(draw):
     for piece in text.split(". ") if count else ():
         spans.append(Span(at, at + len(piece)))
         at += len(piece) + 2
-    tree = plan_tree(draw(_NAMES), text, spans, draw(st.integers(2, 4)))
+    tree = plan_tree(draw(_NAMES), text, spans, FixedGroups(draw(st.integers(2, 4))))
     nodes = [replace(node, text="", child_ids=()) for node in tree.nodes]
     windows, is_renamed = [], draw(st.booleans())
     for row in range(len(nodes)):

@@ -23,12 +23,12 @@ from e2graphrag_integrations.llama_index.storage import IndexStorage
 from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.packing import metadata_of
-from e2graphrag_integrations.settings import checked_path
+from e2graphrag_integrations.settings import checked_path, resolve_settings
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.snapshot import Snapshot, build_snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import summary_key
-from e2graphrag_integrations.tree import children_of, plan_tree, without_overlap
+from e2graphrag_integrations.tree import Grouping, children_of, plan_tree, without_overlap
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
 _ID = "document_id"
@@ -126,7 +126,7 @@ def _write(store: Store, storage: IndexStorage, record: DocumentRecord, embed: A
     nodes = _with_texts(storage, record)
     text = _text(record, nodes)
     vectors = _vectors(storage, record, nodes, embed)
-    renamed = _renamed(record, nodes, text, int(made_with["group_size"]))
+    renamed = _renamed(record, nodes, text, resolve_settings({}, made_with, storage.where).groups)
     keys = [
         hashlib.sha256(f"vector\0{made_with['embedder']}\0{w.key}".encode()).digest()
         for w in record.windows
@@ -203,15 +203,15 @@ def _vectors(
 
 
 def _renamed(
-    record: DocumentRecord, nodes: Sequence[Node], text: str, group_size: int
+    record: DocumentRecord, nodes: Sequence[Node], text: str, grouping: Grouping
 ) -> list[Node]:
     """Return the nodes with the ids that a file has for them."""
     spans = [Span(node.start, node.end) for node in nodes if node.level == 0]
-    planned = plan_tree(record.id, text, spans, group_size).nodes
+    planned = plan_tree(record.id, text, spans, grouping).nodes
     if [(n.level, n.position) for n in planned] != [(n.level, n.position) for n in nodes]:
         raise InvalidInputError(
-            f"the tree of document {record.id!r} was not made in groups of {group_size}, or nodes "
-            "were deleted from it, which an index file cannot hold: insert it again"
+            f"the tree of document {record.id!r} was not made in groups of {grouping.size}, or "
+            "nodes were deleted from it, which an index file cannot hold: insert it again"
         )
     return [replace(plan, text=node.text) for plan, node in zip(planned, nodes, strict=True)]
 

@@ -48,7 +48,7 @@ from e2graphrag_integrations.retrieval.base import Strategy
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
-from e2graphrag_integrations.settings import checked_path, resolve_settings
+from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
 from e2graphrag_integrations.tokens import ApproximateTokenCounter
@@ -96,6 +96,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         chunk_overlap: int | None = None,
         group_size: int | None = None,
         summary_tokens: int | None = None,
+        chunking: Cut | None = None,
+        grouping: Cut | None = None,
         strategy: Strategy | None = None,
         num_workers: int = 4,
         retry: RetryPolicy | None = None,
@@ -124,10 +126,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             prompts: For summaries.
             token_counter: Counts tokens for sizes; None counts by rule.
             chunk_size: Most tokens in a chunk, 1200 by default; fixed with the first document, as
-                the three that follow.
+                the five that follow.
             chunk_overlap: Most tokens that neighbouring chunks share, 100 by default.
             group_size: Nodes under one summary, 5 by default.
             summary_tokens: Most tokens in a summary, 300 by default.
+            chunking: `"fixed"`, or `"content"` to cut where the text itself says: an edit of a long
+                document then makes few summaries anew.
+            grouping: The same for the nodes under a summary.
             strategy: Ranks; None is `HybridStrategy()`. `PaperStrategy()` is the paper's own.
             num_workers: Summaries in the making at once.
             retry: Patience with transient errors of the LLM.
@@ -155,6 +160,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             "chunk_overlap": chunk_overlap,
             "group_size": group_size,
             "summary_tokens": summary_tokens,
+            "chunking": chunking,
+            "grouping": grouping,
         }
         settings = resolve_settings(asked, struct.made_with, self._storage.where)
         models = Models(
@@ -569,7 +576,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         nodes = run_transformations(
             self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
-        return of_nodes(nodes, self._writer.settings.group_size)
+        return of_nodes(nodes, self._writer.settings.groups)
 
     async def _asources(self, documents: Sequence[Document]) -> list[Source]:
         if not self._user_transformations:
@@ -577,7 +584,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         nodes = await arun_transformations(
             self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
-        return of_nodes(list(nodes), self._writer.settings.group_size)
+        return of_nodes(list(nodes), self._writer.settings.groups)
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return documents that are new or changed: transformations may cost a call each."""

@@ -19,7 +19,7 @@ from e2graphrag_integrations.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing import plan
 from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
 from e2graphrag_integrations.llama_index.nodes import Origin, tree_to_nodes
-from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
@@ -44,9 +44,13 @@ class SummaryTreeNodeParser(NodeParser):
     """
 
     chunk_size: int = Field(default=1200, description="Most tokens in a chunk.")
-    chunk_overlap: int = Field(default=100, description="Most tokens that neighbours share.")
+    chunk_overlap: int | None = Field(
+        default=None, description="Most tokens that neighbours share; None: 100, for content 0."
+    )
     group_size: int = Field(default=5, description="Nodes under one summary.")
     summary_tokens: int = Field(default=300, description="Most tokens in a summary.")
+    chunking: Cut = Field(default="fixed", description="`content` cuts where the text says.")
+    grouping: Cut = Field(default="fixed", description="The same for nodes under a summary.")
     llm: SerializeAsAny[LLM] | None = Field(
         default=None, description="Summarises; None takes Settings.llm where set, else extracts."
     )
@@ -99,7 +103,12 @@ class SummaryTreeNodeParser(NodeParser):
         self, sources: Sequence[BaseNode], bridge: Bridge, *, is_async: bool, show_progress: bool
     ) -> list[BaseNode]:
         settings = Settings(
-            self.chunk_size, self.chunk_overlap, self.group_size, self.summary_tokens
+            self.chunk_size,
+            self.chunk_overlap,
+            self.group_size,
+            self.summary_tokens,
+            self.chunking,
+            self.grouping,
         )
         counter = ApproximateTokenCounter()
         trees = [plan(_document(source), settings, counter) for source in sources]

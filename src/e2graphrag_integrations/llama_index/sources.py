@@ -24,7 +24,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     set_place,
     tree_to_nodes,
 )
-from e2graphrag_integrations.tree import Tree, tree_over
+from e2graphrag_integrations.tree import ContentGroups, FixedGroups, Grouping, Tree, tree_over
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _TITLE = "title"
@@ -135,7 +135,7 @@ def of_documents(documents: Any) -> list[Source]:
     return list(sources.values())
 
 
-def of_nodes(nodes: Sequence[BaseNode], group_size: int) -> list[Source]:
+def of_nodes(nodes: Sequence[BaseNode], grouping: Grouping) -> list[Source]:
     """Return nodes as sources, grouped by their documents; a node without one is its own.
 
     Nodes of a `SummaryTreeNodeParser` bring their summaries along; over any other a tree is built.
@@ -143,7 +143,7 @@ def of_nodes(nodes: Sequence[BaseNode], group_size: int) -> list[Source]:
     groups: dict[str, list[BaseNode]] = {}
     for node in once(nodes):
         groups.setdefault(node.ref_doc_id or node.node_id, []).append(node)
-    return [_of_group(document_id, group, group_size) for document_id, group in groups.items()]
+    return [_of_group(document_id, group, grouping) for document_id, group in groups.items()]
 
 
 def once(nodes: Sequence[BaseNode]) -> list[BaseNode]:
@@ -163,7 +163,7 @@ def once(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     return list(seen.values())
 
 
-def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> Source:
+def _of_group(document_id: str, group: Sequence[BaseNode], grouping: Grouping) -> Source:
     texts = {node.node_id: _text(node) for node in group}
     chosen = [n for n in group if not n.metadata.get(LEVEL) and texts[n.node_id].strip()]
     leaves = {n.node_id: n for n in _in_order(chosen)}
@@ -177,7 +177,7 @@ def _of_group(document_id: str, group: Sequence[BaseNode], group_size: int) -> S
         Node(id_, document_id, 0, position, start, end, texts[id_])
         for position, (id_, (start, end)) in enumerate(zip(leaves, spans, strict=True))
     ]
-    tree = _tree(document_id, chunks, summaries, group, group_size)
+    tree = _tree(document_id, chunks, summaries, group, grouping)
     there = {node.id for node in tree.nodes}
     metadata = {id_: plain_metadata(node.metadata, f"node {id_!r}") for id_, node in leaves.items()}
     common = _agreed(list(metadata.values()))
@@ -221,18 +221,18 @@ def _tree(
     chunks: Sequence[Node],
     summaries: Mapping[str, str],
     group: Sequence[BaseNode],
-    group_size: int,
+    grouping: Grouping,
 ) -> Tree:
-    """Return the tree over chunks; of a group size that was used before, if summaries show it."""
-    tree = tree_over(document_id, chunks, group_size)
-    if not summaries:
-        return tree
-    children = [len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1]
-    widest = max(children, default=0)
-    if widest > 1 and widest != group_size:
-        other = tree_over(document_id, chunks, widest)
-        if {n.id for n in other.nodes if n.level} == set(summaries):
-            return other
+    """Return the tree over chunks; grouped in another way, if the summaries show it."""
+    tree = tree_over(document_id, chunks, grouping)
+    widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
+    others: list[Grouping] = [ContentGroups(grouping.size)]
+    if widest > 1:
+        others.insert(0, FixedGroups(widest))
+    for other in others if summaries else ():
+        found = tree_over(document_id, chunks, other)
+        if other != grouping and {n.id for n in found.nodes if n.level} == set(summaries):
+            return found
     return tree
 
 

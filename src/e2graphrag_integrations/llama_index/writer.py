@@ -118,7 +118,7 @@ class IndexWriter:
             grown.add(document_id)
             known.extend(node for id_, node in own.items() if id_ not in given)
         wanted = [node for group in groups.values() for node in group.values()]
-        sources = of_nodes([*known, *wanted], self.settings.group_size)
+        sources = of_nodes([*known, *wanted], self.settings.groups)
         return [replace(source, grown=source.document.id in grown) for source in sources]
 
     def write(self, sources: Sequence[Source], run: Write) -> set[str]:

@@ -14,11 +14,11 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.reports import VerifyReport
-from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.settings import resolve_settings
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.tree import plan_tree
+from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Node, Span
 
 _MOST_PROBLEMS = 100
@@ -96,7 +96,7 @@ def _windows(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
-    group_size = int(store.manifest().get("group_size", Settings().group_size))
+    grouping = resolve_settings({}, store.manifest(), store.path).groups
     by_document: dict[str, list[StoredNode]] = {id_: [] for id_ in store.content_hashes()}
     for stored in store.all_nodes():
         checked["nodes"] += 1
@@ -110,7 +110,7 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
             continue
         for stored in nodes:
             yield from _node(stored, text)
-        yield from _shape(document_id, text, nodes, group_size)
+        yield from _shape(document_id, text, nodes, grouping)
         if text.strip() and not nodes:
             yield f"document {document_id!r} has text and no chunk"
     for head in store.heads():
@@ -124,11 +124,11 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _shape(
-    document_id: str, text: str, nodes: Sequence[StoredNode], group_size: int
+    document_id: str, text: str, nodes: Sequence[StoredNode], grouping: Grouping
 ) -> Iterator[str]:
     """Compare a document's nodes with the tree that its chunks should have."""
     chunks = [Span(s.node.start, s.node.end) for s in nodes if s.node.level == 0]
-    planned = {n.id: n for n in plan_tree(document_id, text, chunks, group_size).nodes}
+    planned = {n.id: n for n in plan_tree(document_id, text, chunks, grouping).nodes}
     for stored in nodes:
         node = stored.node
         if _place(node) != _place(planned.pop(node.id, None)):
