@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import cli
+from e2graphrag_integrations import cli, cli_commands
 
 TEXT = (
     "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
@@ -124,7 +124,7 @@ def test_where_takes_words_json_values_and_repeated_keys(index):
     for condition in (["document_id=book.txt"], ["document_id=book.txt", "document_id=x"]):
         arguments = [part for value in condition for part in ("--where", value)]
         assert cli.main(["query", str(index), "Alice", *arguments]) == 0
-    assert cli._where(["year=1895", "name=Wells", "name=Verne"]) == {
+    assert cli_commands.where(["year=1895", "name=Wells", "name=Verne"]) == {
         "year": 1895,
         "name": {"$in": ["Wells", "Verne"]},
     }
@@ -240,7 +240,7 @@ def test_a_missing_key_is_named_and_a_given_one_never_shown(book, tmp_path, caps
     assert "OPENAI_API_KEY holds no API key" in capsys.readouterr().err
     monkeypatch.setenv("MY_KEY", "sk-secret")
     options = cli._parser().parse_args([*arguments, "--llm-api-key-env", "MY_KEY"])
-    assert "sk-secret" not in repr(cli._summarizer(options))
+    assert "sk-secret" not in repr(cli_commands.summarizer(options))
 
 
 def test_a_document_without_text_is_kept_with_a_warning(tmp_path, capsys):
@@ -376,3 +376,60 @@ def test_a_budget_that_nothing_fits_is_named(index, capsys):
     question = "What did the Hatter give to Alice?"
     assert cli.main(["query", str(index), question, "--token-budget", "1"]) == 1
     assert "nothing fits the token budget" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], None),
+        (['year={"$gte": 1890}'], {"year": {"$gte": 1890}}),
+        (['{"$or": [{"year": 1895}, {"a=b": "c"}]}'], {"$or": [{"year": 1895}, {"a=b": "c"}]}),
+        (["{}"], {}),
+        (['{"year": 1895}', "a=1", "b=2"], {"$and": [{"year": 1895}, {"a": 1, "b": 2}]}),
+        (["a=1", '{"a": 2}', '{"b": 3}'], {"$and": [{"a": 2}, {"b": 3}, {"a": 1}]}),
+        (["a={}", 'a={"x": 1}'], {"a": {"$in": [{}, {"x": 1}]}}),
+    ],
+)
+def test_where_takes_operators_and_whole_filters_which_must_all_hold(conditions, expected):
+    assert cli_commands.where(conditions) == expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code"),
+    [
+        (['document_id={"$gte": "book", "$lt": "bool"}'], 0),
+        (['document_id={"$gt": "bool"}'], 1),
+        (['{"$or": [{"document_id": "book.txt"}, {"document_id": "x"}]}'], 0),
+        (['{"$not": {"document_id": "book.txt"}}'], 1),
+        (['{"year": {"$exists": false}}', "document_id=book.txt"], 0),
+        (['{"year": {"$exists": false}}', "document_id=x"], 1),
+    ],
+)
+def test_where_reaches_the_filter(index, conditions, code):
+    arguments = [part for condition in conditions for part in ("--where", condition)]
+    assert cli.main(["query", str(index), "Alice", *arguments]) == code
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        (['{"year": '], "--where '{\"year\": ' is no JSON (Expecting value"),
+        (["{year}=1895"], 'write KEY=VALUE or \'{"year": {"$gte": 1890}}\''),
+        (['{"a": 1} {"b": 2}'], "is no JSON (Extra data"),
+        (['{"a": ' * 5000], "--where {...}: it is nested too deep"),
+        (['{"$not": ' * 60 + "{}" + "}" * 60], "where is nested more than 50 deep"),
+        (['{"year": {"$like": "1%"}}'], "where['year']: '$like' is no operator"),
+        (['year={"$gt": NaN}'], "where['year']: $gt needs a finite number"),
+        (['year={"$gt": 1e999}'], "where['year']: $gt needs a finite number"),
+        (['year={"$gte": 1890}', 'year={"$lt": 1900}'], "--where year: give its operators once"),
+        (["year=1", 'year={"$lt": 1900}'], "--where year: give its operators once"),
+        (['{"$or": {"a": 1}}'], "where['$or'] needs a list of filters"),
+    ],
+)
+def test_a_bad_filter_exits_with_2_and_says_why(index, conditions, message, capsys):
+    arguments = [part for condition in conditions for part in ("--where", condition)]
+    assert cli.main(["query", str(index), "Alice", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
+    assert printed.out == ""

@@ -363,24 +363,28 @@ def test_a_permanent_error_is_not_retried_and_names_document_level_and_place(ope
 
 def test_after_a_failure_documents_that_were_not_begun_are_not_paid(open_index, monkeypatch):
     monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
-    failing = Failing(ValueError("no"))
+    failing = Failing(ValueError("no"), times=99)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
-    with pytest.raises(SummaryError):
+    with pytest.raises(SummaryError, match="'d0'"):
         rag.add([numbered(10, f"d{n}", first=20 * n) for n in range(9)])
-    assert failing.tries == 1
+    assert failing.tries == 3  # three in a row from the start: the cause is no document
     assert rag.document_ids == []
 
 
-def test_documents_before_the_failing_batch_are_there_and_whole(open_index, monkeypatch):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
-    failing = Failing(ValueError("no"), at=4)
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_the_others_are_there_and_whole_when_a_document_fails(open_index, monkeypatch, batch):
+    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", batch)
+    failing = Failing(ValueError("no"), at=2)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
     documents = [numbered(10, f"d{n}", first=20 * n) for n in range(3)]
-    with pytest.raises(SummaryError, match="'d2'"):
-        rag.add(documents)
-    assert rag.document_ids == ["d0", "d1"]
+    report = rag.add(documents)
+    [failed] = report.failed
+    assert "ValueError: no" in report.failed[failed]
+    others = sorted({"d0", "d1", "d2"} - {failed})
+    assert rag.document_ids == others
+    assert report.documents == 2
     assert rag.verify().ok
-    assert rag.add(documents).skipped == ("d0", "d1")
+    assert rag.add(documents).skipped == tuple(others)
     assert rag.document_ids == ["d0", "d1", "d2"]
 
 

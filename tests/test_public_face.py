@@ -27,6 +27,7 @@ RANKS = [
     {"errors", "checks", "types", "protocols"},
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
+        *("boundaries", "planning", "failures"),
         *("chunking", "tree", "names", "graph", "ranking", "titles", "aliases", "linking"),
         *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),
@@ -35,7 +36,7 @@ RANKS = [
     {"store"},
     {"summarising", "filters", "indexing", "estimate", "retrieval", "documents", "progress"},
     {"engine"},
-    {"cli", "cli_output", "demo", "readers", "llama_index", "langchain"},
+    {"cli", "cli_commands", "cli_output", "demo", "readers", "llama_index", "langchain"},
 ]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,10 @@ from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     IndexingError,
     StoppedError,
+    StoreLockedError,
 )
+from e2graphrag_integrations.reports import DeleteReport
+from e2graphrag_integrations.store.sqlite import Store
 from fakes import numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}
@@ -112,22 +117,53 @@ async def test_a_cancelled_aadd_pays_for_no_further_call(open_index):
     assert (await rag.aadd(numbered(26))).documents == 1
 
 
-def test_an_add_does_not_overwrite_what_another_writer_put_there_meanwhile(open_index, tmp_path):
+def test_a_second_writer_waits_its_time_and_is_told_for_whom(open_index, tmp_path):
     held = Held()
     path = tmp_path / "i.e2g"
-    options = {**FOUR, "summarizer_id": "held"}
+    options = {**FOUR, "summarizer_id": "held", "lock_timeout": 0.2}
     slow = open_index(path, summarizer=held, **options)
     other = open_index(path, summarizer=lambda _: "Quick.", **options)
     adding, outcome = in_thread(lambda: slow.add(numbered(9)))
     assert held.begun.wait(10)
+    theirs = SourceDocument("theirs", "Walter met Anna.")
+    for write in (lambda: other.add(theirs), lambda: other.delete("numbered"), other.compact):
+        with pytest.raises(StoreLockedError, match=rf"by process {os.getpid()} \(.+\) on .+ since"):
+            write()
+    assert other.retrieve("Who met Anna?").nodes == ()
+    held.release.set()
+    adding.join(10)
+    assert outcome[0].documents == 1
+    assert other.add(theirs).documents == 1
+    assert other.verify().ok
+    assert not Path(f"{path}.lock").exists()
+
+
+def test_a_writer_beside_the_lock_does_not_overwrite_what_is_there_meanwhile(open_index, tmp_path):
+    held = Held()
+    path = tmp_path / "i.e2g"
+    slow = open_index(path, summarizer=held, summarizer_id="held", **FOUR)
     theirs = SourceDocument("numbered", "Walter met Anna.")
-    other.add(theirs)
+    with open_index(
+        tmp_path / "o.e2g", summarizer_id="held", summarizer=lambda _: "Quick.", **FOUR
+    ) as made:
+        made.add(theirs)
+        manifest = made.store.manifest()
+        contents = {key: made.store.cached([key])[key] for (key,) in keys(made.store)}
+        nodes = list(made.store.all_nodes())
+    adding, outcome = in_thread(lambda: slow.add(numbered(9)))
+    assert held.begun.wait(10)
+    with closing(Store(path)) as beside:
+        beside.put_cached("any", contents)
+        beside.write_document(theirs, nodes, manifest)
     held.release.set()
     adding.join(10)
     assert isinstance(outcome[0], DuplicateDocumentError)
     assert "another writer" in str(outcome[0])
-    assert other.document("numbered").text == theirs.text
-    assert other.verify().ok
+    assert slow.document("numbered").text == theirs.text
+
+
+def keys(store):
+    return store.read("SELECT key FROM content")
 
 
 def test_text_deleted_by_another_writer_during_a_build_is_asked_for_again(open_index, tmp_path):
@@ -140,7 +176,7 @@ def test_text_deleted_by_another_writer_during_a_build_is_asked_for_again(open_i
     document = SourceDocument("two", f"{shared} Cleo left Rome for good. Dora wrote to Emil.")
     adding, outcome = in_thread(lambda: slow.add(document))
     assert held.begun.wait(10)
-    other.delete("one")
+    other.store.delete_documents(["one"])  # beside the lock
     held.release.set()
     adding.join(10)
     assert isinstance(outcome[0], IndexingError)
@@ -165,7 +201,7 @@ def test_readers_do_not_wait_for_a_writer_that_waits_for_the_lock(open_index, st
         assert deleting.is_alive()
         holder.execute("ROLLBACK")
     deleting.join(10)
-    assert outcome == [None]
+    assert outcome == [DeleteReport(documents=1, chunks=4, summaries=1)]
 
 
 def test_the_bracket_question_is_answered():

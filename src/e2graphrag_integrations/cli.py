@@ -1,6 +1,6 @@
-"""The command line: `e2graphrag index | query | stats | verify | demo`.
+"""The command line: `e2graphrag index | query | update | delete | ... | demo`.
 
-Exit codes: 0 fine, 1 nothing found, 2 bad input or a damaged file.
+Exit codes: 0 fine, 1 nothing found, 2 bad input or a damaged file, 3 some documents failed or wait.
 """
 
 from __future__ import annotations
@@ -12,19 +12,13 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from e2graphrag_integrations.errors import (
-    DuplicateDocumentError,
-    E2GraphRAGError,
-    InvalidInputError,
-)
+from e2graphrag_integrations import cli_commands
+from e2graphrag_integrations.cli_commands import BAD_INPUT, OK
+from e2graphrag_integrations.errors import E2GraphRAGError
 
-if TYPE_CHECKING:
-    from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.types import SourceDocument
-
-OK, NOTHING_FOUND, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except E2GraphRAGError as error:
         return _fail(f"error: {error}")
     except KeyboardInterrupt:
-        return _fail("interrupted; run the same command again to go on", INTERRUPTED)
+        return _fail("interrupted; `e2graphrag resume`, or the same again, goes on", INTERRUPTED)
     except BrokenPipeError:
         return _fail("", OK)  # the reader has seen enough
     except OSError as error:
@@ -73,19 +67,61 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _index_parser(commands)
     _query_parser(commands)
+    _update_parser(commands)
+    delete = _file_parser(commands, "delete", cli_commands.delete, "delete documents")
+    delete.add_argument("ids", nargs="+", metavar="ID", help="documents, see status")
+    resume = _file_parser(
+        commands, "resume", cli_commands.resume, "go on with documents that wait or failed"
+    )
+    _model_arguments(resume)
     for name, run, text in (
-        ("stats", _stats, "print what an index holds"),
-        ("verify", _verify, "check an index file against its own invariants"),
+        ("status", cli_commands.status, "print how far each document is"),
+        ("stats", cli_commands.stats, "print what an index holds"),
+        ("verify", cli_commands.verify, "check an index file against its own invariants"),
+        ("compact", cli_commands.compact, "give back the room of what was deleted"),
     ):
-        command = commands.add_parser(name, help=text)
-        command.add_argument("file", metavar="F", help="the index")
-        command.add_argument("--json", action="store_true", help="print JSON")
-        command.set_defaults(run=run)
+        _file_parser(commands, name, run, text)
+    export = _file_parser(
+        commands, "export", cli_commands.export, "write an index as JSON lines and npz"
+    )
+    export.add_argument("folder", metavar="DIR", help="a new folder")
+    import_ = commands.add_parser("import", help="make an index of what export wrote")
+    import_.add_argument("folder", metavar="DIR", help="the folder")
+    import_.add_argument("--out", required=True, metavar="F", help="the index to make")
+    import_.add_argument("--json", action="store_true", help="print JSON")
+    import_.set_defaults(run=cli_commands.import_)
     demo = commands.add_parser("demo", help="index a public-domain novel and ask it six questions")
     demo.add_argument("--out", default="time_machine.e2g", metavar="F", help="the index to make")
     demo.add_argument("--embedder", metavar="NAME", help="as for index")
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=cli_commands.demo)
     return parser
+
+
+def _file_parser(commands: Any, name: str, run: Any, text: str) -> Any:
+    command = commands.add_parser(name, help=text)
+    command.add_argument("file", metavar="F", help="the index")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=run)
+    return command
+
+
+def _update_parser(commands: Any) -> None:
+    update = _file_parser(
+        commands, "update", cli_commands.update, "replace documents that changed, add new ones"
+    )
+    update.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, or - for stdin")
+    update.add_argument("--prune", action="store_true", help="delete documents not among them")
+    update.add_argument("--estimate", action="store_true", help="print calls and tokens, and stop")
+    _model_arguments(update)
+
+
+def _model_arguments(command: Any) -> None:
+    command.add_argument("--llm-model", metavar="NAME", help="summarise with it; none: extractive")
+    command.add_argument("--llm-base-url", metavar="URL", help="an OpenAI-compatible server")
+    command.add_argument("--llm-api-key-env", metavar="VAR", help="variable that holds the key")
+    command.add_argument(
+        "--concurrency", type=int, default=4, metavar="N", help="LLM calls at once"
+    )
 
 
 def _index_parser(commands: Any) -> None:
@@ -102,11 +138,11 @@ def _index_parser(commands: Any) -> None:
     index.add_argument("--chunk-size", type=int, metavar="N", help="tokens a chunk (1200)")
     index.add_argument("--chunk-overlap", type=int, metavar="N", help="tokens shared (100)")
     index.add_argument("--group-size", type=int, metavar="N", help="nodes a summary (5)")
-    index.add_argument("--llm-model", metavar="NAME", help="summarise with it; none: extractive")
-    index.add_argument("--llm-base-url", metavar="URL", help="an OpenAI-compatible server")
-    index.add_argument("--llm-api-key-env", metavar="VAR", help="variable that holds the key")
-    index.add_argument("--concurrency", type=int, default=4, metavar="N", help="LLM calls at once")
-    index.set_defaults(run=_index)
+    index.add_argument(
+        "--cut", choices=("fixed", "content"), help="content: edits make few summaries anew (fixed)"
+    )
+    _model_arguments(index)
+    index.set_defaults(run=cli_commands.index)
 
 
 def _query_parser(commands: Any) -> None:
@@ -119,191 +155,16 @@ def _query_parser(commands: Any) -> None:
     query.add_argument("--expand", choices=("none", "children", "leaves"), default="none")
     query.add_argument("--token-budget", type=int, metavar="N", help="tokens of context")
     query.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE", help="metadata to match"
+        "--where",
+        action="append",
+        default=[],
+        metavar="FILTER",
+        help="metadata to match: KEY=VALUE, 'year={\"$gte\": 1890}', or a whole JSON filter",
     )
     query.add_argument("--context", action="store_true", help="print the text for a prompt instead")
     query.add_argument("--explain", action="store_true", help="print every step")
     query.add_argument("--json", action="store_true", help="print JSON")
-    query.set_defaults(run=_query)
-
-
-def _index(options: argparse.Namespace) -> int:
-    from e2graphrag_integrations import cli_output as output
-    from e2graphrag_integrations.progress import ProgressBar
-    from e2graphrag_integrations.readers import read_documents
-
-    summarizer = _summarizer(options)
-    _check_new(options.out, options.paths)
-    documents = read_documents(options.paths, getattr(sys.stdin, "buffer", None))
-    with _open(options, summarizer) as rag:
-        if options.estimate:
-            estimate = rag.estimate(documents)
-        else:
-            bar = ProgressBar()
-            try:
-                report = _write(rag, documents, bar, replace=options.replace)
-            finally:
-                bar.close()
-    if options.estimate:
-        _show(options, estimate.to_dict(), lambda: output.print_estimate(estimate))
-    else:
-        value = report.to_dict() | {"file": options.out, "bytes": Path(options.out).stat().st_size}
-        _show(options, value, lambda: output.print_report(report, options.out))
-    return OK
-
-
-def _write(
-    rag: E2GraphRAG, documents: list[SourceDocument], listener: Any, *, replace: bool
-) -> Any:
-    if not replace:
-        try:
-            return rag.add(documents, progress=listener)
-        except DuplicateDocumentError as error:
-            raise DuplicateDocumentError(f"{error}; from the command line, --replace") from error
-    there = set(rag.document_ids)
-    known = [document for document in documents if document.id in there]
-    new = [document for document in documents if document.id not in there]
-    return rag.update(known, progress=listener) + rag.add(new, progress=listener)
-
-
-def _open(options: argparse.Namespace, summarizer: Any) -> E2GraphRAG:
-    from e2graphrag_integrations.engine import E2GraphRAG
-
-    # Asking the price leaves nothing behind.
-    fresh = options.estimate and not Path(options.out).exists()
-    return E2GraphRAG.open(
-        ":memory:" if fresh else options.out,
-        embedder=options.embedder,
-        extractor=options.spacy_model,
-        summarizer=summarizer,
-        concurrency=options.concurrency,
-        chunk_size=options.chunk_size,
-        chunk_overlap=options.chunk_overlap,
-        group_size=options.group_size,
-    )
-
-
-def _summarizer(options: argparse.Namespace) -> Any:
-    if options.llm_model is None:
-        if options.llm_base_url or options.llm_api_key_env:
-            raise InvalidInputError("--llm-base-url and --llm-api-key-env need --llm-model")
-        return None
-    from e2graphrag_integrations.openai_chat import OpenAISummarizer
-
-    variable = options.llm_api_key_env or "OPENAI_API_KEY"
-    key = os.environ.get(variable)
-    if options.estimate:
-        key = key or "none"  # nothing is called
-    if not key and (options.llm_api_key_env or not options.llm_base_url):
-        raise InvalidInputError(f"the environment variable {variable} holds no API key")
-    # Servers of one's own mostly take any key, and the client insists on one.
-    return OpenAISummarizer(options.llm_model, base_url=options.llm_base_url, api_key=key or "none")
-
-
-def _check_new(out: str, inputs: Sequence[str] = ()) -> None:
-    """Refuse a path that no index can be made at, or one of a file to be read."""
-    from e2graphrag_integrations.readers import path_exists, source_files
-    from e2graphrag_integrations.store.connection import MEMORY
-
-    if out == MEMORY:
-        raise InvalidInputError(f"--out {out}: an index in memory would be lost: name a file")
-    if path_exists(out) and any(Path(out).samefile(path) for path in source_files(inputs)):
-        raise InvalidInputError(f"--out {out} is one of the files to read: give another path")
-
-
-def _existing(path: str) -> E2GraphRAG:
-    from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.readers import path_exists
-
-    if not path_exists(path) or not Path(path).is_file():
-        raise InvalidInputError(f"there is no index {path}: make one with `e2graphrag index`")
-    if Path(path).stat().st_size == 0:
-        raise InvalidInputError(
-            f"{path} is empty, there is no index in it: make one with `e2graphrag index`"
-        )
-    return E2GraphRAG.open(path)
-
-
-def _query(options: argparse.Namespace) -> int:
-    from e2graphrag_integrations import HybridStrategy, PaperStrategy
-    from e2graphrag_integrations import cli_output as output
-
-    strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
-    with _existing(options.file) as rag:
-        result = rag.retrieve(
-            options.question,
-            k=options.k,
-            mode=options.mode,
-            strategy=strategies[options.strategy]() if options.strategy else None,
-            expand=options.expand,
-            token_budget=options.token_budget,
-            where=_where(options.where),
-        )
-    if options.context and not options.json:
-        print(result.context())
-    else:
-        value = output.result_to_dict(result, explain=options.explain)
-        if options.context:
-            value["context"] = result.context()
-        _show(options, value, lambda: output.print_result(result, explain=options.explain))
-    return OK if result.nodes else NOTHING_FOUND
-
-
-def _where(conditions: Sequence[str]) -> dict[str, Any] | None:
-    """Read KEY=VALUE pairs; a value that is JSON is taken as such, a repeated key as `$in`."""
-    import json
-
-    values: dict[str, list[Any]] = {}
-    for condition in conditions:
-        key, equals, text = condition.partition("=")
-        if not equals or not key:
-            raise InvalidInputError(f"--where {condition!r}: write KEY=VALUE")
-        try:
-            value = json.loads(text)
-        except RecursionError:
-            raise InvalidInputError(f"--where {key}: its value is nested too deep") from None
-        except ValueError:
-            value = text
-        values.setdefault(key, []).append(value)
-    if not values:
-        return None
-    return {key: found[0] if len(found) == 1 else {"$in": found} for key, found in values.items()}
-
-
-def _stats(options: argparse.Namespace) -> int:
-    from e2graphrag_integrations import cli_output as output
-
-    with _existing(options.file) as rag:
-        stats = rag.stats()
-    _show(options, stats.to_dict(), lambda: output.print_stats(stats))
-    return OK
-
-
-def _verify(options: argparse.Namespace) -> int:
-    from e2graphrag_integrations import cli_output as output
-
-    with _existing(options.file) as rag:
-        report = rag.verify()
-    value = {"ok": report.ok, "checked": dict(report.checked), "problems": list(report.problems)}
-    _show(options, value, lambda: output.print_verification(report, options.file))
-    return OK if report.ok else BAD_INPUT
-
-
-def _demo(options: argparse.Namespace) -> int:
-    from e2graphrag_integrations.demo import run_demo
-
-    _check_new(options.out)
-    run_demo(options.out, options.embedder)
-    return OK
-
-
-def _show(options: argparse.Namespace, value: dict[str, Any], show: Any) -> None:
-    from e2graphrag_integrations.cli_output import print_json
-
-    if options.json:
-        print_json(value)
-    else:
-        show()
+    query.set_defaults(run=cli_commands.query)
 
 
 if __name__ == "__main__":

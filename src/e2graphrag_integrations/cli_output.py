@@ -5,16 +5,28 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VerifyReport
+from e2graphrag_integrations.reports import (
+    CostEstimate,
+    DeleteReport,
+    DocumentStatus,
+    IndexReport,
+    Stats,
+    VerifyReport,
+)
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _SNIPPET = 240
 """Characters of a hit's text that people see."""
+
+
+def print_line(text: str) -> None:
+    """Print a text."""
+    print(text)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -39,21 +51,46 @@ def print_estimate(estimate: CostEstimate) -> None:
     )
 
 
-def print_report(report: IndexReport, path: str) -> None:
-    """Print what indexing did."""
+def print_report(
+    report: IndexReport, path: str, changes: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Print what indexing did, and which documents an update changed in what way."""
+    for document_id, reason in report.failed.items():
+        print(f"failed: {document_id}: {reason}", file=sys.stderr)
+    if report.failed:
+        print(f"`e2graphrag resume {path}` tries them again", file=sys.stderr)
+    for what, ids in (changes or {}).items():
+        for document_id in ids:
+            print(f"{what}: {document_id}")
     if not report.documents:
         print(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
         return
     print(
         f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
         f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
-        f"{report.edges} edges; {report.llm_calls} LLM calls, {report.tokens} tokens"
+        f"{report.edges} edges; {report.embedded} nodes embedded, {report.llm_calls} LLM calls "
+        f"({report.saved_calls} saved), {report.tokens} tokens"
     )
     if report.seconds:
         print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
     print(f"file: {Path(path).stat().st_size / 1e6:.2f} MB")
     for document_id in report.empty:
         print(f"warning: {document_id} holds no text", file=sys.stderr)
+
+
+def print_deleted(report: DeleteReport, path: str) -> None:
+    """Print what was deleted."""
+    print(
+        f"{path}: {report.documents} document(s) deleted with {report.chunks} chunks and "
+        f"{report.summaries} summaries"
+    )
+
+
+def print_states(states: Sequence[DocumentStatus]) -> None:
+    """Print how far documents are, one a line."""
+    for state in states:
+        older = " (an older version answers)" if state.indexed and state.status != "done" else ""
+        print(f"{state.status}\t{state.id}{older}{': ' + state.reason if state.reason else ''}")
 
 
 def print_stats(stats: Stats) -> None:

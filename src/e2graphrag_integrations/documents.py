@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from e2graphrag_integrations.checks import checked_text, shown
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
+
+OnDuplicate = Literal["error", "skip", "replace"]
+OnCopy = Literal["keep", "skip"]
+_ON_DUPLICATE: tuple[OnDuplicate, ...] = get_args(OnDuplicate)
+_ON_COPY: tuple[OnCopy, ...] = get_args(OnCopy)
 
 Documents = SourceDocument | Iterable[SourceDocument]
 
@@ -23,27 +28,36 @@ class Sorted:
     unchanged: tuple[SourceDocument, ...]
 
 
-def as_documents(given: Documents) -> list[SourceDocument]:
+def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[SourceDocument]:
     """Return one document or many as a list, with ids that are all different.
 
+    Args:
+        given: By the user.
+        on_duplicate: `skip` keeps the first of those with one id, `replace` the last.
+
     Raises:
-        InvalidInputError: For something that is no document.
+        InvalidInputError: For something that is no document, or an unknown `on_duplicate`.
         DuplicateDocumentError: For an id given twice.
     """
+    if on_duplicate not in _ON_DUPLICATE:
+        raise InvalidInputError(
+            f"on_duplicate={shown(on_duplicate)}: choose one of {', '.join(_ON_DUPLICATE)}"
+        )
     if isinstance(given, SourceDocument):
         return [given]
     documents = _listed(given, "documents must be one or many SourceDocument")
-    seen: set[str] = set()
+    seen: dict[str, SourceDocument] = {}
     for number, document in enumerate(documents):
         if not isinstance(document, SourceDocument):
             raise InvalidInputError(
                 f"document {number} is a {type(document).__name__}, not a SourceDocument: wrap "
                 "text as SourceDocument(id, text)"
             )
-        if document.id in seen:
+        if document.id in seen and on_duplicate == "error":
             raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
-        seen.add(document.id)
-    return documents
+        if document.id not in seen or on_duplicate == "replace":
+            seen[document.id] = document
+    return list(seen.values())
 
 
 def as_id(given: Any) -> str:
@@ -84,15 +98,30 @@ def _listed(given: Any, wanted: str) -> list[Any]:
     return list(items)  # outside: an error of the caller's own generator is the caller's
 
 
-def sort_out(documents: Iterable[SourceDocument], hashes: Mapping[str, str]) -> Sorted:
-    """Sort documents by the content hashes of those that are there."""
+def sort_out(
+    documents: Iterable[SourceDocument], hashes: Mapping[str, str], on_copy: OnCopy = "keep"
+) -> Sorted:
+    """Sort documents by the content hashes of those that are there.
+
+    Args:
+        documents: With ids that are all different.
+        hashes: Of the documents that are there, by id.
+        on_copy: Whether new ones that are copies of others count as new (`keep`), or as unchanged.
+
+    Raises:
+        InvalidInputError: For an unknown `on_copy`.
+    """
+    if on_copy not in _ON_COPY:
+        raise InvalidInputError(f"on_copy={shown(on_copy)}: choose one of {', '.join(_ON_COPY)}")
     new, changed, unchanged = [], [], []
+    there = set(hashes.values())
     for document in documents:
-        made = hashes.get(document.id)
-        if made is None:
-            new.append(document)
-        elif made == content_hash(document):
+        before, now = hashes.get(document.id), content_hash(document)
+        if before == now or (before is None and on_copy == "skip" and now in there):
             unchanged.append(document)
+        elif before is None:
+            new.append(document)
         else:
             changed.append(document)
+        there.add(now)
     return Sorted(tuple(new), tuple(changed), tuple(unchanged))

@@ -15,27 +15,34 @@ from typing import Any
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop, in_thread
 from e2graphrag_integrations.checks import checked_seconds, given_or_new, shown, whole_number
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.documents import Documents, as_documents, as_id, as_ids, sort_out
+from e2graphrag_integrations.documents import (
+    Documents,
+    OnCopy,
+    OnDuplicate,
+    as_documents,
+    as_id,
+    as_ids,
+    sort_out,
+)
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
+    E2GraphRAGError,
     InvalidInputError,
     UnknownDocumentError,
 )
 from e2graphrag_integrations.estimate import estimate_cost
+from e2graphrag_integrations.failures import FailEach
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.indexing import (
-    Planner,
-    Splitter,
-    Writer,
-    plan,
-    planner_of,
-    write_documents,
-)
+from e2graphrag_integrations.indexing import Writer, write_documents
+from e2graphrag_integrations.planning import Planner, Splitter, plan, planner_of
 from e2graphrag_integrations.progress import Run, Stop
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
+    CompactReport,
     CostEstimate,
+    DeleteReport,
+    DocumentStatus,
     IndexReport,
     ProgressListener,
     Stats,
@@ -48,7 +55,10 @@ from e2graphrag_integrations.retrieval.reader import Reader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
+from e2graphrag_integrations.store.compact import compact_store
+from e2graphrag_integrations.store.exchange import export_folder, import_folder
 from e2graphrag_integrations.store.export import export_lines
+from e2graphrag_integrations.store.queue import dequeue, enqueue, mark, queue_states, read_queue
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
@@ -128,9 +138,11 @@ class E2GraphRAG:
             prompts: For a plain function.
             concurrency: Summaries in the making at once.
             retry: Patience with transient errors of the summariser.
-            lock_timeout: Seconds to wait for another process that is writing.
+            lock_timeout: Seconds to wait for another instance that is writing.
             **settings: `chunk_size=1200`, `chunk_overlap=100`, `group_size=5`,
-                `summary_tokens=300`; fixed when the first document is added.
+                `summary_tokens=300`; `chunking="content"` and `grouping="content"` cut where the
+                text itself says, so that an edit of a long document makes few summaries anew.
+                Fixed when the first document is added.
 
         Raises:
             InvalidInputError: For an argument that makes no sense.
@@ -178,28 +190,54 @@ class E2GraphRAG:
 
     # Writing
 
-    def estimate(self, documents: Documents) -> CostEstimate:
+    def estimate(
+        self, documents: Documents = (), *, update: Documents | None = None
+    ) -> CostEstimate:
         """Return what `add` would cost: exact summaries to make, bounds of their tokens.
 
         Nothing is called and nothing is written.
+
+        Args:
+            documents: As for `add(..., on_duplicate="replace")`; unchanged ones cost nothing.
+            update: As for `update`.
+
+        Raises:
+            UnknownDocumentError: If one of `update` is not there.
         """
-        sorted_out = sort_out(as_documents(documents), self._store.content_hashes())
+        hashes = self._store.content_hashes()
+        sorted_out = sort_out(as_documents(documents), hashes)
+        updated = sort_out(as_documents(() if update is None else update), hashes)
+        self._refuse_unknown(updated.new)
         return estimate_cost(
-            sorted_out.new + sorted_out.changed,
+            sorted_out.new + sorted_out.changed + updated.changed,
             self._settings,
             self._components.counter,
             self._maker(self._loop),
             self._planner,
         )
 
-    def add(self, documents: Documents, *, progress: ProgressListener | None = None) -> IndexReport:
+    def add(
+        self,
+        documents: Documents,
+        *,
+        on_duplicate: OnDuplicate = "error",
+        on_copy: OnCopy = "keep",
+        progress: ProgressListener | None = None,
+    ) -> IndexReport:
         """Index documents; one that is there already, unchanged, is skipped.
 
-        Each document is written whole or not at all. What was finished before a failure stays in
-        the cache: adding again goes on from there.
+        Each document is written whole or not at all. One that fails leaves the others alone: the
+        report names it, and it waits in the file for `resume()` or the next `add`. If none goes
+        through, the first failure is raised. What was finished before a failure, a stop or a crash
+        is kept: going on pays for nothing twice.
 
         Args:
             documents: One or many, with ids of their own.
+            on_duplicate: What to do with an id that is there, or given twice, with another content:
+                `error` refuses all, `skip` keeps the first version, `replace` takes the last.
+            on_copy: What to do with a document whose text, title, metadata and segments are those
+                of another id: `keep` indexes it, too, at no cost but that of its rows; `skip`
+                leaves it out.
             progress: Called from worker threads with each step.
 
         Raises:
@@ -207,41 +245,62 @@ class E2GraphRAG:
             DuplicateDocumentError: For an id given twice or there with another content; nothing
                 was written.
             SettingsMismatchError: If the parts are not those the file was made with.
-            IndexingError: If summariser, embedder or extractor failed.
+            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+            IndexingError: If no document went through: summariser, embedder or extractor failed.
         """
-        return self.add_through(as_documents(documents), Run(progress=progress))
+        taken = as_documents(documents, on_duplicate)
+        return self.add_through(taken, Run(progress=progress), on_duplicate, on_copy)
 
     async def aadd(
-        self, documents: Documents, *, progress: ProgressListener | None = None
+        self,
+        documents: Documents,
+        *,
+        on_duplicate: OnDuplicate = "error",
+        on_copy: OnCopy = "keep",
+        progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
-        return await self._in_thread(self.add_through, as_documents(documents), progress)
+        taken = as_documents(documents, on_duplicate)
+        return await self._in_thread(
+            lambda run: self.add_through(taken, run, on_duplicate, on_copy), progress
+        )
 
     async def _in_thread(
         self,
-        work: Callable[[list[SourceDocument], Run], IndexReport],
-        documents: list[SourceDocument],
+        work: Callable[[Run], IndexReport],
         progress: ProgressListener | None,
     ) -> IndexReport:
         """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
         run = Run(CallerLoop(asyncio.get_running_loop()), progress)
-        return await in_thread(lambda: work(documents, run), run.stop.all)
+        return await in_thread(lambda: work(run), run.stop.all)
 
     def stop(self) -> None:
         """Let calls in flight end and begin no other: indexing raises StoppedError."""
         for stop in list(self._stops):
             stop.all()
 
-    def add_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
+    def add_through(
+        self,
+        documents: list[SourceDocument],
+        run: Run,
+        on_duplicate: OnDuplicate = "error",
+        on_copy: OnCopy = "keep",
+    ) -> IndexReport:
         """Index like `add`, for what is built on an index; ids are all different."""
-        with self._writing, self._stoppable(run.stop):
-            sorted_out = sort_out(documents, self._store.content_hashes())
-            if sorted_out.changed:
+        with self._exclusive(run):
+            hashes = self._store.content_hashes()
+            sorted_out = sort_out(documents, hashes, on_copy)
+            if sorted_out.changed and on_duplicate == "error":
                 raise DuplicateDocumentError(
                     f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
-                    "content: use update() to replace it, or give it another id"
+                    "content: use update() or on_duplicate= to replace it, or give it another id"
                 )
-            return self._write(sorted_out.new, sorted_out.unchanged, {}, run)
+            wanted, skipped = sorted_out.new, sorted_out.unchanged
+            if on_duplicate == "replace":
+                wanted += sorted_out.changed
+            else:
+                skipped += sorted_out.changed
+            return self._write(wanted, skipped, hashes, run)
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -249,12 +308,14 @@ class E2GraphRAG:
         """Replace documents by new versions; unchanged ones are skipped.
 
         The old version is deleted in the transaction that writes the new one: after a failure it
-        is still there.
+        is still there. Failures are dealt with as by `add`. Only what changed is made anew; with
+        `chunking="content", grouping="content"` that is the way from an edit up to its root.
 
         Raises:
             UnknownDocumentError: If an id is not there; nothing was changed.
             DuplicateDocumentError: If an id is given twice; nothing was changed.
             SettingsMismatchError: As `add`; nothing was changed.
+            StoreLockedError: As `add`.
             IndexingError: As `add`.
         """
         return self.update_through(as_documents(documents), Run(progress=progress))
@@ -263,26 +324,71 @@ class E2GraphRAG:
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
-        return await self._in_thread(self.update_through, as_documents(documents), progress)
+        taken = as_documents(documents)
+        return await self._in_thread(lambda run: self.update_through(taken, run), progress)
 
     def update_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
         """Replace like `update`, for what is built on an index; ids are all different."""
-        with self._writing, self._stoppable(run.stop):
+        with self._exclusive(run):
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes)
-            if sorted_out.new:
-                raise UnknownDocumentError(
-                    f"no document {sorted_out.new[0].id!r} in {self._store.path}: use add()"
-                )
+            self._refuse_unknown(sorted_out.new)
             return self._write(sorted_out.changed, sorted_out.unchanged, hashes, run)
 
+    def _refuse_unknown(self, documents: Sequence[SourceDocument]) -> None:
+        if documents:
+            raise UnknownDocumentError(
+                f"no document {documents[0].id!r} in {self._store.path}: use add()"
+            )
+
+    def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
+        """Go on with documents that were given and are not indexed: see `status()`.
+
+        They wait in the file since a crash, a stop or a failure; what was finished of them is not
+        paid for again. Failures are dealt with as by `add`.
+
+        Raises:
+            SettingsMismatchError: As `add`.
+            StoreLockedError: As `add`.
+            IndexingError: As `add`.
+        """
+        return self._resume(Run(progress=progress))
+
+    async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
+        """Go on like `resume`, in a thread; an async summariser runs in the caller's loop."""
+        return await self._in_thread(self._resume, progress)
+
+    def _resume(self, run: Run) -> IndexReport:
+        with self._exclusive(run):
+            hashes = self._store.content_hashes()
+            waiting = [one.document for one in read_queue(self._store)]
+            sorted_out = sort_out(waiting, hashes)
+            dequeue(self._store, [document.id for document in sorted_out.unchanged])
+            wanted = sorted_out.new + sorted_out.changed
+            return self._write(wanted, sorted_out.unchanged, hashes, run)
+
+    def status(self) -> list[DocumentStatus]:
+        """Return how far each document is, by id: those indexed and those that wait."""
+        with self._store.consistent():
+            indexed = self._store.content_hashes()
+            waiting = queue_states(self._store)
+        return [
+            DocumentStatus(id_, *waiting[id_], id_ in indexed)
+            if id_ in waiting
+            else DocumentStatus(id_, "done")
+            for id_ in sorted({*indexed, *waiting})
+        ]
+
     @contextmanager
-    def _stoppable(self, stop: Stop) -> Iterator[None]:
-        self._stops.add(stop)
-        try:
-            yield
-        finally:
-            self._stops.discard(stop)
+    def _exclusive(self, run: Run | None = None) -> Iterator[None]:
+        """Write alone, among threads and processes; `run` can be stopped meanwhile."""
+        stop = run.stop if run is not None else Stop()
+        with self._writing, self._store.writer.held():
+            self._stops.add(stop)
+            try:
+                yield
+            finally:
+                self._stops.discard(stop)
 
     def _write(
         self,
@@ -297,6 +403,9 @@ class E2GraphRAG:
         components = self._components
         manifest = components.check_for_writing() | self._settings.to_manifest()
         self._store.check_manifest(manifest)
+        if run.queued:
+            enqueue(self._store, documents)
+        failures = FailEach(lambda id_, error: self._failed(id_, error, run))
         writer = Writer(
             store=self._store,
             manifest=manifest,
@@ -310,9 +419,22 @@ class E2GraphRAG:
             concurrency=self._concurrency,
             replaces=replaces,
             planner=self._planner,
+            failures=failures,
+            begun=lambda ids: self._begun(ids, run),
             stop=run.stop,
         )
-        return replace(write_documents(writer, documents, run.progress), skipped=skipped)
+        report = write_documents(writer, documents, run.progress)
+        if report.failed and not report.documents:
+            raise next(iter(failures.failed.values()))
+        return replace(report, skipped=skipped)
+
+    def _failed(self, document_id: str, error: E2GraphRAGError, run: Run) -> None:
+        if run.queued:
+            mark(self._store, {document_id: ("failed", str(error))})
+
+    def _begun(self, ids: Sequence[str], run: Run) -> None:
+        if run.queued:
+            mark(self._store, dict.fromkeys(ids, ("processing", None)))
 
     def _maker(self, bridge: Bridge) -> SummaryMaker:
         return SummaryMaker(
@@ -325,20 +447,33 @@ class E2GraphRAG:
             bridge=bridge,
         )
 
-    def delete(self, ids: str | Iterable[str]) -> None:
+    def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents with everything that came from them; all of them or none.
 
         Raises:
-            UnknownDocumentError: If an id is not there.
+            UnknownDocumentError: If an id is neither indexed nor waiting.
+            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
         """
         wanted = as_ids(ids)
-        with self._writing:
-            if wanted:
-                self._store.delete_documents(wanted)
+        if not wanted:
+            return DeleteReport()
+        with self._exclusive():
+            return self._store.delete_documents(wanted)
 
-    async def adelete(self, ids: str | Iterable[str]) -> None:
+    async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents like `delete`, in a thread."""
-        await asyncio.to_thread(self.delete, ids)
+        return await asyncio.to_thread(self.delete, ids)
+
+    def compact(self) -> CompactReport:
+        """Give back the room of what was deleted, and forget what no document needs.
+
+        Results that builds left behind are kept while documents wait that may need them.
+
+        Raises:
+            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+        """
+        with self._exclusive():
+            return compact_store(self._store)
 
     # Reading
 
@@ -362,8 +497,9 @@ class E2GraphRAG:
             mode: `auto` routes by the question; `local` uses the entity lists only and may return
                 fewer than k; `global` uses no entity list.
             strategy: Instead of the index's.
-            where: Metadata that every node must have, applied before ranking: equality and
-                `{"$in": [...]}`, `document_id` included; or a function of the metadata.
+            where: Metadata that every node must have, applied before ranking: equality, `$in`,
+                ranges, `$and`, `$or`, `$not` (see `filters.compile_where`), `document_id` included;
+                or a function of the metadata.
             token_budget: Most tokens of `result.context()`.
             expand: `children` or `leaves` puts those in a summary's place.
             fill: Make up for what is missing to k, where entities give fewer, by the nearest nodes.
@@ -430,6 +566,27 @@ class E2GraphRAG:
     def export(self) -> Iterator[str]:
         """Yield the index as canonical JSON lines: equal indexes give equal lines."""
         return iter(export_lines(self._store))
+
+    def export_to(self, folder: str | os.PathLike[str]) -> None:
+        """Write the index into a new folder: `index.jsonl`, and `vectors.npz`, no pickle.
+
+        `E2GraphRAG.import_from` makes a file of it that equals this one in the bytes of `export()`.
+
+        Raises:
+            InvalidInputError: If the folder is there already.
+            StoreError: If it cannot be written.
+        """
+        export_folder(self._store, checked_path(folder))
+
+    @staticmethod
+    def import_from(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+        """Make an index file of a folder that `export_to` wrote; `open` it afterwards.
+
+        Raises:
+            InvalidInputError: If the folder is no whole export, or the file is there already.
+            StoreError: If the file cannot be written.
+        """
+        import_folder(checked_path(folder), checked_path(path))
 
     def close(self) -> None:
         """Let go of the file, which then is the whole index; safe to call twice.

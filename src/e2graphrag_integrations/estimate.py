@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.indexing import Planner, plan
+from e2graphrag_integrations.planning import Planner, plan
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.settings import Settings
@@ -27,7 +27,7 @@ def estimate_cost(
 
     A summary already in the cache, or equal to one counted before, costs nothing.
     """
-    run = _Estimate(settings, counter, maker)
+    run = CostCounter(settings, counter, maker)
     for document in documents:
         run.add(planner(document, settings, counter))
     return run.finish()
@@ -41,7 +41,9 @@ class _Level:
 
 
 @dataclass
-class _Estimate:
+class CostCounter:
+    """Counts the summaries to be made of trees, given one after the other."""
+
     settings: Settings
     counter: TokenCounter
     maker: SummaryMaker
@@ -50,7 +52,13 @@ class _Estimate:
     levels: dict[int, _Level] = field(default_factory=dict)
     counted: set[bytes] = field(default_factory=set)
 
+    @property
+    def calls(self) -> int:
+        """Summaries to be made of the trees so far."""
+        return sum(level.calls for level in self.levels.values())
+
     def add(self, tree: Tree) -> None:
+        """Count a tree: what is in the cache now, or counted before, costs nothing."""
         self.documents += 1
         if not tree.levels:
             return
@@ -103,6 +111,7 @@ class _Estimate:
         return frame + len(node.child_ids) * self.settings.summary_tokens
 
     def finish(self) -> CostEstimate:
+        """Return the counts."""
         levels = tuple(
             LevelEstimate(
                 level=number,

@@ -1,16 +1,20 @@
-"""`where`: which nodes a question may see, by metadata, decided before any ranking."""
+"""`where`: which nodes a question may see, by metadata, decided before any ranking.
+
+Values are compared and never become part of any query or pattern.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations.checks import MOST, blamed, shown
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.store.snapshot import Records, Snapshot
 
@@ -26,29 +30,46 @@ class NodeMask:
 
 Where = Mapping[str, Any] | Predicate | NodeMask
 
+_Test = Callable[[Any], bool]
+"""Of a record's value under one key, which may be `_MISSING`."""
+
+_MakeTest = Callable[[str, Any], _Test]
+"""Makes the test of an operator: from its place, for messages, and its operand."""
+
 _MISSING = object()
+_DEEPEST = 50
+_NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
 def compile_where(where: Where) -> Predicate:
     """Turn a filter into a test of one metadata record.
 
-    `{"author": "Wells", "year": {"$in": [1894, 1895]}}` holds where every key does. The key
-    `document_id` stands for the document's id. Values compare as JSON does: `1` is not `true`. A
-    missing key matches nothing. A function of the metadata is taken as it is.
+    A filter maps keys to conditions, which must all hold. The key `document_id` stands for the
+    document's id. A condition is
+
+    - a value: the record's equals it, as in JSON: `1` is `1.0` and not `true`;
+    - operators, which must all hold: `$eq`, `$in` (a list); `$ne`, `$nin`, their negations, which
+      therefore hold for a missing key; `$gt`, `$gte`, `$lt`, `$lte`, which hold between two
+      numbers or two strings (by code points: ISO dates are in order) and between nothing else;
+      `$exists` (true or false; null exists).
+
+    Beside keys stand `$and` and `$or` (lists of filters; an empty `$and` holds, an empty `$or`
+    does not) and `$not` (a filter). A missing key passes `$ne`, `$nin`, `$exists: false` and
+    nothing else. A function of the metadata is taken as it is.
+
+    >>> wells = compile_where({"author": "Wells", "year": {"$gte": 1890, "$lt": 1900}})
+    >>> wells({"author": "Wells", "year": 1895}), wells({"author": "Wells"})
+    (True, False)
+    >>> compile_where({"$or": [{"year": 1895}, {"$not": {"read": True}}]})({"read": False})
+    True
 
     Raises:
         FilterError: For anything else, naming the key.
     """
-    if not isinstance(where, Mapping) and callable(where):
-        return where
-    if not isinstance(where, Mapping):
-        raise FilterError(f"where must be a mapping of metadata keys, not {type(where).__name__}")
-    tests = [(key, _options(key, condition)) for key, condition in where.items()]
-
-    def holds(record: Mapping[str, Any]) -> bool:
-        return all(_canonical(record.get(key, _MISSING)) in options for key, options in tests)
-
-    return holds
+    with blamed(FilterError, "where could not be read"):
+        if not isinstance(where, Mapping) and callable(where):
+            return where
+        return _compiled(where, "where", 0)
 
 
 def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
@@ -73,24 +94,144 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     return lambda snapshot: allowed_nodes(snapshot.records, predicate)
 
 
-def _options(key: object, condition: Any) -> frozenset[str]:
+def _compiled(where: Any, at: str, depth: int) -> Predicate:
+    if not isinstance(where, Mapping):
+        raise FilterError(f"{at} must be a mapping of metadata keys, not {type(where).__name__}")
+    if depth > _DEEPEST:
+        raise FilterError(f"where is nested more than {_DEEPEST} deep: write it flatter")
+    parts = [_part(key, condition, at, depth) for key, condition in where.items()]
+    return lambda record: all(part(record) for part in parts)
+
+
+def _part(key: object, condition: Any, at: str, depth: int) -> Predicate:
+    """Return the test of a record by one key of a filter."""
     if not isinstance(key, str):
-        raise FilterError(f"where: key {shown(key)} is not a string")
-    if key.startswith("$"):
-        raise FilterError(f"where: {key!r} is not supported; use metadata keys with a value or $in")
-    values: Any = [condition]
-    if isinstance(condition, Mapping) and any(str(k).startswith("$") for k in condition):
-        if set(condition) != {"$in"}:
+        raise FilterError(f"{at}: key {shown(key)} is not a string")
+    here = f"{at}[{shown(key)}]"
+    with blamed(FilterError, f"{here} could not be read"):
+        if key in _JOINS:
+            return _joined(key, condition, here, depth)
+        if key == "$not":
+            inner = _compiled(condition, here, depth + 1)
+            return lambda record: not inner(record)
+        if key.startswith("$"):
             raise FilterError(
-                f"where[{key!r}]: only {{'$in': [...]}} is supported, not {shown(condition)}"
+                f"{at}: {shown(key)} does not stand beside keys; there are {_names(_JOINS)}, $not, "
+                "and under a key, as in {'year': {'$gte': 1890}}, " + _names(_OPERATORS)
             )
-        values = condition["$in"]
-        if not isinstance(values, list | tuple | set | frozenset | range):
-            raise FilterError(f"where[{key!r}]: $in needs a list, not {shown(values)}")
+        tests = _tests(condition, here)
+        return lambda record: all(test(record.get(key, _MISSING)) for test in tests)
+
+
+def _joined(name: str, filters: Any, here: str, depth: int) -> Predicate:
+    if not isinstance(filters, list | tuple):
+        raise FilterError(f"{here} needs a list of filters, not {shown(filters)}")
+    inner = [_compiled(one, f"{here}[{i}]", depth + 1) for i, one in enumerate(filters)]
+    join = _JOINS[name]
+    return lambda record: join(one(record) for one in inner)
+
+
+def _tests(condition: Any, here: str) -> list[_Test]:
+    """Return the tests of the value under a key: one for each operator, or that it is equal."""
+    if not isinstance(condition, Mapping) or not any(map(_is_operator, condition)):
+        return [_equals(here, condition)]
+    for name in condition:
+        if name in _JOINS or name == "$not":
+            raise FilterError(f"{here}: {name} stands beside keys, over filters that name them")
+        if name not in _OPERATORS:
+            raise FilterError(
+                f"{here}: {shown(name)} is no operator; there are {_names(_OPERATORS)} "
+                "(an object with such keys is matched by $eq)"
+            )
+    return [_OPERATORS[name](f"{here}: {name}", value) for name, value in condition.items()]
+
+
+def _is_operator(key: object) -> bool:
+    return isinstance(key, str) and key.startswith("$")
+
+
+def _names(operators: Mapping[str, Any]) -> str:
+    return ", ".join(operators)
+
+
+def _equals(at: str, value: Any) -> _Test:
+    wanted = _json(at, value)
+    return lambda own: _canonical(own) == wanted
+
+
+def _among(at: str, values: Any) -> _Test:
+    if not isinstance(values, list | tuple | set | frozenset | range):
+        raise FilterError(f"{at} needs a list, not {shown(values)}")
+    if isinstance(values, range) and values[MOST:]:  # its len() may overflow
+        raise FilterError(f"{at} takes up to {MOST:,} values: give bounds by $gte and $lt")
+    options = frozenset(_json(at, value) for value in values)
+    return lambda own: _canonical(own) in options
+
+
+def _exists(at: str, value: Any) -> _Test:
+    if not isinstance(value, bool | np.bool_):
+        raise FilterError(f"{at} needs True or False, not {shown(value)}")
+    wanted = bool(value)
+    return lambda own: (own is not _MISSING) == wanted
+
+
+def _negated(make: _MakeTest) -> _MakeTest:
+    def make_negated(at: str, value: Any) -> _Test:
+        test = make(at, value)
+        return lambda own: not test(own)
+
+    return make_negated
+
+
+def _bounded(compare: Callable[[Any, Any], bool]) -> _MakeTest:
+    def make(at: str, value: Any) -> _Test:
+        try:
+            bound = json.loads(_canonical(value))
+        except _NOT_JSON:
+            bound = None
+        kind = _ordered_kind(bound)
+        if kind is None:
+            raise FilterError(
+                f"{at} needs a finite number or a string, a date as ISO text, not {shown(value)}; "
+                "leave it out where there is no bound"
+            )
+        return lambda own: _ordered_kind(own) is kind and compare(own, bound)
+
+    return make
+
+
+def _ordered_kind(value: object) -> type | None:
+    """Return what values are in order with this one."""
+    if isinstance(value, str):
+        return str
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float
+    return None
+
+
+_JOINS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"$and": all, "$or": any}
+
+_OPERATORS: Mapping[str, _MakeTest] = {
+    "$eq": _equals,
+    "$ne": _negated(_equals),
+    "$gt": _bounded(operator.gt),
+    "$gte": _bounded(operator.ge),
+    "$lt": _bounded(operator.lt),
+    "$lte": _bounded(operator.le),
+    "$in": _among,
+    "$nin": _negated(_among),
+    "$exists": _exists,
+}
+
+
+def _json(at: str, value: Any) -> str:
     try:
-        return frozenset(_canonical(value) for value in values)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise FilterError(f"where[{key!r}]: {shown(condition)} is no JSON value") from error
+        return _canonical(value)
+    except _NOT_JSON as error:
+        raise FilterError(
+            f"{at}: {shown(value)} is no JSON value; use str, int, finite float, bool, None, lists "
+            "and dicts"
+        ) from error
 
 
 def _canonical(value: Any) -> str:

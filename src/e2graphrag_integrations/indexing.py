@@ -14,23 +14,24 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TypeVar
 
 from e2graphrag_integrations.bridge import ContextThreads
 from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
     EmbeddingError,
     ExtractionError,
     IndexingError,
     InvalidInputError,
     StoppedError,
 )
+from e2graphrag_integrations.estimate import CostCounter
 from e2graphrag_integrations.extraction import checked_extraction
+from e2graphrag_integrations.failures import FailAtOnce, Failures
 from e2graphrag_integrations.graph import GraphBuilder
 from e2graphrag_integrations.normalize import count_words
+from e2graphrag_integrations.planning import Planner, plan
 from e2graphrag_integrations.progress import StageWatch, Stop
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
@@ -43,7 +44,7 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.store.snapshot import contribution
 from e2graphrag_integrations.summarising import Stopped, SummaryMaker, fill_tree
-from e2graphrag_integrations.tree import Tree, plan_tree, without_overlap
+from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH_CHUNKS = 256
@@ -56,77 +57,8 @@ Windows = tuple[tuple[Span, bytes], ...]
 T = TypeVar("T")
 
 
-Splitter = Callable[[str], Sequence[tuple[int, int]]]
-"""Cuts a text into the half-open spans of its chunks, in order."""
-
-Planner = Callable[[SourceDocument, Settings, TokenCounter], Tree]
-"""Makes a document's tree, its summaries still without text."""
-
-
-def planner_of(splitter: Splitter | None, *, by_segment: bool = False) -> Planner:
-    """Return the planner that cuts with a user's splitter, or else with our own.
-
-    Args:
-        splitter: The user's.
-        by_segment: Whether each segment of a document is cut by itself.
-    """
-    if splitter is None and not by_segment:
-        return plan
-
-    def planned(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-        def cut(text: str) -> Sequence[tuple[int, int]]:
-            return settings.spans(text, counter) if splitter is None else splitter(text)
-
-        whole = _by_segment(cut, document) if by_segment else cut
-        spans = checked_spans(whole, document)
-        return plan_tree(document.id, document.text, spans, settings.groups)
-
-    return planned
-
-
-def _by_segment(cut: Splitter, document: SourceDocument) -> Splitter:
-    """Return a splitter that cuts each segment, and what lies between them, by itself."""
-    size = len(document.text)
-    borders = {0, size}.union(*({s[0], s[1]} for s in document.segments))
-
-    def split(text: str) -> list[tuple[int, int]]:
-        return [
-            (start + a, start + b)
-            for start, end in pairwise(sorted(borders))
-            for a, b in cut(text[start:end])
-        ]
-
-    return split
-
-
-def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
-    """Return where a splitter cuts a document.
-
-    Raises:
-        InvalidInputError: If the spans are not in order, not in the text, or leave text out.
-    """
-    with blamed(InvalidInputError, f"the splitter failed on document {document.id!r}"):
-        spans = [Span(int(start), int(end)) for start, end in splitter(document.text)]
-    text, at = document.text, 0
-    for number, (start, end) in enumerate(spans):
-        after = not number or start > spans[number - 1].start
-        if not (0 <= start < end <= len(text) and after and not text[at:start].strip()):
-            raise InvalidInputError(
-                f"the splitter cut document {document.id!r} at {start}-{end}: spans must be in "
-                "order, within the text, and leave nothing but white space out"
-            )
-        at = max(at, end)
-    if text[at:].strip():
-        raise InvalidInputError(
-            f"the splitter left the end of document {document.id!r} out, from {at}"
-        )
-    return spans
-
-
-def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-    """Return a document's tree, its summaries still without text."""
-    spans = settings.spans(document.text, counter)
-    return plan_tree(document.id, document.text, spans, settings.groups)
+def _nothing(ids: Sequence[str]) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +71,8 @@ class Writer:
         concurrency: Summaries in the making at once.
         replaces: Of documents that are there, the content hash of the version to replace, by id.
         planner: Makes a document's tree, its summaries without text.
+        failures: Says what becomes of the others when a document fails.
+        begun: Called with the ids of documents that are worked on from now on.
         stop: Set from outside, ends the work.
     """
 
@@ -154,6 +88,8 @@ class Writer:
     concurrency: int
     replaces: Mapping[str, str] = field(default_factory=dict)
     planner: Planner = plan
+    failures: Failures = field(default_factory=FailAtOnce)
+    begun: Callable[[Sequence[str]], None] = _nothing
     stop: Stop = field(default_factory=Stop)
 
 
@@ -168,7 +104,8 @@ def write_documents(
     """Index documents that are not in the store yet.
 
     Raises:
-        IndexingError: When a stage failed; documents before the failing batch are there.
+        IndexingError: When a stage failed and `writer.failures` ends the work for it; documents
+            before the failing batch are there.
     """
     return _Run(writer, listener).run(documents)
 
@@ -181,6 +118,7 @@ class _Run:
         self.counts: Counter[str] = Counter()
         self.pinned: set[bytes] = set()  # content that documents still to be written link to
         self.empty: list[str] = []
+        self.cost = CostCounter(writer.settings, writer.counter, writer.summaries)
 
     def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
         began = time.perf_counter()
@@ -193,6 +131,7 @@ class _Run:
             running: deque[_Batch] = deque()
             try:
                 for batch in self._batches(documents):
+                    self.writer.begun([document.id for document in batch.documents])
                     batch.extracted = extracting.submit(self._extract, batch.chunks)
                     batch.embedded = embedding.submit(self._embed, batch, batch.chunks)
                     batch.summarised = coordinating.submit(self._summarise, batch, calling)
@@ -206,15 +145,20 @@ class _Run:
                 if not isinstance(error, Stopped):
                     raise
                 raise StoppedError(
-                    "indexing was stopped; what is finished is kept: call add() again to go on"
+                    "indexing was stopped; what is finished is kept: call resume(), or add() again"
                 ) from error
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
         batch = _Batch()
         for document in documents:
-            with self.watch.timed("chunk"):
-                tree = self.writer.planner(document, self.writer.settings, self.writer.counter)
+            try:
+                with self.watch.timed("chunk"):
+                    tree = self.writer.planner(document, self.writer.settings, self.writer.counter)
+            except InvalidInputError as error:  # of a user's splitter or tokenizer
+                self.writer.failures.note([document.id], error)
+                continue
+            self.cost.add(tree)
             batch.add(document, tree, self.writer.embedder.prefix(document.title))
             self._announce(tree)
             if len(batch.chunks) >= _BATCH_CHUNKS:
@@ -239,10 +183,12 @@ class _Run:
         self.pinned.update(keys.values())
         known = writer.store.cached(keys.values())
         missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
+        owners: dict[bytes, dict[str, None]] = {}
+        for chunk in chunks:
+            owners.setdefault(keys[chunk.id], {})[chunk.document_id] = None
         self.watch.advance("extract", len(chunks) - len(missing))
-        for part in _slices(list(missing.items())):
-            if self.writer.stop.everything.is_set():
-                raise Stopped
+
+        def extract(part: Sequence[tuple[bytes, Node]]) -> None:
             with self.watch.timed("extract"):
                 found = checked_extraction(
                     writer.extractor,
@@ -254,7 +200,48 @@ class _Run:
                 {key: encode_sentences(s) for (key, _), s in zip(part, found, strict=True)},
             )
             self.watch.advance("extract", len(part))
+
+        owned = [(tuple(owners[key]), (key, chunk)) for key, chunk in missing.items()]
+        self._in_slices(owned, extract, ExtractionError, "extraction")
         return keys
+
+    def _in_slices(
+        self,
+        owned: Sequence[tuple[tuple[str, ...], T]],
+        work: Callable[[Sequence[T]], None],
+        kind: type[IndexingError],
+        stage: str,
+    ) -> None:
+        """Do work on items slice by slice; where it fails, find out whose fault it is.
+
+        Args:
+            owned: Items, each with the documents that need it.
+            work: Does a slice.
+            kind: Of the error of what is no error of this package.
+            stage: Named in it.
+        """
+        failures = self.writer.failures
+        for at in range(0, len(owned), _SLICE):
+            slices = deque([owned[at : at + _SLICE]])
+            while slices:
+                if self.writer.stop.everything.is_set():
+                    raise Stopped
+                part = [
+                    (owners, item)
+                    for owners, item in slices.popleft()
+                    if any(owner not in failures.failed for owner in owners)
+                ]
+                if not part:
+                    continue
+                try:
+                    with blamed(kind, f"{stage} failed"):
+                        work([item for _, item in part])
+                except IndexingError as error:
+                    suspects = dict.fromkeys(owner for owners, _ in part for owner in owners)
+                    if not failures.note(list(suspects), error):
+                        slices.extend(
+                            [((s,), item) for o, item in part if s in o] for s in suspects
+                        )
 
     def _extraction_key(self, text: str) -> bytes:
         return extraction_key(self.writer.extractor_print, text)
@@ -264,6 +251,7 @@ class _Run:
         embedder = self.writer.embedder
         windows: dict[str, Windows] = {}
         texts: dict[bytes, str] = {}
+        owners: dict[bytes, dict[str, None]] = {}
         with self.watch.timed("embed"):
             for node in nodes:
                 prefix = batch.prefixes[node.document_id]
@@ -272,14 +260,17 @@ class _Run:
                     text = prefix + node.text[span.start : span.end]
                     key = embedder.key(text, self.writer.embedder_print)
                     texts[key] = text
+                    owners.setdefault(key, {})[node.document_id] = None
                     pieces.append((span, key))
                 windows[node.id] = tuple(pieces)
         self.pinned.update(texts)
         known = self.writer.store.cached(texts)
-        missing = [(key, text) for key, text in texts.items() if key not in known]
-        for part in _slices(missing):
-            if self.writer.stop.everything.is_set():
-                raise Stopped
+        missing = {key: text for key, text in texts.items() if key not in known}
+        batch.embedded_nodes += sum(
+            any(key in missing for _, key in windows[node.id]) for node in nodes
+        )
+
+        def embed(part: Sequence[tuple[bytes, str]]) -> None:
             with self.watch.timed("embed"):
                 vectors = embedder.embed([text for _, text in part])
             self.writer.store.put_cached(
@@ -287,33 +278,40 @@ class _Run:
                 {key: v.astype("<f4").tobytes() for (key, _), v in zip(part, vectors, strict=True)},
             )
             self.watch.advance("embed", len(nodes) * len(part) / len(missing))
+
+        owned = [(tuple(owners[key]), (key, text)) for key, text in missing.items()]
+        self._in_slices(owned, embed, EmbeddingError, "embedding")
         if not missing:
             self.watch.advance("embed", len(nodes))
         return windows
 
-    def _summarise(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str]]:
+    def _summarise(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str] | None]:
         return fill_tree(
             batch.trees,
             self.writer.summaries,
             pool,
             lambda: self.watch.advance("summarise", 1),
             self.writer.stop.calls,
+            failures=self.writer.failures,
         )
 
     def _finish(self, batch: _Batch, embedding: Executor) -> None:
         """Wait for a batch and write its documents, one transaction each."""
         texts = batch.summarised.result()
-        filled = [
-            [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
+        filled = {
+            tree.document_id: [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
             for tree, made in zip(batch.trees, texts, strict=True)
-        ]
-        summaries = [node for nodes in filled for node in nodes if node.level]
+            if made is not None
+        }
+        summaries = [node for nodes in filled.values() for node in nodes if node.level]
         above = embedding.submit(self._embed, batch, summaries)
-        keys = _outcome(batch.extracted, ExtractionError, "extraction")
-        windows = _outcome(batch.embedded, EmbeddingError, "embedding chunks") | _outcome(
-            above, EmbeddingError, "embedding summaries"
-        )
-        for document, nodes in zip(batch.documents, filled, strict=True):
+        keys = batch.extracted.result()
+        windows = batch.embedded.result() | above.result()
+        self.counts["embedded"] += batch.embedded_nodes
+        for document in batch.documents:
+            if document.id in self.writer.failures.failed:
+                continue
+            nodes = filled[document.id]
             children = _texts_below(nodes)
             keys |= {
                 node.id: self.writer.summaries.key(children[node.id], node.level)
@@ -332,6 +330,7 @@ class _Run:
                     pinned=(self.pinned, self.writer.summaries.given),
                 )
             self.watch.advance("write", 1)
+            self.writer.failures.done(document.id)
             self._count(document, nodes, keys)
 
     def _count(
@@ -348,6 +347,8 @@ class _Run:
 
     def _report(self, seconds: float) -> IndexReport:
         graph, usage = self.graph.finish(), self.writer.summaries.usage
+        failed = self.writer.failures.failed
+        asked = usage.calls - usage.retries
         timings = dict(self.watch.seconds) | {"summarise": usage.seconds, "total": seconds}
         return IndexReport(
             documents=self.counts["documents"],
@@ -356,7 +357,10 @@ class _Run:
             summaries=self.counts["summaries"],
             entities=len(graph.names),
             edges=graph.edges.nnz // 2,
+            failed={id_: str(error) for id_, error in failed.items()},
+            embedded=self.counts["embedded"],
             llm_calls=usage.calls,
+            saved_calls=max(0, self.cost.calls - asked) if usage.calls and not failed else 0,
             retries=usage.retries,
             cut_summaries=usage.cut,
             prompt_tokens=usage.prompt_tokens,
@@ -370,13 +374,14 @@ class _Batch:
 
     extracted: Future[dict[str, bytes]]
     embedded: Future[dict[str, Windows]]
-    summarised: Future[list[Mapping[str, str]]]
+    summarised: Future[list[Mapping[str, str] | None]]
 
     def __init__(self) -> None:
         self.documents: list[SourceDocument] = []
         self.trees: list[Tree] = []
         self.chunks: list[Node] = []
         self.prefixes: dict[str, str] = {}
+        self.embedded_nodes = 0
 
     def add(self, document: SourceDocument, tree: Tree, prefix: str) -> None:
         self.documents.append(document)
@@ -393,16 +398,3 @@ def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
         for node in nodes
         if node.level
     }
-
-
-def _outcome(future: Future[T], kind: type[IndexingError], stage: str) -> T:
-    """Return a stage's result; an error of the user's own part comes as one of this package."""
-    error = future.exception()
-    if isinstance(error, E2GraphRAGError | Stopped) or not isinstance(error, Exception):
-        return future.result()
-    raise kind(f"{stage} failed: {type(error).__name__}: {error}") from error
-
-
-def _slices(items: list[tuple[bytes, T]]) -> Iterator[list[tuple[bytes, T]]]:
-    for at in range(0, len(items), _SLICE):
-        yield items[at : at + _SLICE]

@@ -41,11 +41,14 @@ class Run:
         bridge: Runs coroutines of the summariser; None takes a loop of the index's own.
         progress: Called with each step.
         stop: Set from outside, ends the work.
+        queued: Whether documents wait in the file's queue until they are indexed; not where the
+            caller keeps them itself.
     """
 
     bridge: Bridge | None = None
     progress: ProgressListener | None = None
     stop: Stop = field(default_factory=Stop)
+    queued: bool = True
 
 
 class StageWatch:

@@ -67,11 +67,17 @@ class IndexReport:
 
     Attributes:
         documents: Documents indexed.
-        skipped: Ids of documents that were there already, unchanged.
+        skipped: Ids of documents that were there already: unchanged, or, if that was asked for,
+            with another content, or as a copy under another id.
+        failed: Ids of documents that could not be indexed, with the reason; the others are there.
         empty: Ids of documents without any text; they are kept, with no chunk.
         chunks, summaries: Nodes written.
         entities, edges: Distinct ones that the new documents contribute.
+        embedded: Nodes of which a vector was made, not found in the cache.
         llm_calls: Calls made, repeated ones included; 0 with the extractive default.
+        saved_calls: Calls that `estimate` counted and that were not made, for a summary made anew
+            came out as it was: `llm_calls - retries + saved_calls` is the estimate. 0 where a
+            document failed.
         retries: How many of them were repeats.
         cut_summaries: Summaries that came back longer than allowed and were cut.
         prompt_tokens, completion_tokens: Of those calls, by the index's token counter.
@@ -80,12 +86,15 @@ class IndexReport:
 
     documents: int = 0
     skipped: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
     chunks: int = 0
     summaries: int = 0
     entities: int = 0
     edges: int = 0
+    embedded: int = 0
     llm_calls: int = 0
+    saved_calls: int = 0
     retries: int = 0
     cut_summaries: int = 0
     prompt_tokens: int = 0
@@ -97,7 +106,7 @@ class IndexReport:
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in _summable(self)}
         stages = dict.fromkeys([*self.seconds, *other.seconds])
         seconds = {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages}
-        return IndexReport(**sums, seconds=seconds)
+        return IndexReport(**sums, failed={**self.failed, **other.failed}, seconds=seconds)
 
     @property
     def tokens(self) -> int:
@@ -110,7 +119,47 @@ class IndexReport:
 
 
 def _summable(report: IndexReport) -> list[Field[Any]]:
-    return [field for field in fields(report) if field.name != "seconds"]
+    return [field for field in fields(report) if field.name not in {"seconds", "failed"}]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReport:
+    """What `delete` removed; documents that only waited in the queue have no nodes."""
+
+    documents: int = 0
+    chunks: int = 0
+    summaries: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStatus:
+    """How far a document is.
+
+    Attributes:
+        id: Of the document.
+        status: `done`, or, while its newest version is not indexed, `pending`, `processing` (or a
+            process died over it), or `failed`.
+        reason: Why it failed.
+        indexed: Whether some version of it answers questions.
+    """
+
+    id: str
+    status: Literal["pending", "processing", "done", "failed"]
+    reason: str | None = None
+    indexed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What `compact` did: bytes of the file before and after, cached results that went."""
+
+    bytes_before: int
+    bytes_after: int
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from e2graphrag_integrations.bridge import Bridge
 from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.chunking import cut_to
-from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
+from e2graphrag_integrations.failures import FailAtOnce, Failures
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers import RetryPolicy
@@ -168,27 +169,42 @@ def fill_tree(
     pool: Executor,
     made: Callable[[], None],
     stopping: threading.Event,
-) -> list[Mapping[str, str]]:
+    *,
+    failures: Failures | None = None,
+) -> list[Mapping[str, str] | None]:
     """Make every summary of `trees`, each as soon as its children have their texts.
 
-    Once `stopping` is set, and the first failure sets it, no further one is begun; those that were
-    in flight are finished and kept.
+    Once `stopping` is set no further one is begun; those that were in flight are finished and kept.
+    So it is, too, with the rest of a tree of which one failed, and with all if `failures` says so.
+
+    Args:
+        trees: Each of a document of its own.
+        maker: Makes one summary.
+        pool: Its threads make them.
+        made: Called for each.
+        stopping: Set from outside, ends the work.
+        failures: Says what becomes of the other trees when one fails; None ends the work.
 
     Returns:
-        For each tree, the text of each summary by node id.
+        For each tree, the text of each summary by node id; None for one that failed.
 
     Raises:
         SummaryError: When one failed for good.
         Stopped: When it was stopped from outside.
     """
-    calls = _Calls(maker, stopping)
+    failures = failures or FailAtOnce()
+    calls = _Calls(maker, stopping, failures)
     jobs = _Jobs(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
     while running or (jobs.ready and not stopping.is_set()):
         while jobs.ready and not stopping.is_set():
             tree, node = jobs.ready.pop()
+            if node.document_id in failures.failed:
+                continue
             texts = jobs.texts_under(tree, node)
             running[pool.submit(calls.make, texts, node)] = (tree, node)
+        if not running:
+            break  # what was ready is of trees that failed
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
             tree, node = running.pop(future)
@@ -196,29 +212,44 @@ def fill_tree(
                 jobs.finish(tree, node, future.result())
                 made()
     calls.raise_failure()
-    return jobs.summaries
+    return [
+        None if tree.document_id in failures.failed else summaries
+        for tree, summaries in zip(trees, jobs.summaries, strict=True)
+    ]
 
 
 class _Calls:
-    """Makes summaries until one fails, and remembers which failed first."""
+    """Makes summaries until a failure ends the work, and remembers which."""
 
-    def __init__(self, maker: SummaryMaker, stopping: threading.Event) -> None:
+    def __init__(self, maker: SummaryMaker, stopping: threading.Event, failures: Failures) -> None:
         self._maker = maker
         self._stopping = stopping
+        self._failures = failures
         self._cause: BaseException | None = None
         self._lock = threading.Lock()
 
     def make(self, texts: Sequence[str], node: Node) -> str:
-        if self._stopping.is_set():
+        if self._stopping.is_set() or node.document_id in self._failures.failed:
             raise Stopped
         try:
             return self._maker.make(texts, node.level, self._stopping)
         except BaseException as error:
             with self._lock:  # what fails after a stop may have been cut short by it
                 if not self._stopping.is_set():
-                    self._cause = _named(error, node)
-                    self._stopping.set()
+                    self._take(_named(error, node), node)
             raise
+
+    def _take(self, error: BaseException, node: Node) -> None:
+        """Leave the document out, or end the work."""
+        if isinstance(error, IndexingError):
+            try:
+                self._failures.note([node.document_id], error)
+            except E2GraphRAGError as final:
+                error = final
+            else:
+                return
+        self._cause = error
+        self._stopping.set()
 
     def raise_failure(self) -> None:
         """Raise what failed first, or that it was stopped from outside, if either is so."""
@@ -229,8 +260,8 @@ class _Calls:
 
 
 def _named(error: BaseException, node: Node) -> BaseException:
-    """Return the error of a summary with its place; one that asks the process to end as it is."""
-    if not isinstance(error, Exception | asyncio.CancelledError):
+    """Return the error of a summary with its place; one that is about more than it as it is."""
+    if isinstance(error, StoreError) or not isinstance(error, Exception | asyncio.CancelledError):
         return error
     place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
     failed = SummaryError(

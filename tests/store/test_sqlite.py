@@ -22,6 +22,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.store import rows as rows_module
+from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.verify import verify_store
 from fakes import CountingLLM, NameExtractor, numbered
@@ -125,9 +126,9 @@ def test_deleting_drops_cache_entries_that_nothing_else_uses(tmp_path, open_inde
 
 
 def test_a_file_of_a_newer_schema_is_refused_unchanged(made):
-    execute(made, "PRAGMA user_version = 2")
+    execute(made, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = made.read_bytes()
-    with pytest.raises(SchemaVersionError, match="schema version 2"):
+    with pytest.raises(SchemaVersionError, match=f"schema version {SCHEMA_VERSION + 1}"):
         Store(made)
     assert made.read_bytes() == before
 
@@ -433,7 +434,7 @@ def test_an_index_that_lost_its_tables_is_no_empty_index(tmp_path, open_index, s
     with open_index(path) as rag:
         rag.add(story)
     with closing(sqlite3.connect(path)) as db:
-        for table in ("windows", "nodes", "documents", "content", "manifest"):
+        for table in ("windows", "nodes", "documents", "queue", "content", "manifest"):
             db.execute(f"DROP TABLE {table}")
         db.commit()
     with pytest.raises(CorruptStoreError, match="lost its tables"):

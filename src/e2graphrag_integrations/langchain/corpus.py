@@ -19,7 +19,11 @@ from langchain_core.runnables.config import merge_configs
 from e2graphrag_integrations.bridge import CallerLoop, in_thread
 from e2graphrag_integrations.documents import as_ids
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
+from e2graphrag_integrations.errors import (
+    IndexingError,
+    InvalidInputError,
+    UnknownDocumentError,
+)
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import (
@@ -175,7 +179,8 @@ class Corpus:
         """Build in what is pending; nothing is done where nothing is.
 
         Raises:
-            IndexingError: If a model failed; what is pending stays so, finished summaries are kept.
+            IndexingError: If a model failed on a source, which stays pending; the others are built
+                in, finished summaries are kept.
             InvalidInputError: In an event loop that another build needs.
         """
         if self._loop is not None and self._loop is _running_loop():
@@ -184,12 +189,12 @@ class Corpus:
                 "abuild(), ainvoke() or aretrieve()"
             )
         with self._building:
-            return self._build(config, Run())
+            return self._build(config, Run(queued=False))
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build like `build`; the model is awaited in the caller's event loop."""
         loop = asyncio.get_running_loop()
-        run = Run(CallerLoop(loop))
+        run = Run(CallerLoop(loop), queued=False)
         # Waiting in a thread could take the last one, which the model of the other build needs.
         while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
             await asyncio.sleep(_PATIENCE)
@@ -241,20 +246,24 @@ class Corpus:
         bar = ProgressBar(always=True) if self._show_progress else None
         shown = replace(run, progress=bar)
         try:
-            report = rag.add_through(
-                [d for d in changed if d.id not in there], shown
-            ) + rag.update_through([d for d in changed if d.id in there], shown)
+            report = rag.add_through(changed, shown, "replace")
         finally:
             if bar is not None:
                 bar.close()
         emptied = {source for source, pages in pending.items() if not pages}
         rag.delete(emptied & there)
-        drop_pending(rag.store, _plain(pending))
+        done = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
+        drop_pending(rag.store, _plain(done))
         if self.mirror is not None:
             self.mirror.sync()
         with self._lock:
             self._refresh()
         self.report = report
+        if report.failed:
+            raise IndexingError(
+                f"{len(report.failed)} of {len(changed)} source(s) could not be indexed and wait "
+                f"for the next build; the others are there. {next(iter(report.failed.values()))}"
+            )
         return report
 
     def _refresh(self) -> None:

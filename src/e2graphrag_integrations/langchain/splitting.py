@@ -8,7 +8,7 @@ from typing import Any
 
 from e2graphrag_integrations.checks import shown
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing import Splitter
+from e2graphrag_integrations.planning import Splitter
 from e2graphrag_integrations.types import Span
 
 _INK = re.compile(r"\S")

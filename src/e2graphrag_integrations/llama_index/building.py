@@ -17,10 +17,11 @@ from llama_index.core.schema import BaseNode, TextNode
 
 from e2graphrag_integrations.bridge import Bridge
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.indexing import Writer, plan, write_documents
+from e2graphrag_integrations.indexing import Writer, write_documents
 from e2graphrag_integrations.llama_index.nodes import NODE, window_node
 from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
 from e2graphrag_integrations.llama_index.sources import Source
+from e2graphrag_integrations.planning import plan
 from e2graphrag_integrations.progress import Stop
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import IndexReport, ProgressListener

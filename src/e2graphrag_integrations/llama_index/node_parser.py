@@ -16,9 +16,9 @@ from llama_index.core.utils import get_tqdm_iterable
 
 from e2graphrag_integrations.bridge import Bridge, CallerLoop, ContextThreads, OwnLoop
 from e2graphrag_integrations.fingerprints import object_fingerprint
-from e2graphrag_integrations.indexing import plan
 from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
 from e2graphrag_integrations.llama_index.nodes import Origin, tree_to_nodes
+from e2graphrag_integrations.planning import plan
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker, fill_tree

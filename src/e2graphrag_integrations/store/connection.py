@@ -62,11 +62,16 @@ def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
         )
     if "not a database" in text:
         return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
-    if "malformed" in text:
+    if "malformed" in text or "no such" in text:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
     if "readonly" in text:
         return StoreError(
             f"{path} cannot be written: it or its folder is read-only; copy it to change it"
+        )
+    if "full" in text:
+        return StoreError(
+            f"{path} cannot be written, the disk is full: make room and do the same again; what "
+            "was finished is kept"
         )
     return StoreError(f"{path}: {text}")
 

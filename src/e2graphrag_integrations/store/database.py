@@ -25,6 +25,8 @@ from e2graphrag_integrations.store.connection import (
     is_read_only,
     translate,
 )
+from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import put_manifest
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
 
@@ -38,9 +40,12 @@ class Database:
         path: The file; `":memory:"` keeps everything in memory.
         timeout: Seconds to wait for another process's write lock.
 
+    Attributes:
+        writer: Held for a whole piece of writing, which is of many transactions.
+
     Raises:
         NotAnIndexError: If the file is something else.
-        SchemaVersionError: If a newer version made it.
+        SchemaVersionError: If a newer version made it, or an older one and it cannot be written.
         InvalidInputError: If its folder does not exist.
     """
 
@@ -55,6 +60,7 @@ class Database:
                 raise InvalidInputError(f"{path} is a folder; name a file for the index")
             if not Path(path).absolute().parent.is_dir():
                 raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
+        self.writer = WriterLock(self.path, timeout)
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
@@ -85,12 +91,20 @@ class Database:
                 f"{self.path} has schema version {version}, this package reads up to "
                 f"{SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
+        old = not empty and version < SCHEMA_VERSION
         if self.path != MEMORY and is_read_only(self.path):
+            if old:
+                raise SchemaVersionError(
+                    f"{self.path} has schema version {version}, which is to be brought to "
+                    f"{SCHEMA_VERSION}, and cannot be written: copy it to where it can"
+                )
             return
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if empty:
             self._create()
+        elif old:
+            self._migrate()
 
     def _create(self) -> None:
         with self.transaction() as db:
@@ -102,6 +116,14 @@ class Database:
             advance(db)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _migrate(self) -> None:
+        self._db.execute("PRAGMA foreign_keys = OFF")  # tables are replaced, not emptied
+        try:
+            with self.transaction() as db:
+                migrate(db, self.path)
+        finally:
+            self._db.execute("PRAGMA foreign_keys = ON")
 
     @property
     def _db(self) -> sqlite3.Connection:
@@ -165,6 +187,17 @@ class Database:
             finally:
                 if db.in_transaction:  # SQLite ends it by itself after a severe error
                     db.execute("ROLLBACK")
+
+    def vacuum(self) -> None:
+        """Write the file anew without its free pages, and fold the write-ahead log into it."""
+        with self._writing:
+            db = self._db
+            self._check_place()
+            try:
+                db.execute("VACUUM")
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.DatabaseError as error:
+                raise translate(error, self.path) from error
 
     def copy_to(self, path: str | Path) -> None:
         """Write the present state as a file of its own, there whole or not at all.

@@ -43,7 +43,6 @@ class DocumentHead:
     metadata: Mapping[str, Any]
     segments: tuple[Segment, ...]
     content_hash: str
-    status: str
     nodes: int
     windows: int
 
@@ -81,9 +80,8 @@ def canonical_json(value: Any) -> str:
 
 
 def content_hash(document: SourceDocument) -> str:
-    """Return the hash of everything in a document that its index entry depends on."""
+    """Return the hash of everything in a document but its id: copies of one have the same."""
     parts = [
-        document.id,
         document.text,
         document.title,
         dict(document.metadata),

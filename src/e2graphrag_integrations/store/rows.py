@@ -38,9 +38,9 @@ def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
 def head_of(row: Sequence[Any], path: str) -> DocumentHead:
     """Return a document's row without its text."""
     fields = checked(row, path, f"document {row[0]!r}")
-    id_, title, _, metadata, segments, hash_, status, _, nodes, windows = fields
+    id_, title, _, metadata, segments, hash_, nodes, windows = fields
     plain = json.loads(metadata)
-    return DocumentHead(id_, title, plain, decode_segments(segments), hash_, status, nodes, windows)
+    return DocumentHead(id_, title, plain, decode_segments(segments), hash_, nodes, windows)
 
 
 def document_of(row: Sequence[Any], path: str) -> SourceDocument:
@@ -66,11 +66,10 @@ def insert_document(
         canonical_json(dict(document.metadata)),
         encode_segments(document.segments),
         content_hash(document),
-        *("done", None),
         *(len(nodes), sum(len(stored.windows) for stored in nodes)),
     )
     db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*fields, checksum(*fields)),
     )
     for stored in nodes:

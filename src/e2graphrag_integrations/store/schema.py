@@ -1,4 +1,4 @@
-"""The file's tables, schema version 1.
+"""The file's tables, schema version 2.
 
 `content` holds what was paid for, under a hash of what it was made from: summaries, extractions,
 vectors. Rows go in as they arrive; a document's transaction then only links to them. So a build
@@ -6,28 +6,36 @@ that died resumes without paying twice, and equal texts are paid once.
 
 Each row ends with a checksum over the rest of it. `manifest` has two rows: `made_with`, the
 settings and models as JSON, and `generation`. A document's row counts its nodes and windows, so
-that rows which are missing are noticed as well.
+that rows which are missing are noticed as well. `queue` holds documents that are not indexed yet.
 """
 
 from __future__ import annotations
 
 import zlib
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x65326772  # "e2gr"
 
-TABLES = """
+DOCUMENTS = """CREATE TABLE documents (
+    id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
+    segments TEXT NOT NULL, content_hash TEXT NOT NULL,
+    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, checksum INTEGER NOT NULL
+)"""
+
+QUEUE = """CREATE TABLE queue (
+    id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,
+    status TEXT NOT NULL, reason TEXT, checksum INTEGER NOT NULL
+)"""
+
+TABLES = f"""
 CREATE TABLE manifest (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE content (
     key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL
 );
-CREATE TABLE documents (
-    id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
-    segments TEXT NOT NULL, content_hash TEXT NOT NULL, status TEXT NOT NULL, reason TEXT,
-    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, checksum INTEGER NOT NULL
-);
+{DOCUMENTS};
+{QUEUE};
 CREATE TABLE nodes (
     id TEXT PRIMARY KEY,
     document_id TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE,

@@ -67,6 +67,29 @@ def current_snapshot(store: Store) -> Snapshot:
     return snapshot
 
 
+def stale_parts(store: Store) -> list[str]:
+    """Return what of the snapshot on disk is not what the store's present state gives.
+
+    Nothing where there is none, or one that would be built again.
+    """
+    if store.path == MEMORY or not _GENERATION.fullmatch(store.generation):
+        return []
+    folder = Path(f"{store.path}.snapshot") / store.generation
+    loaded = _load(folder, lambda snapshot: lexical_of(store, snapshot))
+    if loaded is None:
+        return []
+    built = build_snapshot(store)
+    there, expected = _arrays(loaded), _arrays(built)
+    stale = [name for name in expected if not np.array_equal(expected[name], there[name])]
+    stale += [name for name, value in _meta(built).items() if _meta(loaded)[name] != value]
+    words = _load_words(folder / _WORDS, len(built.dense.nodes))
+    if words is not None:
+        fresh = lexical_of(store, built)
+        same = list(words.words) == list(fresh.words) and not (words.weights != fresh.weights).nnz
+        stale += [] if same else ["words"]
+    return stale
+
+
 def _words(store: Store, snapshot: Snapshot, path: Path) -> LexicalIndex:
     """Return the words of a snapshot, from disk where they are there."""
     loaded = _load_words(path, len(snapshot.dense.nodes))

@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.store.database import GENERATION, Database, advance
 from e2graphrag_integrations.store.records import (
     DocumentHead,
@@ -149,6 +150,7 @@ class Store(Database):
                     f"document {document.id!r} was changed in {self.path} by another writer "
                     "meanwhile: look at it, then update() it"
                 )
+            db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
             before = delete_document(db, document.id)
             try:
                 insert_document(db, document, nodes)
@@ -160,21 +162,35 @@ class Store(Database):
             drop_unused(db, (k for k in before or () if not any(k in keys for keys in pinned)))
             advance(db)
 
-    def delete_documents(self, ids: Sequence[str]) -> None:
+    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents, their nodes, and content that nothing else uses; all or none.
+
+        One that only waits in the queue no longer waits.
 
         Raises:
             UnknownDocumentError: If an id is not there.
         """
+        chunks = nodes = 0
         with self.transaction() as db:
             for document_id in ids:
+                count = "SELECT count(*), total(level = 0) FROM nodes WHERE document_id = ?"
+                all_, leaves = db.execute(count, (document_id,)).fetchone()
+                nodes, chunks = nodes + all_, chunks + int(leaves)
+                waited = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
                 keys = delete_document(db, document_id)
-                if keys is None:
+                if keys is None and not waited:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-                drop_unused(db, keys)
-            if not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
-                db.execute("DELETE FROM content")  # what failed builds left behind, too
+                drop_unused(db, keys or ())
+            self._drop_leftovers(db)
             advance(db)
+        return DeleteReport(len(ids), chunks, nodes - chunks)
+
+    def _drop_leftovers(self, db: sqlite3.Connection) -> None:
+        """Forget what builds that died left behind, once there is nothing to go on with."""
+        for table in ("documents", "queue"):
+            if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
+                return
+        db.execute("DELETE FROM content")
 
     def heads(self) -> list[DocumentHead]:
         """Return all documents without their texts, by id.

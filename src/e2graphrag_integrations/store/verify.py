@@ -15,8 +15,11 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.reports import VerifyReport
 from e2graphrag_integrations.settings import resolve_settings
+from e2graphrag_integrations.store.pending import read_pending
+from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.snapshot_files import stale_parts
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Node, Span
@@ -26,10 +29,12 @@ _MOST_PROBLEMS = 100
 
 
 def verify_store(store: Store) -> VerifyReport:
-    """Check every stored row and how the rows hang together.
+    """Check every stored row, how the rows hang together, and what was derived from them.
 
-    SQLite's own structure, every checksum, foreign keys, parents and children, spans against the
-    text, one extraction a chunk, at least one vector a node, all of one length.
+    SQLite's own structure, every checksum, foreign keys, settings that make sense, parents and
+    children, spans against the text, one extraction a chunk, at least one vector a node, all of one
+    length; documents that wait; and, where a snapshot is on disk, its graph, postings, vectors and
+    words against the sum of what the rows contribute.
     """
     with store.consistent():
         return _verify(store)
@@ -38,7 +43,7 @@ def verify_store(store: Store) -> VerifyReport:
 def _verify(store: Store) -> VerifyReport:
     checked: Counter[str] = Counter()
     problems: list[str] = []
-    for check in (_structure, _manifest, _content, _windows, _trees):
+    for check in (_structure, _manifest, _content, _windows, _trees, _waiting, _snapshot):
         try:
             for problem in check(store, checked):
                 problems.append(problem)
@@ -65,7 +70,7 @@ def _manifest(store: Store, checked: Counter[str]) -> Iterator[str]:
         checked["manifest rows"] += 1
         if checksum(*fields) != crc:
             yield f"{fields[0]} in the manifest does not match its checksum"
-    store.manifest()
+    resolve_settings({}, store.manifest(), store.path)
     store.generation  # noqa: B018 - raises if it is gone
 
 
@@ -121,6 +126,18 @@ def _trees(store: Store, checked: Counter[str]) -> Iterator[str]:
                 f"document {head.id!r} has {len(nodes)} of {head.nodes} nodes and {windows} of "
                 f"{head.windows} vectors"
             )
+
+
+def _waiting(store: Store, checked: Counter[str]) -> Iterator[str]:
+    waiting = [*read_queue(store), *read_pending(store)]
+    if waiting:
+        checked["waiting documents"] += len(waiting)
+    yield from ()
+
+
+def _snapshot(store: Store, checked: Counter[str]) -> Iterator[str]:  # noqa: ARG001 - as the others
+    for part in stale_parts(store):
+        yield f"{part} of the snapshot are not what the rows give: delete {store.path}.snapshot"
 
 
 def _shape(

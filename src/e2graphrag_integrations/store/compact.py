@@ -1,0 +1,39 @@
+"""Giving back the room of what was deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from e2graphrag_integrations.reports import CompactReport
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.sqlite import Store
+
+
+def compact_store(store: Store) -> CompactReport:
+    """Drop content that nothing links to, unless something waits for it, and shrink the file."""
+    before = _bytes(store)
+    dropped = 0
+    with store.transaction() as db:
+        waiting = [
+            table
+            for table in ("queue", "pending")
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+            and db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
+        ]
+        if not waiting:
+            dropped = db.execute(
+                "DELETE FROM content WHERE NOT EXISTS "
+                "(SELECT 1 FROM nodes WHERE content_key = key) AND NOT EXISTS "
+                "(SELECT 1 FROM windows WHERE content_key = key)"
+            ).rowcount
+    store.vacuum()
+    return CompactReport(before, _bytes(store), dropped)
+
+
+def _bytes(store: Store) -> int:
+    if store.path == MEMORY:
+        [(pages,)] = store.read("PRAGMA page_count")
+        [(size,)] = store.read("PRAGMA page_size")
+        return int(pages) * int(size)
+    files = (Path(store.path), Path(f"{store.path}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
