@@ -95,7 +95,7 @@ class E2GraphRAG:
         self._retry = retry
         self._planner = planner
         self._loop = OwnLoop()
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
         self._stops: set[Stop] = set()
         self._reader = Reader(store, components)
 
@@ -287,7 +287,7 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
     ) -> IndexReport:
         """Index like `add`, for what is built on an index; ids are all different."""
-        with self._exclusive(run):
+        with self.exclusive(run):
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes, on_copy)
             if sorted_out.changed and on_duplicate == "error":
@@ -329,7 +329,7 @@ class E2GraphRAG:
 
     def update_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
         """Replace like `update`, for what is built on an index; ids are all different."""
-        with self._exclusive(run):
+        with self.exclusive(run):
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes)
             self._refuse_unknown(sorted_out.new)
@@ -359,7 +359,7 @@ class E2GraphRAG:
         return await self._in_thread(self._resume, progress)
 
     def _resume(self, run: Run) -> IndexReport:
-        with self._exclusive(run):
+        with self.exclusive(run):
             hashes = self._store.content_hashes()
             waiting = [one.document for one in read_queue(self._store)]
             sorted_out = sort_out(waiting, hashes)
@@ -380,8 +380,15 @@ class E2GraphRAG:
         ]
 
     @contextmanager
-    def _exclusive(self, run: Run | None = None) -> Iterator[None]:
-        """Write alone, among threads and processes; `run` can be stopped meanwhile."""
+    def exclusive(self, run: Run | None = None) -> Iterator[None]:
+        """Write alone, among threads and processes: for what is built on an index.
+
+        Args:
+            run: Can be stopped meanwhile.
+
+        Raises:
+            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+        """
         stop = run.stop if run is not None else Stop()
         with self._writing, self._store.writer.held():
             self._stops.add(stop)
@@ -457,7 +464,7 @@ class E2GraphRAG:
         wanted = as_ids(ids)
         if not wanted:
             return DeleteReport()
-        with self._exclusive():
+        with self.exclusive():
             return self._store.delete_documents(wanted)
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
@@ -472,7 +479,7 @@ class E2GraphRAG:
         Raises:
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
         """
-        with self._exclusive():
+        with self.exclusive():
             return compact_store(self._store)
 
     # Reading

@@ -232,6 +232,11 @@ class Corpus:
             )
 
     def _build(self, config: RunnableConfig | None, run: Run) -> IndexReport:
+        # What waits is read under the lock: another instance may have built it in meanwhile.
+        with self.rag.exclusive(run):
+            return self._build_alone(config, run)
+
+    def _build_alone(self, config: RunnableConfig | None, run: Run) -> IndexReport:
         rag = self.rag
         with self._lock:
             self._refresh()

@@ -458,7 +458,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             CorruptStoreError: If the stores have lost nodes of the index.
             SettingsMismatchError: If a model is not the one the index was made with.
         """
-        return self._storage.answer(request, self._writer.reading_components())
+        components = self._writer.reading_components()
+        return self._storage.answer(request, components, self._writer.lock)
 
     def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
         """Return what inserting documents would cost: exact LLM calls, bounds of their tokens.

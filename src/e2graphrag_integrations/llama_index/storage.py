@@ -67,29 +67,38 @@ class IndexStorage:
             return self._snapshot
 
     def answer(
-        self, request: Request, components: Components
+        self,
+        request: Request,
+        components: Components,
+        writing: contextlib.AbstractContextManager[object],
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
         """Return the result of a request, and its nodes as the docstore has them.
+
+        Args:
+            request: Of the user.
+            components: The models.
+            writing: The writers' lock: taken when one write after the other came between.
 
         Raises:
             CorruptStoreError: If a node of the index is not in the docstore, or its vectors are
                 not in the vector store.
         """
-        for attempt in range(_ATTEMPTS):
-            snapshot = self.snapshot()
-            source = DocstoreNodes(self._docstore, self.struct)
-            try:
-                return answer(request, snapshot, source, components), source.found
-            except (NodeGoneError, CorruptStoreError) as error:
-                if snapshot.generation != self.struct.generation and attempt < _ATTEMPTS - 1:
-                    continue
-                if isinstance(error, CorruptStoreError):
-                    raise
-                raise CorruptStoreError(
-                    f"{self.where}: {error}: pass the docstore that the index was made with, "
-                    "or build it again"
-                ) from error
-        raise AssertionError("unreachable")
+        for attempt in range(_ATTEMPTS + 1):
+            with writing if attempt == _ATTEMPTS else contextlib.nullcontext():
+                snapshot = self.snapshot()
+                source = DocstoreNodes(self._docstore, self.struct)
+                try:
+                    return answer(request, snapshot, source, components), source.found
+                except (NodeGoneError, CorruptStoreError) as error:
+                    if snapshot.generation != self.struct.generation:
+                        continue
+                    if isinstance(error, CorruptStoreError):
+                        raise
+                    raise CorruptStoreError(
+                        f"{self.where}: {error}: pass the docstore that the index was made with, "
+                        "or build it again"
+                    ) from error
+        raise CorruptStoreError(f"{self.where}: another handle keeps changing it: try again")
 
     def docstore_nodes(self, record: DocumentRecord) -> dict[str, BaseNode]:
         """Return the nodes of a document that are in the docstore, by id, in the tree's order."""

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,18 +36,30 @@ class WriterLock:
         self._timeout = timeout
         # By the real path: a link to the index is the same index.
         self._file = Path(f"{os.path.realpath(path)}.lock")
+        self._threads = threading.RLock()
+        self._depth = 0
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock.
+        """Hold the lock; a thread that holds it may do so again.
 
         Raises:
             StoreLockedError: If another holds it for longer than the time-out; names who.
             StoreError: If the folder cannot be written.
         """
-        if self._path == MEMORY:
-            yield
-            return
+        with self._threads:
+            if self._path == MEMORY or self._depth:
+                yield
+                return
+            self._depth += 1
+            try:
+                with self._file_held():
+                    yield
+            finally:
+                self._depth -= 1
+
+    @contextlib.contextmanager
+    def _file_held(self) -> Iterator[None]:
         lock = FileLock(self._file, thread_local=False)
         try:
             lock.acquire(timeout=self._timeout)
