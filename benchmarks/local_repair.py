@@ -2,7 +2,8 @@ r"""What one new sentence costs in a long document: LLM calls and embedded nodes
 
 From the repository's root:
 
-    python benchmarks/local_repair.py --data ../shared/data --out benchmarks/results/local_repair.json
+    python benchmarks/local_repair.py --data ../shared/data \
+        --out benchmarks/results/local_repair.json
 
 Sentences are put in at random places of War and Peace (Gutenberg 2600), one after the other, each
 in the index that the one before left. The summariser is a digest of its prompt: no summary that was
@@ -57,7 +58,7 @@ def measured(text: str, insertions: int, settings: dict[str, Any]) -> dict[str, 
         **settings,
     ) as rag:
         first = rag.add(SourceDocument("book", text))
-        source = random.Random(0)
+        source = random.Random(0)  # noqa: S311 - where to write is no secret
         for number in range(insertions):
             at = source.choice(sentence_starts(text))
             text = f"{text[:at]}In the year {number} nobody had yet heard of it. {text[at:]}"
@@ -88,7 +89,9 @@ def measured(text: str, insertions: int, settings: dict[str, Any]) -> dict[str, 
             "max": round(float(np.max(values)), 2),
         }
         for name, values in zip(
-            ("llm_calls", "embedded", "saved_calls", "seconds"), zip(*rows, strict=True), strict=True
+            ("llm_calls", "embedded", "saved_calls", "seconds"),
+            zip(*rows, strict=True),
+            strict=True,
         )
     }
     return {

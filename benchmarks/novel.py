@@ -11,18 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 from e2graphrag_integrations import (
     E2GraphRAG,
@@ -32,6 +30,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.embedding import WindowedEmbedder
+from stub import served, stub_server
 
 QUESTIONS = (
     "What does Mr. Darcy think of Elizabeth Bennet?",
@@ -92,41 +91,20 @@ def extractive(document: SourceDocument, folder: Path) -> dict:
     }
 
 
-@contextmanager
-def stub_server(script: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, str(script), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    base = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{base}/stats").read()  # noqa: S310 - loopback
-                break
-            except OSError:
-                time.sleep(0.25)
-        yield base
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def against_stub(document: SourceDocument, folder: Path, script: Path) -> dict:
     with stub_server(script) as base:
         summarizer = OpenAISummarizer("stub", base_url=f"{base}/v1", api_key="none")
         with E2GraphRAG.open(folder / "stub.e2g", embedder="hashing", summarizer=summarizer) as rag:
             estimate = rag.estimate(document)
             report = rag.add(document)
-        served = json.loads(urllib.request.urlopen(f"{base}/stats").read())  # noqa: S310 - loopback
+        counted = served(base)
     return {
         "estimated calls": estimate.llm_calls,
         "reported calls": report.llm_calls,
-        "calls the server saw": served["llm_calls"],
+        "calls the server saw": counted["llm_calls"],
         "estimated prompt tokens, at most": estimate.prompt_tokens,
-        "prompt tokens the server counted": served["prompt_tokens"],
-        "most calls in flight": served["max_inflight"],
+        "prompt tokens the server counted": counted["prompt_tokens"],
+        "most calls in flight": counted["max_inflight"],
     }
 
 

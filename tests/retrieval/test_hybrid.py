@@ -17,7 +17,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError, RerankError
-from fakes import STORY, CountingLLM
+from fakes import STORY, CountingLLM, numbered
 from strategies import FakeEmbedder
 
 HYBRID = HybridStrategy()
@@ -636,3 +636,10 @@ def test_leaves_take_a_summarys_place_and_keep_no_window_of_it(open_index):
     assert [node.level for node in result.nodes] == [0] * 12
     assert result.nodes[0].reasons[0].startswith("under summary ")
     assert result.nodes[0].best is None
+
+
+def test_more_nodes_than_a_list_holds_are_returned_where_asked_for(open_index):
+    rag = open_index(chunk_size=4, chunk_overlap=0)
+    rag.add(numbered(400))
+    assert len(rag.retrieve("Which item ends?", k=450).nodes) == 450
+    assert len(rag.retrieve("Which item ends?", k=10_000).nodes) == 400 + 80 + 16 + 4

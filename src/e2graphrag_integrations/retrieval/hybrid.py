@@ -24,7 +24,8 @@ from e2graphrag_integrations.titles import titled
 from e2graphrag_integrations.types import Span
 
 _LIST = 200
-"""Windows or nodes of each list that are fused; one that is absent adds nothing."""
+"""Windows or nodes of each list that are fused, or k if that is more; one that is absent adds
+nothing."""
 
 _SPECIFIC = 0.5
 """From this specificity of the question's names on the route is called local."""
@@ -141,6 +142,7 @@ class _Retrieval:
         self.query = query
         self.snapshot = snapshot
         self.owners = snapshot.dense.nodes
+        self.length = max(_LIST, query.k)
         self.seen = None if query.allowed is None else query.allowed[snapshot.chunk_nodes]
         weights = Weights(
             strategy.dense,
@@ -148,7 +150,7 @@ class _Retrieval:
             strategy.rarity,
             strategy.sharpness,
             strategy.share,
-            _LIST,
+            self.length,
         )
         self.relevance = Relevance(
             query, snapshot, weights, leaves_only=query.parts or not strategy.summaries
@@ -207,7 +209,9 @@ class _Retrieval:
         lists: list[_List] = []
         if self.query.mode != "local":
             rows, _, values = self.relevance.nodes
-            fit = list(zip(rows[:_LIST].tolist(), values[:_LIST].tolist(), strict=True))
+            fit = list(
+                zip(rows[: self.length].tolist(), values[: self.length].tolist(), strict=True)
+            )
             lists.append(_List("relevance", "relevance", 1.0, "global", fit))
         weight = self._gate * strategy.entities
         if weight:
@@ -227,7 +231,7 @@ class _Retrieval:
     def _best_chunks(self, scores: Floats) -> Scores:
         """Return the rows of the best chunks that may be seen."""
         rows = self.snapshot.chunk_nodes
-        best = best_rows(scores, _LIST, self.seen)
+        best = best_rows(scores, self.length, self.seen)
         return list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
 
     def _bridges(self, fused: Scores) -> Scores:
@@ -237,7 +241,7 @@ class _Retrieval:
         allowed = self.query.allowed
         led = bridges(sources, self.snapshot, self._fit) if sources else {}
         seen = [(row, v) for row, v in led.items() if allowed is None or allowed[row]]
-        return sorted(seen, key=lambda one: (-one[1], one[0]))[:_LIST]
+        return sorted(seen, key=lambda one: (-one[1], one[0]))[: self.length]
 
     def _fit(self, chunks: IntArray) -> Floats:
         """Return how well chunks, given by their numbers, fit the question by their best window."""
