@@ -2,6 +2,7 @@ import hashlib
 import uuid
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +14,10 @@ from e2graphrag_integrations.tree import (
     FixedGroups,
     level_sizes,
     plan_tree,
+    tree_over,
     without_overlap,
 )
-from e2graphrag_integrations.types import Span
+from e2graphrag_integrations.types import Node, Span
 from strategies import WordCounter, quick
 
 
@@ -215,3 +217,179 @@ def test_texts_without_overlap_join_to_the_document(count, size, data):
     chunks = plan_tree("doc", text, spans).levels[0]
     assert " ".join(without_overlap(chunks)) == text
     assert all(a.end < b.end for a, b in pairwise(chunks))
+
+
+# Grouped by content
+
+
+def leaves(texts):
+    return [Node(f"id {n}", "doc", 0, n, n, n + 1, text) for n, text in enumerate(texts)]
+
+
+def by_content(texts, size=5, document_id="doc"):
+    return tree_over(document_id, leaves(texts), ContentGroups(size))
+
+
+def shape(tree):
+    """Return how many nodes each summary has under it, level by level."""
+    return [[len(node.child_ids) for node in level] for level in tree.levels[1:]]
+
+
+def new_summaries(before, after):
+    known = {node.id for node in before.nodes}
+    return [node for node in after.nodes if node.level and node.id not in known]
+
+
+few_texts = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=120)
+many_texts = st.lists(st.text("abcdef", max_size=6), min_size=1, max_size=120)
+any_leaves = few_texts | many_texts | st.integers(1, 120).map(lambda n: ["same"] * n)
+
+
+@pytest.mark.parametrize("kind", [FixedGroups, ContentGroups])
+@pytest.mark.parametrize("size", [1, 0, -3])
+def test_groups_of_less_than_two_are_refused(kind, size):
+    with pytest.raises(InvalidInputError, match=f"group_size={size}"):
+        kind(size)
+
+
+@pytest.mark.parametrize("kind", [FixedGroups, ContentGroups])
+def test_a_grouping_is_a_value(kind):
+    assert kind() == kind(5) != kind(4)
+    assert hash(kind(3)) == hash(kind(3))
+    assert FixedGroups(3) != ContentGroups(3)
+
+
+@quick
+@given(shapes)
+def test_fixed_groups_begin_every_so_many_and_make_the_levels_that_are_counted(shape_):
+    count, size = shape_
+    assert list(FixedGroups(size).starts(leaves("x" * count))) == list(range(0, count, size))
+    tree = tree_over("doc", leaves("x" * count), FixedGroups(size))
+    assert [len(level) for level in tree.levels] == level_sizes(count, size)
+
+
+def test_groups_by_content_are_fixed_for_ever():
+    """Files are verified against them: where they moved, every file would be wrong."""
+    texts = [f"Chunk {number} of it." for number in range(40)]
+    assert list(ContentGroups(5).starts(leaves(texts))) == [0, 3, 8, 12, 15, 21, 26, 33]
+    assert shape(by_content(texts, 5)) == [[3, 5, 4, 3, 6, 5, 7, 7], [8]]
+    first = [3, 3, 2, 4, 3, 4, 2, 3, 2, 3, 2, 2, 2, 3, 2]
+    assert shape(by_content(texts, 3)) == [first, [3, 2, 5, 2, 3], [5]]
+
+
+@quick
+@given(any_leaves, st.integers(2, 9))
+def test_groups_by_content_hold_about_half_to_twice_the_size(texts, size):
+    starts = [*ContentGroups(size).starts(leaves(texts)), len(texts)]
+    least = max(2, (size + 1) // 2)
+    assert starts[0] == 0
+    # Fewer only where there are no more in all.
+    assert all(min(least, len(texts)) <= b - a <= 2 * size for a, b in pairwise(starts))
+
+
+@quick
+@given(any_leaves, st.integers(2, 9))
+def test_each_level_by_content_has_at_most_half_the_nodes_below_and_the_last_at_most_the_size(
+    texts, size
+):
+    sizes = [len(level) for level in by_content(texts, size).levels]
+    assert sizes[0] == len(texts)
+    assert sizes[-1] <= size
+    assert all(2 * above <= below for below, above in pairwise(sizes))
+    assert all(below > size for below in sizes[1:-1])
+    assert (len(sizes) > 1) == (len(texts) > 1)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("count", [2, 3, 7, 500])
+def test_equal_texts_make_a_tree_by_content_too(count, size):
+    tree = by_content(["same"] * count, size)
+    assert sum(shape(tree)[0]) == count
+    assert len(tree.levels[-1]) <= size
+    assert len({node.id for node in tree.nodes}) == len(tree.nodes)
+
+
+@quick
+@given(any_leaves, st.integers(2, 7))
+def test_parents_children_positions_and_spans_agree_by_content(texts, size):
+    tree = by_content(texts, size)
+    nodes = {node.id: node for node in tree.nodes}
+    assert len(nodes) == len(tree.nodes)
+    for number, level in enumerate(tree.levels):
+        assert [node.position for node in level] == list(range(len(level)))
+        assert {node.level for node in level} == {number}
+    for node in tree.nodes[len(texts) :]:
+        children = [nodes[child] for child in node.child_ids]
+        assert {child.parent_id for child in children} == {node.id}
+        assert (node.start, node.end) == (children[0].start, children[-1].end)
+    for level, above in pairwise(tree.levels):
+        assert [node.id for node in level] == [child for n in above for child in n.child_ids]
+    assert {node.parent_id for node in tree.levels[-1]} == {None}
+
+
+@quick
+@given(any_leaves, st.integers(2, 7))
+def test_the_shape_by_content_depends_on_the_texts_alone(texts, size):
+    tree = by_content(texts, size)
+    text = "\n\n ".join(texts)
+    spans, at = [], 0
+    for one in texts:
+        spans.append(Span(at, at + len(one)))
+        at += len(one) + 3
+    planned = plan_tree("another", text, spans, ContentGroups(size))
+    assert shape(planned) == shape(tree)
+    assert not {node.id for node in planned.nodes} & {node.id for node in tree.nodes}
+
+
+@quick
+@given(any_leaves, st.integers(2, 7))
+def test_ids_of_summaries_by_content_derive_from_those_of_their_children(texts, size):
+    namespace = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
+    for node in by_content(texts, size, "id").nodes:
+        if node.level:
+            parts = ["id", str(node.level), *node.child_ids]
+            name = "".join(f"{len(part)}:{part}" for part in parts)
+            assert node.id == str(uuid.uuid5(namespace, name))
+
+
+@quick
+@given(st.integers(2, 90), st.integers(2, 6), st.data())
+def test_an_edit_behind_the_beginning_of_a_chunk_moves_no_group(count, size, data):
+    texts = [f"Chunk number {n} {'of the text ' * 6}" for n in range(count)]
+    changed = data.draw(st.integers(0, count - 1))
+    before = by_content(texts, size)
+    texts[changed] = texts[changed][:64] + data.draw(st.text(max_size=9))
+    after = tree_over("doc", leaves(texts), ContentGroups(size))
+    assert shape(after) == shape(before)
+
+
+@quick
+@given(st.integers(2, 90), st.integers(2, 6), st.data())
+def test_an_edit_behind_the_beginning_of_a_chunk_renames_only_its_path(count, size, data):
+    words = [f"Chunk-number-{n}-{'of-the-text-' * 6}" for n in range(count)]
+    changed = data.draw(st.integers(0, count - 1))
+    before = plan_tree("doc", *words_and_spans(words), ContentGroups(size))
+    words[changed] += "CHANGED"
+    after = plan_tree("doc", *words_and_spans(words), ContentGroups(size))
+    renamed = new_summaries(before, after)
+    assert [node.level for node in renamed] == list(range(1, len(after.levels)))
+    start = after.levels[0][changed].start
+    assert all(node.start <= start < node.end for node in renamed)
+
+
+@pytest.mark.parametrize(("size", "mean", "most"), [(3, 8, 16), (5, 5, 10)])
+def test_a_chunk_put_in_makes_few_summaries_anew_by_content_and_half_of_all_by_fixed_groups(
+    size, mean, most
+):
+    words = numbered(400)
+    made = {}
+    for kind in (ContentGroups, FixedGroups):
+        before = plan_tree("doc", *words_and_spans(words), kind(size))
+        made[kind] = []
+        for at in range(0, 400, 16):
+            edited = [*words[:at], "NEW", *words[at:]]
+            after = plan_tree("doc", *words_and_spans(edited), kind(size))
+            made[kind].append(len(new_summaries(before, after)))
+    assert np.mean(made[ContentGroups]) < mean
+    assert max(made[ContentGroups]) <= most
+    assert np.mean(made[FixedGroups]) > sum(level_sizes(400, size)[1:]) * 0.4

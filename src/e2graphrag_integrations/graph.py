@@ -106,17 +106,70 @@ class EntityGraph:
         return graph
 
 
-def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
-    """Sum what each chunk contributes.
+@dataclass(frozen=True, eq=False)
+class MentionColumns:
+    """What a graph is the sum of: every mention, in the order of chunks and sentences.
+
+    Attributes:
+        entities: For each mention the row of its normal form.
+        named: Whether it is a name.
+        sentence_sizes: Mentions of each sentence.
+        chunk_sizes: Sentences of each chunk.
+    """
+
+    entities: IntArray
+    named: NDArray[np.bool_]
+    sentence_sizes: IntArray
+    chunk_sizes: IntArray
+
+
+def columns_of(
+    chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]],
+) -> tuple[list[str], MentionColumns]:
+    """Return the distinct normal forms, sorted, and the columns of chunks.
 
     Args:
         chunks: For each chunk in order, for each of its sentences, `(normal form, named)` of each
             mention.
     """
-    builder = GraphBuilder()
+    rows: dict[str, int] = {}
+    entities, named, sentence_sizes, chunk_sizes = [], [], [], []
     for sentences in chunks:
-        builder.add(sentences)
+        chunk_sizes.append(len(sentences))
+        for sentence in sentences:
+            sentence_sizes.append(len(sentence))
+            entities += [rows.setdefault(name, len(rows)) for name, _ in sentence]
+            named += [is_named for _, is_named in sentence]
+    names = sorted(rows)
+    rank = np.empty(len(names), dtype=np.int64)  # arrival order -> sorted order
+    rank[[rows[name] for name in names]] = np.arange(len(names))
+    return names, MentionColumns(
+        rank[np.asarray(entities, dtype=np.int64)],
+        np.asarray(named, dtype=np.bool_),
+        np.asarray(sentence_sizes, dtype=np.int64),
+        np.asarray(chunk_sizes, dtype=np.int64),
+    )
+
+
+def graph_of(names: Sequence[str], columns: MentionColumns) -> EntityGraph:
+    """Return the graph of columns: equal ones give an equal graph, however they came about.
+
+    Args:
+        names: Distinct normal forms, sorted, each of which has a mention.
+        columns: Whose rows are of `names`.
+    """
+    builder = GraphBuilder()
+    named = np.zeros(len(names), dtype=np.bool_)
+    named[columns.entities[columns.named]] = True
+    builder.add_columns(
+        names, named.tolist(), columns.entities, columns.sentence_sizes, columns.chunk_sizes
+    )
     return builder.finish()
+
+
+def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
+    """Sum what each chunk contributes, given as for `columns_of`."""
+    return graph_of(*columns_of(chunks))
 
 
 class GraphBuilder:
@@ -171,12 +224,17 @@ class GraphBuilder:
         self, ids: IntArray, sentence: IntArray, chunk: IntArray, sentences: int, chunks: int
     ) -> None:
         self._posts.append((ids, chunk + self._chunks))
-        self._pending.append((sentence + self._sentences, ids))
-        self._waiting += len(ids)
+        at = 0
+        while at < len(ids):  # whole sentences only
+            last = min(len(ids), at + _PENDING_LIMIT) - 1
+            end = int(np.searchsorted(sentence, sentence[last], side="right"))
+            self._pending.append((sentence[at:end] + self._sentences, ids[at:end]))
+            self._waiting += end - at
+            at = end
+            if self._waiting > _PENDING_LIMIT:
+                self._sum_pairs()
         self._sentences += sentences
         self._chunks += chunks
-        if self._waiting > _PENDING_LIMIT:
-            self._sum_pairs()
 
     def _id(self, name: str, named: bool) -> int:
         row = self._ids.setdefault(name, len(self._ids))
@@ -226,6 +284,7 @@ class GraphBuilder:
             (np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=(size, self._chunks)
         ).tocsr()
         postings.sum_duplicates()
+        edges.sort_indices()
         named = np.zeros(size, dtype=np.bool_)
         named[rank] = self._named
         return EntityGraph(names, named, edges, postings)

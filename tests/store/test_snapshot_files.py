@@ -191,7 +191,7 @@ def test_it_holds_no_pickle(path):
     [folder] = folders(path)
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
         assert all(array.dtype != object for array in dict(arrays).values())
-    assert json.loads((folder / "meta.json").read_text())["format"] == 2
+    assert json.loads((folder / "meta.json").read_text())["format"] == 3
 
 
 def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open_index, builds):

@@ -28,6 +28,7 @@ class Reader:
         self._components = components
         self._refreshing = threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._own: Snapshot | None = None  # the same, with its own vectors
         self._through: Callable[[Snapshot], NodeSearch] | None = None
 
     def search_through(self, searches: Callable[[Snapshot], NodeSearch] | None) -> None:
@@ -48,7 +49,7 @@ class Reader:
             return self._snapshot
 
     def _current(self) -> Snapshot:
-        snapshot = current_snapshot(self._store)
+        snapshot = self._own = current_snapshot(self._store, self._own)
         if self._through is None:
             return snapshot
         return replace(snapshot, dense=self._through(snapshot))

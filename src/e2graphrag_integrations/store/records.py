@@ -45,6 +45,7 @@ class DocumentHead:
     content_hash: str
     nodes: int
     windows: int
+    stamp: str
 
 
 class ContentCache(Protocol):
@@ -88,6 +89,21 @@ def content_hash(document: SourceDocument) -> str:
         [[s[0], s[1], dict(s[2])] for s in document.segments],
     ]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+def stamp_of(hash_: str, nodes: Sequence[StoredNode]) -> str:
+    """Return a hash of everything that a document's tree links to.
+
+    Args:
+        hash_: Its content hash.
+        nodes: All of its tree, by level and position.
+    """
+    digest = hashlib.sha256(hash_.encode())
+    for stored in nodes:
+        digest.update(f"{stored.node.id}{len(stored.windows)}".encode() + stored.content_key)
+        for span, key in stored.windows:
+            digest.update(f"{span.start},{span.end}".encode() + key)
+    return digest.hexdigest()[:32]
 
 
 def encode_sentences(sentences: Sentences) -> bytes:

@@ -15,6 +15,7 @@ from e2graphrag_integrations.store.records import (
     content_hash,
     decode_segments,
     encode_segments,
+    stamp_of,
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument
@@ -38,9 +39,8 @@ def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
 def head_of(row: Sequence[Any], path: str) -> DocumentHead:
     """Return a document's row without its text."""
     fields = checked(row, path, f"document {row[0]!r}")
-    id_, title, _, metadata, segments, hash_, nodes, windows = fields
-    plain = json.loads(metadata)
-    return DocumentHead(id_, title, plain, decode_segments(segments), hash_, nodes, windows)
+    id_, title, _, metadata, segments, *rest = fields
+    return DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), *rest)
 
 
 def document_of(row: Sequence[Any], path: str) -> SourceDocument:
@@ -61,15 +61,17 @@ def insert_document(
     db: sqlite3.Connection, document: SourceDocument, nodes: Sequence[StoredNode]
 ) -> None:
     """Write a document's row and those of its nodes."""
+    hash_ = content_hash(document)
     fields = (
         *(document.id, document.title, document.text),
         canonical_json(dict(document.metadata)),
         encode_segments(document.segments),
-        content_hash(document),
+        hash_,
         *(len(nodes), sum(len(stored.windows) for stored in nodes)),
+        stamp_of(hash_, nodes),
     )
     db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*fields, checksum(*fields)),
     )
     for stored in nodes:

@@ -6,7 +6,8 @@ that died resumes without paying twice, and equal texts are paid once.
 
 Each row ends with a checksum over the rest of it. `manifest` has two rows: `made_with`, the
 settings and models as JSON, and `generation`. A document's row counts its nodes and windows, so
-that rows which are missing are noticed as well. `queue` holds documents that are not indexed yet.
+that rows which are missing are noticed as well, and has a stamp, which changes with any of them.
+`queue` holds documents that are not indexed yet.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ APPLICATION_ID = 0x65326772  # "e2gr"
 DOCUMENTS = """CREATE TABLE documents (
     id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
     segments TEXT NOT NULL, content_hash TEXT NOT NULL,
-    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, checksum INTEGER NOT NULL
+    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, stamp TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 )"""
 
 QUEUE = """CREATE TABLE queue (

@@ -17,7 +17,13 @@ import numpy as np
 
 from e2graphrag_integrations.aliases import Aliases
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph import EntityGraph, IntArray, build_graph
+from e2graphrag_integrations.graph import (
+    EntityGraph,
+    IntArray,
+    MentionColumns,
+    columns_of,
+    graph_of,
+)
 from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import (
@@ -70,7 +76,22 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Everything derived, of one generation of the store."""
+    """Everything derived, of one generation of the store.
+
+    Attributes:
+        generation: Name of the state.
+        made_with: Settings and fingerprints of the models.
+        documents, titles, stamps: Of the documents, by id; stamps change with all they hold.
+        nodes: Of all documents.
+        chunk_nodes: Row of each chunk among the nodes.
+        words: Words of each chunk.
+        graph: Of entities.
+        mentions: What the graph is the sum of; None where nothing is made from this snapshot.
+        dense: Finds windows by their vectors.
+        window_spans: Of each window in its node's text.
+        records: Metadata of the nodes.
+        lexical_from: Makes the index of words.
+    """
 
     generation: str
     made_with: Mapping[str, str]
@@ -84,6 +105,8 @@ class Snapshot:
     window_spans: IntArray
     records: Records
     lexical_from: Callable[[Snapshot], LexicalIndex]
+    stamps: Sequence[str] = ()
+    mentions: MentionColumns | None = None
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -121,14 +144,18 @@ class Snapshot:
         return np.concatenate([[0], np.cumsum(self.words)]).astype(np.int64)
 
 
-def build_snapshot(store: Store) -> Snapshot:
+def build_snapshot(store: Store, ids: Sequence[str] | None = None) -> Snapshot:
     """Derive the snapshot from one state of the store.
+
+    Args:
+        store: The truth.
+        ids: Of the documents to take, ascending; None takes all.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum, or points to one that is gone.
     """
     try:
-        return _build(store)
+        return _build(store, ids)
     except KeyError as error:
         raise CorruptStoreError(
             f"{store.path}: a row points to one that is not there ({error}); run verify(), then "
@@ -136,12 +163,12 @@ def build_snapshot(store: Store) -> Snapshot:
         ) from error
 
 
-def _build(store: Store) -> Snapshot:
+def _build(store: Store, ids: Sequence[str] | None) -> Snapshot:
     with store.consistent():
         generation = store.generation
         made_with = store.manifest()
-        heads = store.heads()
-        stored = list(store.all_nodes())
+        heads = store.heads(ids)
+        stored = list(store.all_nodes(ids))
         extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
         vectors = store.cached(key for s in stored for _, key in s.windows)
         _check_counts(store.path, heads, stored)
@@ -150,8 +177,9 @@ def _build(store: Store) -> Snapshot:
             for head in heads
             if head.segments
         }
-    graph = build_graph(
-        contribution(decode_sentences(extractions[s.content_key]))
+    forms: dict[str, str] = {}  # documents of one index have most of their names in common
+    names, mentions = columns_of(
+        contribution(decode_sentences(extractions[s.content_key]), forms)
         for s in stored
         if s.node.level == 0
     )
@@ -166,11 +194,13 @@ def _build(store: Store) -> Snapshot:
         nodes=table,
         chunk_nodes=chunk_nodes,
         words=np.asarray([stored[i].words for i in chunk_nodes], dtype=np.int64),
-        graph=graph,
+        graph=graph_of(names, mentions),
         dense=_dense(stored, vectors),
         window_spans=window_spans(s.windows for s in stored),
         records=_records(heads, segments, table),
         lexical_from=lambda snapshot: lexical_of(store, snapshot),
+        stamps=[head.stamp for head in heads],
+        mentions=mentions,
     )
 
 
@@ -215,11 +245,22 @@ def _check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[Sto
             )
 
 
-def contribution(sentences: Sentences) -> list[list[tuple[str, bool]]]:
-    """Return what a chunk's mentions add to the graph: normal forms, sentence by sentence."""
+def contribution(
+    sentences: Sentences, known: dict[str, str] | None = None
+) -> list[list[tuple[str, bool]]]:
+    """Return what a chunk's mentions add to the graph: normal forms, sentence by sentence.
+
+    Args:
+        sentences: Of the chunk.
+        known: Normal forms found before, added to.
+    """
+    forms = {} if known is None else known
+    for sentence in sentences:
+        for mention in sentence:
+            if mention.entity not in forms:
+                forms[mention.entity] = normal_form(mention.entity)
     return [
-        [(form, m.named) for m in sentence if (form := normal_form(m.entity))]
-        for sentence in sentences
+        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
     ]
 
 

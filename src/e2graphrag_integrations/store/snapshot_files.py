@@ -22,9 +22,10 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.graph import EntityGraph, MentionColumns
 from e2graphrag_integrations.lexical import LexicalIndex
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.merging import Merging, can_merge
 from e2graphrag_integrations.store.snapshot import (
     NodeTable,
     Records,
@@ -35,21 +36,32 @@ from e2graphrag_integrations.store.snapshot import (
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.vectors import DenseIndex
 
-_FORMAT = 2
+_FORMAT = 3
 """Goes up when the files or what is derived in them change: older snapshots are built again."""
+
+_WORTH = 0.5
+"""Share of documents that are as they were from which on copying them is quicker than reading all
+(benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _META, _ARRAYS, _WORDS = "meta.json", "arrays.npz", "words.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
+_MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _MATRICES = ("edges", "postings")
 
 Words = Callable[[Snapshot], LexicalIndex]
 
 
-def current_snapshot(store: Store) -> Snapshot:
-    """Return the snapshot of the store's present generation, from disk where it is there."""
+def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
+    """Return the snapshot of the store's present generation, from disk where it is there.
+
+    Args:
+        store: The truth.
+        older: A snapshot of another generation, if the caller has one; else one on disk is looked
+            for. Only what changed since is read.
+    """
     if store.path == MEMORY:
-        return build_snapshot(store)
+        return updated_snapshot(store, older)
     if not _GENERATION.fullmatch(store.generation):
         # It becomes the name of a folder: never one outside the snapshot's.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
@@ -61,10 +73,44 @@ def current_snapshot(store: Store) -> Snapshot:
     loaded = _load(folder / store.generation, words)
     if loaded is not None:
         return loaded
-    snapshot = replace(build_snapshot(store), lexical_from=words)
+    if older is None:
+        older = _any_generation(folder, words)
+    snapshot = replace(updated_snapshot(store, older), lexical_from=words)
     with contextlib.suppress(OSError):  # a read-only place: held in memory
         _save(snapshot, folder)
     return snapshot
+
+
+def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
+    """Return the snapshot of the present state, copied as far as an older one has it.
+
+    Raises:
+        CorruptStoreError: As `build_snapshot`.
+    """
+    if older is None or not can_merge(older):
+        return build_snapshot(store)
+    with store.consistent():
+        stamps = store.stamps()
+        same = {
+            i
+            for i, stamp in zip(older.documents, older.stamps, strict=True)
+            if stamps.get(i) == stamp
+        }
+        if len(same) < _WORTH * len(stamps):
+            return build_snapshot(store)
+        newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in same])
+    merging = Merging(older, newer, list(stamps))
+    return merging.snapshot(newer.generation, newer.made_with)
+
+
+def _any_generation(folder: Path, words: Words) -> Snapshot | None:
+    """Return a snapshot of another generation, if there is one."""
+    try:
+        found = [one for one in folder.iterdir() if _GENERATION.fullmatch(one.name)]
+    except OSError:
+        return None
+    loaded = (_load(one, words) for one in found)
+    return next((snapshot for snapshot in loaded if snapshot is not None), None)
 
 
 def stale_parts(store: Store) -> list[str]:
@@ -170,6 +216,7 @@ def _meta(snapshot: Snapshot) -> dict[str, Any]:
         "made_with": dict(snapshot.made_with),
         "documents": list(snapshot.documents),
         "titles": list(snapshot.titles),
+        "stamps": list(snapshot.stamps),
         "nodes": list(snapshot.nodes.ids),
         "entities": list(snapshot.graph.names),
         "records": [dict(value) for value in snapshot.records.values],
@@ -177,8 +224,8 @@ def _meta(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _arrays(snapshot: Snapshot) -> dict[str, Any]:
-    if not isinstance(snapshot.dense, DenseIndex):
-        raise TypeError("only a snapshot that holds its own vectors can be saved")
+    if not isinstance(snapshot.dense, DenseIndex) or snapshot.mentions is None:
+        raise TypeError("only a snapshot that holds its own vectors and mentions can be saved")
     arrays: dict[str, Any] = {
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.words,
@@ -190,6 +237,8 @@ def _arrays(snapshot: Snapshot) -> dict[str, Any]:
         "record_last": snapshot.records.last,
         "record_of_node": snapshot.records.of_node,
     }
+    for name in _MENTION_ARRAYS:
+        arrays[f"mention_{name}"] = getattr(snapshot.mentions, name)
     for name in _NODE_ARRAYS:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
@@ -227,4 +276,6 @@ def _restore(meta: dict[str, Any], arrays: dict[str, Any], words: Words) -> Snap
             arrays["record_of_node"],
         ),
         lexical_from=words,
+        stamps=meta["stamps"],
+        mentions=MentionColumns(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
     )

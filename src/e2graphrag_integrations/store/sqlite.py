@@ -41,6 +41,7 @@ _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
 _MADE_WITH = "made_with"
+_IN_ORDER = "document_id, level, position"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
 )
@@ -192,14 +193,27 @@ class Store(Database):
                 return
         db.execute("DELETE FROM content")
 
-    def heads(self) -> list[DocumentHead]:
-        """Return all documents without their texts, by id.
+    def stamps(self) -> dict[str, str]:
+        """Return the stamp of each document by its id, in the order of ids."""
+        return dict(self.read("SELECT id, stamp FROM documents ORDER BY id"))
+
+    def heads(self, ids: Sequence[str] | None = None) -> list[DocumentHead]:
+        """Return documents without their texts, by id: all, or some.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows = self.read("SELECT * FROM documents ORDER BY id")
-        return [head_of(row, self.path) for row in rows]
+        rows = self._rows_of("SELECT * FROM documents {} ORDER BY id", "id", ids)
+        return sorted((head_of(row, self.path) for row in rows), key=lambda head: head.id)
+
+    def _rows_of(self, query: str, column: str, ids: Sequence[str] | None) -> Iterator[Any]:
+        """Yield the rows of a query, `{}` in it the place of its condition on documents."""
+        if ids is None:
+            yield from self.read(query.format(""))
+            return
+        for batch in _batches(ids):
+            marks = ",".join("?" * len(batch))
+            yield from self.read(query.format(f"WHERE {column} IN ({marks})"), batch)
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document as it was given.
@@ -244,15 +258,25 @@ class Store(Database):
             raise NodeGoneError("a node of the snapshot is not in the file")
         return found
 
-    def all_nodes(self) -> Iterator[StoredNode]:
-        """Yield all nodes with their windows, by document, level and position."""
+    def all_nodes(self, ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
+        """Yield nodes with their windows, by document, level and position.
+
+        Args:
+            ids: Of documents, ascending; None takes all.
+        """
         windows: dict[str, list[tuple[Span, bytes]]] = {}
-        for row in self.read("SELECT * FROM windows ORDER BY node_id, number"):
+        of_documents = "SELECT * FROM windows {} ORDER BY node_id, number"
+        if ids is not None:
+            of_documents = (
+                "SELECT w.* FROM windows w JOIN nodes n ON n.id = w.node_id {} "
+                "ORDER BY node_id, number"
+            )
+        for row in self._rows_of(of_documents, "document_id", ids):
             what = f"a window of node {row[0]}"
             node_id, _, start, end, key = checked(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
-        query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes ORDER BY document_id, level, position"  # noqa: S608 - constants only
-        for row in self.read(query):
+        query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} ORDER BY {_IN_ORDER}"  # noqa: S608 - constants only
+        for row in self._rows_of(query, "document_id", ids):
             yield replace(node_of(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 

@@ -1,0 +1,191 @@
+"""Chunks and groups by content in a LlamaIndex index: an edit of a long document costs little."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.schema import NodeRelationship, TextNode
+
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from fakes import NameExtractor
+from llama_fakes import Digests
+
+CONTENT = {"chunking": "content", "grouping": "content", "chunk_overlap": None}
+QUESTIONS = ("What did Anna tell Bert?", "Who came on day 33?", "what is this about?")
+
+
+def long_text(count=70):
+    names = ("Anna", "Bert", "Cleo", "Dora", "Emil")
+    return " ".join(
+        f"{names[day % 5]} told {names[day % 3]} of day {day} again." for day in range(count)
+    )
+
+
+TEXT = long_text()
+EDITED = TEXT.replace("of day 40 again.", "of day 40 again. Zoe came with a telescope.")
+
+
+def document(text=TEXT):
+    return Document(id_="long", text=text, metadata={"title": "Days"})
+
+
+def loaded(folder, **options):
+    return E2GraphRAGIndex.from_persist_dir(folder, extractor=NameExtractor(), **options)
+
+
+def everything(index):
+    docs = index.storage_context.docstore.docs
+    return {id_: (n.text, n.start_char_idx, n.end_char_idx) for id_, n in docs.items()}
+
+
+def answers(index):
+    return [
+        [(n.node_id, n.text, pytest.approx(n.score)) for n in index.as_retriever().retrieve(q)]
+        for q in QUESTIONS
+    ]
+
+
+def summaries(nodes):
+    return {node.node_id: node.text for node in nodes if node.metadata["e2_level"]}
+
+
+def parsed(count=70, **options):
+    defaults = {"chunk_size": 16, "group_size": 3, "llm": Digests()} | CONTENT
+    parser = SummaryTreeNodeParser(**(defaults | options))
+    return parser.get_nodes_from_documents([document(long_text(count))])
+
+
+def test_an_edit_makes_few_summaries_and_leaves_what_a_rebuild_gives(index_of):
+    index = index_of([document()], llm=Digests(), **CONTENT)
+    whole = index.last_report.llm_calls
+    index.update_ref_doc(document(EDITED))
+    assert whole > 30
+    assert 1 <= index.last_report.llm_calls <= whole / 4
+    rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
+    assert everything(index) == everything(rebuilt)
+    assert answers(index) == answers(rebuilt)
+
+
+def test_the_settings_survive_persistence_and_are_held_to(index_of, tmp_path):
+    index_of([document()], llm=Digests(), **CONTENT).persist(tmp_path)
+    again = loaded(tmp_path, llm=Digests())
+    assert again.made_with["chunking"] == again.made_with["grouping"] == "content"
+    again.update_ref_doc(document(EDITED))
+    rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
+    assert everything(again) == everything(rebuilt)
+    for name in ("chunking", "grouping"):
+        with pytest.raises(SettingsMismatchError, match=f"{name}=content, not 'fixed'"):
+            loaded(tmp_path, **{name: "fixed"})
+
+
+def test_an_index_that_was_cut_fixed_is_not_cut_by_content_later(index_of, tmp_path):
+    index_of([document()], llm="extractive").persist(tmp_path)
+    assert loaded(tmp_path).made_with["chunking"] == "fixed"
+    with pytest.raises(SettingsMismatchError, match="chunking=fixed, not 'content'"):
+        loaded(tmp_path, chunking="content")
+
+
+def test_settings_that_do_not_fit_are_refused(index_of):
+    with pytest.raises(InvalidInputError, match="chunk_overlap=4"):
+        index_of([document()], **(CONTENT | {"chunk_overlap": 4}))
+    with pytest.raises(InvalidInputError, match="grouping='tree'"):
+        index_of([document()], grouping="tree")
+
+
+def test_an_edit_after_loading_costs_little_with_a_summary_cache(index_of, tmp_path):
+    kept = {"summary_cache": tmp_path / "summaries.db", "llm": Digests()}
+    index = index_of([document()], **CONTENT, **kept)
+    whole = index.last_report.llm_calls
+    index.persist(tmp_path / "stored")
+    again = loaded(tmp_path / "stored", **kept)
+    again.update_ref_doc(document(EDITED))
+    assert 1 <= again.last_report.llm_calls <= whole / 4
+
+
+@pytest.mark.xfail(reason="summaries that the docstore has are not looked for there")
+def test_an_edit_after_loading_costs_little(index_of, tmp_path):
+    index = index_of([document()], llm=Digests(), **CONTENT)
+    whole = index.last_report.llm_calls
+    index.persist(tmp_path)
+    again = loaded(tmp_path, llm=Digests())
+    again.update_ref_doc(document(EDITED))
+    assert 1 <= again.last_report.llm_calls <= whole / 4
+
+
+def test_a_parser_makes_the_nodes_that_an_index_makes(index_of):
+    index = index_of([document()], llm=Digests(), **CONTENT)
+    assert {id_: text for id_, (text, *_) in everything(index).items()} == {
+        node.node_id: node.text for node in parsed()
+    }
+
+
+@pytest.mark.parametrize("grouping", ["content", "fixed"])
+@pytest.mark.parametrize("of_index", ["content", "fixed"])
+def test_nodes_of_a_parser_keep_their_summaries_whatever_the_index_groups_by(grouping, of_index):
+    nodes = parsed(grouping=grouping)
+    llm = Digests()
+    index = E2GraphRAGIndex(
+        nodes,
+        llm=llm,
+        embed_model="hashing",
+        extractor=NameExtractor(),
+        group_size=3,
+        grouping=of_index,
+    )
+    assert llm.prompts == []
+    assert index.last_report.llm_calls == 0
+    assert summaries(index.storage_context.docstore.docs.values()) == summaries(nodes)
+
+
+@pytest.mark.xfail(reason="groups by content are looked for in the index's own size only")
+def test_nodes_of_a_parser_with_another_size_by_content_keep_their_summaries():
+    nodes = parsed(group_size=3)
+    llm = Digests()
+    E2GraphRAGIndex(nodes, llm=llm, embed_model="hashing", extractor=NameExtractor(), group_size=5)
+    assert llm.prompts == []
+
+
+def test_an_index_by_content_becomes_a_file_and_an_index_again(index_of, tmp_path):
+    index = index_of([document()], llm=Digests(), **CONTENT)
+    path = tmp_path / "days.e2g"
+    index.to_e2g(path)
+    with E2GraphRAG.open(path, extractor=NameExtractor()) as rag:
+        assert rag.settings.chunking == rag.settings.grouping == "content"
+        assert rag.verify().ok
+    again = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor(), llm=Digests())
+    assert again.made_with["grouping"] == "content"
+    assert everything(again) == everything(index)
+    assert answers(again) == answers(index)
+
+
+@pytest.mark.xfail(reason="the file gets the summaries of one tree in the places of another")
+@pytest.mark.parametrize(("parsed_by", "of_index"), [("content", "fixed"), ("fixed", "content")])
+def test_a_tree_of_other_groups_is_refused_or_written_as_it_is(tmp_path, parsed_by, of_index):
+    """The trees have equally many nodes a level, but other ones under each."""
+    nodes = parsed(14, grouping=parsed_by)
+    index = E2GraphRAGIndex(
+        nodes,
+        llm=Digests(),
+        embed_model="hashing",
+        extractor=NameExtractor(),
+        group_size=3,
+        grouping=of_index,
+    )
+    try:
+        index.to_e2g(tmp_path / "days.e2g")
+    except InvalidInputError:
+        return
+    again = E2GraphRAGIndex.from_e2g(tmp_path / "days.e2g", extractor=NameExtractor())
+    assert sorted(everything(again).values()) == sorted(everything(index).values())
+
+
+@pytest.mark.xfail(raises=UnicodeEncodeError, reason="texts are hashed before they are checked")
+def test_nodes_with_a_lone_surrogate_are_refused_by_content_too():
+    source = TextNode(id_="source", text="").as_related_node_info()
+    nodes = [TextNode(text="Anna \ud800."), TextNode(text="Bert.")]
+    for node in nodes:
+        node.relationships[NodeRelationship.SOURCE] = source
+    with pytest.raises(InvalidInputError, match="lone surrogate"):
+        E2GraphRAGIndex(nodes, embed_model="hashing", extractor=NameExtractor(), **CONTENT)

@@ -1,0 +1,363 @@
+"""Files of schema version 1: brought up to date whole, or left as they were."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import zlib
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    SchemaVersionError,
+    SettingsMismatchError,
+)
+from e2graphrag_integrations.store import connection, migrations
+from e2graphrag_integrations.store.pending import read_pending
+from e2graphrag_integrations.store.queue import enqueue
+from e2graphrag_integrations.store.schema import SCHEMA_VERSION, TABLES, checksum
+from e2graphrag_integrations.store.sqlite import Store
+from fakes import STORY, CountingLLM, NameExtractor, numbered
+
+VERSION_1 = Path(__file__).parent / "data" / "schema_v1.e2g"
+"""Written by the package as it was before schema version 2."""
+
+DOCUMENTS = [
+    SourceDocument("story", STORY, "Harbour", {"kind": "tale", "year": 1895}),
+    numbered(12),
+    SourceDocument(
+        "pages", "Anna sat. Bert sat.", segments=[(0, 9, {"page": 1}), (10, 19, {"page": 2})]
+    ),
+    SourceDocument("empty", ""),
+]
+CUT = {"chunk_size": 9, "chunk_overlap": 3, "group_size": 3}
+QUESTIONS = ("Where did Anna meet Bert?", "Who sailed at night?", "Item 7")
+
+
+def parts(llm=None):
+    return {
+        "embedder": HashingEmbedder(16),
+        "extractor": NameExtractor(),
+        "summarizer": llm or CountingLLM(),
+        "summarizer_id": "counting",
+    }
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Copy the file of version 1."""
+    path = tmp_path / "old.e2g"
+    shutil.copy(VERSION_1, path)
+    return path
+
+
+@pytest.fixture
+def open_old(open_index):
+    """Open a file with the settings that it has, and close it at the end."""
+
+    def make(path, llm=None):
+        return open_index(path, **parts(llm), chunk_size=None, chunk_overlap=None)
+
+    return make
+
+
+@pytest.fixture
+def fresh(open_index):
+    """Index the same documents by the present package."""
+    rag = open_index(**parts(), **CUT)
+    rag.add(DOCUMENTS)
+    return rag
+
+
+def query(path, statement):
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(statement).fetchall()
+
+
+def execute(path, statement):
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute(statement).rowcount
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def rows_of(path, *tables):
+    return {table: query(path, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
+
+
+def answers(rag, **options):
+    return [rag.retrieve(question, k=9, **options).nodes for question in QUESTIONS]
+
+
+def test_the_file_is_of_version_1():
+    """Else nothing here proves anything; opened as bytes, for SQLite may write beside it."""
+    assert int.from_bytes(VERSION_1.read_bytes()[60:64], "big") == 1 == SCHEMA_VERSION - 1
+
+
+def test_an_old_file_becomes_what_would_be_made_today(old, fresh, open_old):
+    kept = ("nodes", "windows", "content")
+    before = rows_of(old, *kept)
+    rag = open_old(old)
+    assert rag.verify().ok
+    assert list(rag.export()) == list(fresh.export())
+    assert [rag.document(document.id) for document in DOCUMENTS] == DOCUMENTS
+    assert answers(rag) == answers(fresh)
+    where = {"page": 2}
+    assert answers(rag, where=where) == answers(fresh, where=where)
+    assert {state.status for state in rag.status()} == {"done"}
+    rag.close()
+    assert query(old, "PRAGMA user_version") == [(2,)]
+    assert rows_of(old, *kept) == before  # the left-over of the cache, too
+    schema = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        made = db.execute(schema).fetchall()
+    plain = [(name, " ".join(sql.replace('"', "").split())) for name, sql in query(old, schema)]
+    assert plain == [(name, " ".join(sql.replace('"', "").split())) for name, sql in made]
+    assert query(old, "PRAGMA foreign_key_check") == []
+
+
+def test_an_old_file_is_migrated_once(old, open_old):
+    with open_old(old) as rag:
+        rag.retrieve("Anna")
+    before = rows_of(old, "documents", "manifest")
+    with open_old(old) as rag:
+        assert rag.verify().ok
+    assert rows_of(old, "documents", "manifest") == before
+
+
+def test_after_it_updates_and_deletes_work_and_cost_as_always(old, fresh, open_old):
+    llm = CountingLLM()
+    rag = open_old(old, llm)
+    assert rag.add(DOCUMENTS).skipped == tuple(document.id for document in DOCUMENTS)
+    assert llm.calls == 0
+    changed = SourceDocument("numbered", numbered(12).text + " Zoe came.")
+    assert rag.estimate(update=changed).llm_calls == fresh.estimate(update=changed).llm_calls
+    assert rag.update(changed).llm_calls == fresh.update(changed).llm_calls
+    for index in (rag, fresh):
+        index.delete(["story", "empty"])
+        index.add(SourceDocument("new", "Walter met Anna. Anna left for Rome. Walter stayed."))
+        assert index.verify().ok
+    assert list(rag.export()) == list(fresh.export())
+    assert answers(rag) == answers(fresh)
+    assert rag.compact().dropped == 1  # the left-over
+    assert rag.verify().ok
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"chunking": "content"},
+        {"grouping": "content"},
+        {"chunking": "content", "grouping": "content"},
+        {"chunk_size": 10},
+        {"group_size": 4},
+    ],
+)
+def test_another_cutting_is_refused(old, other):
+    named = next(iter(other))
+    with pytest.raises(SettingsMismatchError, match=f"was made with {named}="):
+        E2GraphRAG.open(old, **parts(), **other)
+    with E2GraphRAG.open(old, **parts(), **CUT, chunking="fixed", grouping="fixed") as rag:
+        assert (rag.settings.chunking, rag.settings.grouping) == ("fixed", "fixed")
+
+
+def test_what_waits_for_langchain_still_waits(old, open_old):
+    value = json.dumps([["page", "Text.", {}]], separators=(",", ":"))
+    with closing(sqlite3.connect(old)) as db:
+        db.execute(
+            "CREATE TABLE pending (id TEXT PRIMARY KEY, value TEXT NOT NULL, "
+            "checksum INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        row = ("source", value)
+        db.execute("INSERT INTO pending VALUES (?, ?, ?)", (*row, checksum(*row)))
+        db.commit()
+    rag = open_old(old)
+    assert read_pending(rag.store) == {"source": [["page", "Text.", {}]]}
+    assert rag.verify().ok
+
+
+# Failing on the way
+
+
+def test_an_old_file_that_failed_midway_is_as_it_was_and_opens_again(old, open_old, monkeypatch):
+    before = rows_of(old, "documents", "manifest", "nodes", "windows", "content", "sqlite_master")
+    real, seen = migrations.content_hash, []
+
+    def failing(document):
+        seen.append(document.id)
+        if len(seen) == 3:
+            raise MemoryError("in the middle")
+        return real(document)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "content_hash", failing)
+        with pytest.raises(MemoryError, match="in the middle"):
+            Store(old)
+    assert len(seen) == 3
+    assert query(old, "PRAGMA user_version") == [(1,)]
+    assert (
+        rows_of(old, "documents", "manifest", "nodes", "windows", "content", "sqlite_master")
+        == before
+    )
+    rag = open_old(old)
+    assert rag.verify().ok
+    assert rag.document_ids == ["empty", "numbered", "pages", "story"]
+
+
+def test_a_step_that_fails_at_its_end_leaves_nothing_either(old, open_old, monkeypatch):
+    def step(db, path):
+        migrations._from_1(db, path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "_STEPS", {1: step})
+        with pytest.raises(KeyboardInterrupt):
+            Store(old)
+    assert query(old, "PRAGMA user_version") == [(1,)]
+    assert query(old, "SELECT count(*) FROM sqlite_master WHERE name = 'queue'") == [(0,)]
+    assert open_old(old).verify().ok
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE documents SET title = 'Port' WHERE id = 'story'",
+        "UPDATE documents SET metadata = '{' WHERE id = 'story'",
+        "UPDATE documents SET segments = '[]' WHERE id = 'pages'",
+        "UPDATE documents SET text = text || '.' WHERE id = 'empty'",
+        "UPDATE documents SET status = 'odd' WHERE id = 'numbered'",
+        "UPDATE documents SET checksum = checksum + 1 WHERE id = 'numbered'",
+        "UPDATE manifest SET value = '{}' WHERE key = 'made_with'",
+    ],
+)
+def test_a_damaged_row_is_refused_and_the_file_left_alone(old, damage):
+    execute(old, damage)
+    before = old.read_bytes()
+    with pytest.raises(CorruptStoreError, match="does not match its checksum"):
+        Store(old)
+    assert old.read_bytes() == before
+    assert query(old, "PRAGMA user_version") == [(1,)]
+
+
+def test_a_read_only_old_file_says_what_to_do(old, monkeypatch):
+    before = old.read_bytes()
+    monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
+    with pytest.raises(SchemaVersionError, match="schema version 1.*to 2.*copy it to where it can"):
+        Store(old)
+    assert old.read_bytes() == before
+    assert [file.name for file in old.parent.iterdir()] == ["old.e2g"]
+    monkeypatch.undo()
+    with closing(Store(old)) as store:
+        assert len(store.content_hashes()) == 4
+
+
+# Two at once
+
+
+def test_two_threads_that_open_it_at_once_both_get_it(old, fresh):
+    gate, outcome = threading.Barrier(2, timeout=20), []
+
+    def open_it():
+        gate.wait()
+        with E2GraphRAG.open(old, **parts()) as rag:
+            outcome.append((rag.verify().ok, list(rag.export())))
+
+    threads = [threading.Thread(target=open_it) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert outcome == [(True, list(fresh.export()))] * 2
+
+
+OPEN = """
+import sys
+from e2graphrag_integrations.store.sqlite import Store
+
+print("ready", flush=True)
+sys.stdin.readline()
+store = Store(sys.argv[1])
+print(sorted(store.content_hashes()), store.read("PRAGMA user_version"), flush=True)
+sys.stdin.readline()
+store.close()
+"""
+
+
+def test_two_processes_that_open_it_at_once_both_get_it(old, open_old):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, old],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for wanted in ("ready\n", "['empty', 'numbered', 'pages', 'story'] [(2,)]\n"):
+            assert [process.stdout.readline() for process in processes] == [wanted] * 2
+            for process in processes:
+                process.stdin.write("\n")
+                process.stdin.flush()
+        assert [process.wait(20) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert open_old(old).verify().ok
+
+
+def test_an_instance_that_was_open_sees_a_queue_of_another(old, open_old):
+    one, other = open_old(old), open_old(old)
+    enqueue(other.store, [numbered(3, "late")])
+    assert [state.id for state in one.status() if state.status == "pending"] == ["late"]
+    assert one.resume().documents == 1
+    assert "late" in other.document_ids
+
+
+# The snapshot that stood beside it
+
+
+@pytest.fixture
+def with_snapshot(tmp_path, open_old):
+    """Make a file of version 1 with the snapshot that version 1 wrote for it."""
+    made, old = tmp_path / "made.e2g", tmp_path / "with.e2g"
+    shutil.copy(VERSION_1, made)
+    with open_old(made) as rag:
+        rag.retrieve("Anna")
+    [folder] = Path(f"{made}.snapshot").iterdir()
+    wrapped = json.loads((folder / "meta.json").read_text())
+    meta = json.loads(wrapped["meta"])
+    for later in ("chunking", "grouping"):
+        del meta["made_with"][later]
+    shutil.copy(VERSION_1, old)
+    [(meta["generation"],)] = query(old, "SELECT value FROM manifest WHERE key = 'generation'")
+    text = json.dumps(meta, ensure_ascii=False)
+    wrapped |= {"format": 2, "meta": text, "checksum": zlib.crc32(text.encode())}
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+    Path(f"{old}.snapshot").mkdir()
+    shutil.move(folder, f"{old}.snapshot/{meta['generation']}")
+    return old
+
+
+def test_an_old_snapshot_answers_as_a_new_one(with_snapshot, fresh, open_old):
+    rag = open_old(with_snapshot)
+    assert answers(rag) == answers(fresh)
+    assert rag.stats().settings == fresh.stats().settings
+
+
+def test_an_old_file_with_its_snapshot_is_sound(with_snapshot, open_old):
+    """Migration changes the manifest: a snapshot that is believed by its generation is stale."""
+    with open_old(with_snapshot) as rag:
+        assert rag.verify().problems == ()
+        rag.retrieve("Anna")
+        assert rag.verify().problems == ()
