@@ -181,7 +181,6 @@ def test_a_manifest_with_a_way_to_cut_where_a_number_belongs_is_a_damaged_index(
         resolve_settings({}, CONTENT.to_manifest() | {"chunk_size": value}, "x.e2g")
 
 
-@pytest.mark.xfail(raises=InvalidInputError, reason="it blames the caller, who asked for nothing")
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -52,7 +52,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("chunking", "grouping"):
-            if getattr(self, name) not in _CUTS:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in _CUTS:
                 raise InvalidInputError(
                     f"{name}={shown(getattr(self, name))}: choose one of {', '.join(_CUTS)}"
                 )
@@ -107,13 +107,19 @@ def resolve_settings(given: Mapping[str, Any], manifest: Mapping[str, str], path
     asked = {name: value for name, value in given.items() if value is not None}
     # Files of schema version 1 say nothing of how they were cut: there was but one way.
     told = {"chunking": "fixed", "grouping": "fixed", **manifest} if manifest else {}
-    made = {name: _stored(name, told[name], path) for name in names if name in told}
+    made: dict[str, Any] = {name: _stored(name, told[name], path) for name in names if name in told}
     for name, value in asked.items():
         if name in made and made[name] != value:
             raise SettingsMismatchError(
                 f"{path} was made with {name}={made[name]}, not {shown(value)}: leave {name} out, "
                 "or index into a new file"
             )
+    try:
+        Settings(**made)
+    except InvalidInputError as error:
+        raise CorruptStoreError(
+            f"{path} says {error}, which cannot be: restore a backup or index again"
+        ) from error
     return Settings(**{**asked, **made})
 
 

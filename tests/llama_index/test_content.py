@@ -104,7 +104,6 @@ def test_an_edit_after_loading_costs_little_with_a_summary_cache(index_of, tmp_p
     assert 1 <= again.last_report.llm_calls <= whole / 4
 
 
-@pytest.mark.xfail(reason="summaries that the docstore has are not looked for there")
 def test_an_edit_after_loading_costs_little(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
     whole = index.last_report.llm_calls
@@ -139,7 +138,6 @@ def test_nodes_of_a_parser_keep_their_summaries_whatever_the_index_groups_by(gro
     assert summaries(index.storage_context.docstore.docs.values()) == summaries(nodes)
 
 
-@pytest.mark.xfail(reason="groups by content are looked for in the index's own size only")
 def test_nodes_of_a_parser_with_another_size_by_content_keep_their_summaries():
     nodes = parsed(group_size=3)
     llm = Digests()
@@ -160,7 +158,6 @@ def test_an_index_by_content_becomes_a_file_and_an_index_again(index_of, tmp_pat
     assert answers(again) == answers(index)
 
 
-@pytest.mark.xfail(reason="the file gets the summaries of one tree in the places of another")
 @pytest.mark.parametrize(("parsed_by", "of_index"), [("content", "fixed"), ("fixed", "content")])
 def test_a_tree_of_other_groups_is_refused_or_written_as_it_is(tmp_path, parsed_by, of_index):
     """The trees have equally many nodes a level, but other ones under each."""
@@ -181,7 +178,6 @@ def test_a_tree_of_other_groups_is_refused_or_written_as_it_is(tmp_path, parsed_
     assert sorted(everything(again).values()) == sorted(everything(index).values())
 
 
-@pytest.mark.xfail(raises=UnicodeEncodeError, reason="texts are hashed before they are checked")
 def test_nodes_with_a_lone_surrogate_are_refused_by_content_too():
     source = TextNode(id_="source", text="").as_related_node_info()
     nodes = [TextNode(text="Anna \ud800."), TextNode(text="Bert.")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,9 @@ _NAMESPACE = uuid.UUID("5b0c7f9e-2d34-5a6e-8f1b-7c9d0e2a4b61")
 """Fixed for ever: the ids of vectors derive from it."""
 
 _SUMMARY = "summary"
+
+Contents = Mapping[bytes, bytes]
+"""What was made of texts, by the keys of what it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,10 @@ class Collector:
         else:
             self._own |= contents
 
+    def put_known(self, contents: Mapping[bytes, bytes]) -> None:
+        """Take over what the index has; for this build only."""
+        self._own |= contents
+
     def write_document(
         self,
         document: SourceDocument,
@@ -121,9 +128,17 @@ class Builder:
     stop: Stop
 
     def build(
-        self, sources: Sequence[Source], progress: ProgressListener | None
+        self,
+        sources: Sequence[Source],
+        progress: ProgressListener | None,
+        known: Callable[[str, SummaryMaker], Iterable[Contents]],
     ) -> tuple[list[Built], IndexReport]:
         """Return everything to store of the documents, and what making it took.
+
+        Args:
+            sources: New and changed ones.
+            progress: Called with each step.
+            known: Returns what the index has of a document already.
 
         Raises:
             IndexingError: When a model failed; finished summaries are in the cache.
@@ -132,6 +147,9 @@ class Builder:
         maker = self._maker(collector)
         by_id = {source.document.id: source for source in sources}
         self._keep_given(sources, maker)
+        for source in sources:
+            for contents in known(source.document.id, maker):
+                collector.put_known(contents)
         writer = Writer(
             store=collector,
             manifest=self.manifest,

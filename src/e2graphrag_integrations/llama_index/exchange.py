@@ -208,12 +208,16 @@ def _renamed(
     """Return the nodes with the ids that a file has for them."""
     spans = [Span(node.start, node.end) for node in nodes if node.level == 0]
     planned = plan_tree(record.id, text, spans, grouping).nodes
-    if [(n.level, n.position) for n in planned] != [(n.level, n.position) for n in nodes]:
+    if [_place(node) for node in planned] != [_place(node) for node in nodes]:
         raise InvalidInputError(
             f"the tree of document {record.id!r} was not made in groups of {grouping.size}, or "
             "nodes were deleted from it, which an index file cannot hold: insert it again"
         )
     return [replace(plan, text=node.text) for plan, node in zip(planned, nodes, strict=True)]
+
+
+def _place(node: Node) -> tuple[int, ...]:
+    return node.level, node.position, node.start, node.end
 
 
 def _summary_keys(nodes: Sequence[Node], made_with: Mapping[str, str]) -> dict[str, bytes]:

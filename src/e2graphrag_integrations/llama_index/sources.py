@@ -226,10 +226,12 @@ def _tree(
     """Return the tree over chunks; grouped in another way, if the summaries show it."""
     tree = tree_over(document_id, chunks, grouping)
     widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
-    others: list[Grouping] = [ContentGroups(grouping.size)]
-    if widest > 1:
-        others.insert(0, FixedGroups(widest))
-    for other in others if summaries else ():
+    others: list[Grouping] = []
+    if summaries and widest > 1:
+        # Content groups of size g hold (g + 1) // 2 to 2 g nodes.
+        sizes = range(max(2, (widest + 1) // 2), 2 * widest)
+        others = [FixedGroups(widest), *(ContentGroups(size) for size in sizes)]
+    for other in others:
         found = tree_over(document_id, chunks, other)
         if other != grouping and {n.id for n in found.nodes if n.level} == set(summaries):
             return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.estimate import estimate_cost
 from e2graphrag_integrations.llama_index.building import Builder, Collector
 from e2graphrag_integrations.llama_index.models import Models
+from e2graphrag_integrations.llama_index.reuse import known_contents, known_summaries
 from e2graphrag_integrations.llama_index.sources import Source, of_nodes, once
 from e2graphrag_integrations.llama_index.storage import IndexStorage
 from e2graphrag_integrations.progress import ProgressBar, Stop
@@ -159,26 +160,39 @@ class IndexWriter:
         )
         bar = ProgressBar(always=True) if run.show_progress else None
         try:
-            built, report = builder.build(sources, bar)
+            built, report = builder.build(
+                sources, bar, lambda id_, maker: self._known(id_, components, maker)
+            )
         finally:
             if bar is not None:
                 bar.close()
         self.storage.put(built, manifest, save=run.save)
         return report
 
+    def _known(
+        self, document_id: str, components: Components, maker: SummaryMaker
+    ) -> Iterable[Mapping[bytes, bytes]]:
+        if document_id not in self.storage.struct.payloads:
+            return ()
+        return known_contents(self.storage, document_id, components, maker)
+
     def estimate(self, sources: Sequence[Source]) -> CostEstimate:
         """Return what indexing would cost; nothing is called and nothing is written."""
         components = self.components()
+        collector = Collector(self.cache)
         maker = SummaryMaker(
             components.summarizer,
             components.summarizer_print,
             components.counter,
             self.settings.summary_tokens,
             self.retry,
-            Collector(self.cache),
+            collector,
             OwnLoop(),
         )
         new = [source.document for source in sources if not self.is_there(source)]
+        for document in new:
+            if document.id in self.storage.struct.payloads:
+                collector.put_known(known_summaries(self.storage, document.id, maker))
         return estimate_cost(new, self.settings, components.counter, maker)
 
     def _refuse_changed(self, sources: Sequence[Source]) -> None:
