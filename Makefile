@@ -9,6 +9,7 @@ OLD_LLAMA_INDEX := .venv-oldest-llama-index
 OLD_LANGCHAIN := .venv-oldest-langchain
 
 .PHONY: demo test test-oldest-llama-index test-oldest-langchain lint bench bench-quality bench-quality-dev \
+	bench-repair bench-crash bench-concurrency bench-snapshots \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -67,6 +68,21 @@ bench: $(STAMP)
 bench-quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split report \
 		--out benchmarks/results/quality_report.json
+
+# One new sentence in a long document: LLM calls, embedded nodes.
+bench-repair: $(STAMP)
+	$(BIN)/python benchmarks/local_repair.py --data ../shared/data --out benchmarks/results/local_repair.json
+
+# An indexing process is killed 200 times (a quarter of an hour); eight processes read while one writes.
+bench-crash: $(STAMP)
+	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 \
+		--out benchmarks/results/crash.json
+
+bench-concurrency: $(STAMP)
+	$(BIN)/python benchmarks/concurrency.py --out benchmarks/results/concurrency.json
+
+bench-snapshots: $(STAMP)
+	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json
 
 # Where constants may be chosen: the hybrid without each of its parts.
 bench-quality-dev: $(STAMP)

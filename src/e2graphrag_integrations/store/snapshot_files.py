@@ -39,7 +39,7 @@ from e2graphrag_integrations.vectors import DenseIndex
 _FORMAT = 3
 """Goes up when the files or what is derived in them change: older snapshots are built again."""
 
-_WORTH = 0.5
+_WORTH = 0.1
 """Share of documents that are as they were from which on copying them is quicker than reading all
 (benchmarks/snapshots.py)."""
 
