@@ -7,12 +7,14 @@ import importlib
 import io
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, cli
 from e2graphrag_integrations.demo import QUESTIONS, demo_text
+from stub_server import running_stub
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -131,7 +133,7 @@ def test_a_file_opens_in_langchain_as_the_readme_says(tmp_path, monkeypatch):
 
 def test_the_transcript_in_the_readme_is_what_is_printed(demo, capsys, monkeypatch):
     path, _ = demo
-    [block] = [code for _, code in BLOCKS if code.startswith("$ e2graphrag")]
+    [block] = [code for _, code in BLOCKS if code.startswith("$ e2graphrag query")]
     command, _, expected = block.partition("\n")
     monkeypatch.chdir(path.parent)
     assert cli.main(shlex.split(command)[2:]) == 0
@@ -141,6 +143,27 @@ def test_the_transcript_in_the_readme_is_what_is_printed(demo, capsys, monkeypat
         return re.sub(r"^time: .*$", "time:", text, flags=re.MULTILINE).strip()
 
     assert without_times(printed) == without_times(expected)
+
+
+@pytest.mark.shared
+def test_the_update_in_the_readme_costs_what_it_says(tmp_path, monkeypatch, capsys):
+    [block] = [code for _, code in BLOCKS if code.startswith("$ e2graphrag index")]
+    expected = [line for line in block.splitlines() if not line.startswith("$")]
+    index, edit, update = (line[2:] for line in block.splitlines() if line.startswith("$"))
+    assert edit == "sed -i '0,/Filby/s//young Filby/' the_time_machine.txt"
+    monkeypatch.chdir(tmp_path)
+    novel = Path("the_time_machine.txt")
+    shutil.copy(demo_text(), novel)
+    printed = []
+    with running_stub(150) as url:
+        model = f"--llm-model stub --llm-base-url {url}/v1"
+        for command in (f"{index} --embedder hashing", update):
+            assert cli.main(shlex.split(command.replace("--llm-model ...", model))[1:]) == 0
+            lines = capsys.readouterr().out.splitlines()
+            printed += [line for line in lines if line.startswith(("replaced", "tm.e2g"))]
+            text = novel.read_text(encoding="utf-8")
+            novel.write_text(text.replace("Filby", "young Filby", 1), encoding="utf-8")
+    assert printed == expected
 
 
 def test_every_command_and_option_that_the_readme_names_exists(capsys):
