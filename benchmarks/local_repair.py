@@ -47,16 +47,20 @@ def digest(prompt: str) -> str:
     return f"Digest {hashlib.sha256(prompt.encode()).hexdigest()[:16]} of it."
 
 
-def measured(text: str, insertions: int, settings: dict[str, Any]) -> dict[str, Any]:
-    rows: list[tuple[int, int, int, float]] = []
-    with E2GraphRAG.open(
+def index(settings: dict[str, Any]) -> E2GraphRAG:
+    return E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(64),
         extractor=Nouns(),
         summarizer=digest,
         summarizer_id="digest",
         **settings,
-    ) as rag:
+    )
+
+
+def measured(text: str, insertions: int, settings: dict[str, Any]) -> dict[str, Any]:
+    rows: list[tuple[int, int, int, float]] = []
+    with index(settings) as rag:
         first = rag.add(SourceDocument("book", text))
         source = random.Random(0)  # noqa: S311 - where to write is no secret
         for number in range(insertions):
@@ -71,14 +75,7 @@ def measured(text: str, insertions: int, settings: dict[str, Any]) -> dict[str, 
                 raise SystemExit(f"{report.llm_calls} + {report.saved_calls} != {expected}")
             rows.append((report.llm_calls, report.embedded, report.saved_calls, seconds))
         changed = "".join(rag.export())
-        with E2GraphRAG.open(
-            ":memory:",
-            embedder=HashingEmbedder(64),
-            extractor=Nouns(),
-            summarizer=digest,
-            summarizer_id="digest",
-            **settings,
-        ) as fresh:
+        with index(settings) as fresh:
             fresh.add(SourceDocument("book", text))
             equal = "".join(fresh.export()) == changed
     figures = {

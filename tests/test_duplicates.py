@@ -1,4 +1,4 @@
-"""Ids that are there, or given twice, and copies under other ids: what is done is what was asked."""
+"""Ids that are there or given twice, copies under other ids: what is done is what was asked."""
 
 from __future__ import annotations
 
@@ -185,11 +185,6 @@ def test_a_new_version_of_what_is_there_is_no_copy_to_leave_out(counted):
     assert rag.document("a").text == OTHER.text
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="documents.py, sort_out: `there` holds the hashes of versions that are replaced in the "
-    "same call, so that the only copy left of a text is left out",
-)
 def test_a_copy_of_a_version_that_is_being_replaced_is_kept(counted):
     rag, _ = counted
     rag.add([NEW, copy_of(OLD, "moved")], on_duplicate="replace", on_copy="skip")
@@ -212,11 +207,6 @@ def test_an_unknown_value_is_refused_before_anything_is_written(counted, name, v
     assert [state.id for state in rag.status()] == ["a"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="engine.py, estimate: its docstring says as for on_duplicate='replace', but an id given "
-    "twice is refused where add() takes the last",
-)
 def test_an_estimate_takes_an_id_given_twice_as_replace_does(open_index):
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     calls = rag.estimate([OLD, NEW]).llm_calls

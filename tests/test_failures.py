@@ -104,7 +104,7 @@ def states(rag):
 
 def test_fail_at_once_raises_and_remembers_nothing():
     policy, error = FailAtOnce(), SummaryError("no")
-    policy.done("a")
+    policy.worked(SummaryError)
     with pytest.raises(SummaryError) as caught:
         policy.note(["a", "b"], error)
     assert caught.value is error
@@ -124,24 +124,33 @@ def test_fail_each_leaves_out_one_and_of_several_none():
     assert policy.failed == {"a": first}
 
 
-def test_fail_each_ends_with_the_first_error_when_three_fail_and_none_went_through():
+def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never_worked():
     policy = FailEach(lambda *_: None)
-    errors = [EmbeddingError("one"), SummaryError("two"), SummaryError("three")]
+    policy.worked(EmbeddingError)  # of another kind: says nothing about summaries
+    errors = [SummaryError("one"), SummaryError("two"), SummaryError("three")]
+    assert policy.note(["other"], EmbeddingError("of this document"))
     assert policy.note(["a"], errors[0])
     assert policy.note(["b"], errors[1])
-    with pytest.raises(EmbeddingError) as caught:
+    with pytest.raises(SummaryError) as caught:
         policy.note(["c"], errors[2])
     assert caught.value is errors[0]
-    assert list(policy.failed) == ["a", "b", "c"]
-    with pytest.raises(EmbeddingError, match="one"):  # and it stays so
+    assert list(policy.failed) == ["other", "a", "b", "c"]
+    with pytest.raises(SummaryError, match="one"):  # and it stays so
         policy.note(["d"], errors[2])
 
 
-def test_fail_each_takes_any_number_once_one_is_done():
+def test_fail_each_takes_many_of_what_works_at_times_and_ends_when_it_works_no_more():
     policy = FailEach(lambda *_: None)
-    policy.done("good")
-    assert all(policy.note([str(n)], IndexingError("no")) for n in range(50))
-    assert len(policy.failed) == 50
+    policy.worked(IndexingError)
+    for n in range(100):
+        assert policy.note([str(n)], IndexingError("no"))
+        if n % 20 == 19:
+            policy.worked(IndexingError)
+    for n in range(100, 129):
+        assert policy.note([str(n)], IndexingError("no"))
+    with pytest.raises(IndexingError):
+        policy.note(["129"], IndexingError("no"))
+    assert len(policy.failed) == 130
 
 
 def test_fail_each_told_of_a_failure_that_cannot_be_kept_raises_that():
@@ -155,8 +164,8 @@ def test_fail_each_told_of_a_failure_that_cannot_be_kept_raises_that():
 def test_fail_each_counts_right_from_many_threads():
     told = []
     policy = FailEach(lambda id_, _: told.append(id_))
-    policy.done("good")
-    ids = [str(n % 100) for n in range(800)]
+    policy.worked(IndexingError)
+    ids = [str(n % 25) for n in range(800)]
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(lambda id_: policy.note([id_], IndexingError(id_)), ids))
     assert sorted(told) == sorted(set(ids))
@@ -183,7 +192,7 @@ def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
 
 
 @pytest.mark.parametrize("place", [0, 3])
-@pytest.mark.parametrize(("batch", "slice_"), [(1, 64), (1000, 2), (1000, 64)])
+@pytest.mark.parametrize(("batch", "slice_"), [(1, 64), (1000, 2)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_others_are_as_if_they_had_come_alone(
     open_index, monkeypatch, kind, batch, slice_, place
@@ -246,7 +255,7 @@ def test_a_failed_update_keeps_the_old_version_and_updates_the_rest(open_index, 
     assert rag.verify().ok
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "summary" not in kind])
 def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kind):
     monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
     options = parts(kind)
@@ -266,20 +275,7 @@ def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kin
     assert rag.verify().ok
 
 
-PLANNED_AHEAD = pytest.mark.xfail(
-    strict=True,
-    reason="indexing.py, _batches: documents whose splitter fails are noted before the batch that "
-    "came first is written, so that three of them end the work",
-)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=PLANNED_AHEAD if kind.startswith("splitter") else ())
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_once_one_went_through_any_number_may_fail(open_index, monkeypatch, kind):
     monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
     rag = open_index(**parts(kind))
@@ -290,11 +286,6 @@ def test_once_one_went_through_any_number_may_fail(open_index, monkeypatch, kind
     assert rag.verify().ok
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="failures.py: three bad ones of many small documents in one batch end the work before "
-    "any of the batch is written, and every resume() ends the same way",
-)
 @pytest.mark.parametrize("kind", ["summary", "extractor raises", "splitter raises"])
 def test_three_bad_ones_among_many_small_ones_do_not_keep_the_others_out_for_ever(open_index, kind):
     rag = open_index(**parts(kind))
@@ -349,7 +340,7 @@ def test_an_extractor_that_fails_for_good_is_tried_for_each_document_but_not_for
 # What is no document's fault
 
 
-@pytest.mark.parametrize("room", [0, 1, 2, 3, 5, 8, 12, 20])
+@pytest.mark.parametrize("room", [0, 1, 3, 8, 20])
 def test_a_full_disk_ends_the_work_and_leaves_the_file_sound(tmp_path, open_index, room):
     rag = open_index(tmp_path / "i.e2g", **parts("none"))
     rag.add(numbered(6, "old"))
@@ -395,11 +386,6 @@ def test_an_error_of_the_progress_listener_is_the_callers_and_blames_no_document
     assert "failed" not in states(rag).values()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="indexing.py, _in_slices: the listener is called within blamed(), so that its error is "
-    "told as the extractor's (or the embedder's) and the document is marked as failed",
-)
 @pytest.mark.parametrize("stage", ["extract", "embed"])
 def test_an_error_of_the_listener_within_a_stage_is_the_callers_too(open_index, stage):
     def listen(step):
@@ -425,11 +411,6 @@ class PromptFails:
         return f"Summary of {self.prompt(texts, level=level, max_tokens=max_tokens)[:40]}"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="indexing.py, _batches: cost.add() and prefix() stand outside the try, so that one "
-    "document whose prompt fails ends every add and every resume",
-)
 def test_a_prompt_that_fails_for_one_document_leaves_the_others_alone(open_index):
     rag = open_index(summarizer=PromptFails(), **FOUR)
     assert list(rag.add([numbered(6, "a"), marked(), numbered(7, "c", 30)]).failed) == ["bad"]
@@ -453,10 +434,6 @@ class TokenizerFails(HashingEmbedder):
     tokens = CannotCount()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="indexing.py, _embed: windows() is called for the whole batch outside _in_slices",
-)
 def test_an_embedders_tokenizer_that_fails_for_one_document_leaves_the_others_alone(open_index):
     rag = open_index(embedder=TokenizerFails(), **FOUR)
     assert list(rag.add([numbered(6, "a"), marked(), numbered(7, "c", 30)]).failed) == ["bad"]

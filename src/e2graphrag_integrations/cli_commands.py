@@ -62,7 +62,8 @@ def update(options: argparse.Namespace) -> int:
     made_by = summarizer(options)
     documents = _read(options.paths)
     with _existing(options.file, summarizer=made_by, concurrency=options.concurrency) as rag:
-        there, given = set(rag.document_ids), {document.id for document in documents}
+        there = {state.id for state in rag.status()}
+        given = {document.id for document in documents}
         gone = sorted(there - given) if options.prune else []
         if options.estimate:
             return _print_estimate(options, rag.estimate(documents))

@@ -206,6 +206,20 @@ class Components:
         self._manifest |= entries
         return entries
 
+    def check_like(self, made_with: Mapping[str, str]) -> None:
+        """Hold the models to those that documents were given for which wait to be indexed.
+
+        Raises:
+            SettingsMismatchError: If they would be summarised, or read, in another way.
+        """
+        now = self.check_for_writing()
+        for part in ("embedder", "extractor", "summarizer", "token_counter"):
+            if made_with.get(part, now[part]) != now[part]:
+                raise SettingsMismatchError(
+                    f"{self._path} has documents waiting for the {part} {_short(made_with[part])}, "
+                    f"not {_short(now[part])}: open it with that one, or add() them again"
+                )
+
     def _absent(self, part: str) -> SettingsMismatchError:
         return SettingsMismatchError(
             f"{self._path} was made with the {part} {self._manifest[part]}, which cannot be made "

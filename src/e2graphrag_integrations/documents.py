@@ -99,7 +99,11 @@ def _listed(given: Any, wanted: str) -> list[Any]:
 
 
 def sort_out(
-    documents: Iterable[SourceDocument], hashes: Mapping[str, str], on_copy: OnCopy = "keep"
+    documents: Iterable[SourceDocument],
+    hashes: Mapping[str, str],
+    on_copy: OnCopy = "keep",
+    *,
+    replacing: bool = False,
 ) -> Sorted:
     """Sort documents by the content hashes of those that are there.
 
@@ -107,6 +111,7 @@ def sort_out(
         documents: With ids that are all different.
         hashes: Of the documents that are there, by id.
         on_copy: Whether new ones that are copies of others count as new (`keep`), or as unchanged.
+        replacing: Whether changed ones take the place of those there, which then have no copies.
 
     Raises:
         InvalidInputError: For an unknown `on_copy`.
@@ -114,9 +119,11 @@ def sort_out(
     if on_copy not in _ON_COPY:
         raise InvalidInputError(f"on_copy={shown(on_copy)}: choose one of {', '.join(_ON_COPY)}")
     new, changed, unchanged = [], [], []
-    there = set(hashes.values())
-    for document in documents:
-        before, now = hashes.get(document.id), content_hash(document)
+    given = [(document, content_hash(document)) for document in documents]
+    gone = {d.id for d, now in given if replacing and hashes.get(d.id, now) != now}
+    there = {hash_ for id_, hash_ in hashes.items() if id_ not in gone}
+    for document, now in given:
+        before = hashes.get(document.id)
         if before == now or (before is None and on_copy == "skip" and now in there):
             unchanged.append(document)
         elif before is None:

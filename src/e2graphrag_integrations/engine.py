@@ -28,6 +28,8 @@ from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     E2GraphRAGError,
     InvalidInputError,
+    StoppedError,
+    StoreLockedError,
     UnknownDocumentError,
 )
 from e2graphrag_integrations.estimate import estimate_cost
@@ -58,7 +60,14 @@ from e2graphrag_integrations.settings import Settings, checked_path, resolve_set
 from e2graphrag_integrations.store.compact import compact_store
 from e2graphrag_integrations.store.exchange import export_folder, import_folder
 from e2graphrag_integrations.store.export import export_lines
-from e2graphrag_integrations.store.queue import dequeue, enqueue, mark, queue_states, read_queue
+from e2graphrag_integrations.store.queue import (
+    dequeue,
+    enqueue,
+    mark,
+    queue_states,
+    read_queue,
+    requeue,
+)
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
@@ -172,6 +181,12 @@ class E2GraphRAG:
         store = Store(path, timeout=lock_timeout)
         try:
             manifest = store.manifest()
+            waiting = {} if manifest else store.waiting_manifest()
+            if waiting:  # it is to be indexed as it was given, unless told otherwise
+                asked = {name: value for name, value in settings.items() if value is not None}
+                settings = resolve_settings({}, waiting, store.path).given() | asked
+                for part in ("embedder", "extractor"):
+                    parts[part] = parts[part] or waiting.get(f"{part}_model") or None
             resolved = resolve_settings(settings, manifest, store.path)
             components = Components(store.path, manifest, **parts)
             components.check_embedder()
@@ -205,7 +220,7 @@ class E2GraphRAG:
             UnknownDocumentError: If one of `update` is not there.
         """
         hashes = self._store.content_hashes()
-        sorted_out = sort_out(as_documents(documents), hashes)
+        sorted_out = sort_out(as_documents(documents, "replace"), hashes)
         updated = sort_out(as_documents(() if update is None else update), hashes)
         self._refuse_unknown(updated.new)
         return estimate_cost(
@@ -289,14 +304,16 @@ class E2GraphRAG:
         """Index like `add`, for what is built on an index; ids are all different."""
         with self.exclusive(run):
             hashes = self._store.content_hashes()
-            sorted_out = sort_out(documents, hashes, on_copy)
+            replacing = on_duplicate == "replace"
+            sorted_out = sort_out(documents, hashes, on_copy, replacing=replacing)
             if sorted_out.changed and on_duplicate == "error":
                 raise DuplicateDocumentError(
                     f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
                     "content: use update() or on_duplicate= to replace it, or give it another id"
                 )
             wanted, skipped = sorted_out.new, sorted_out.unchanged
-            if on_duplicate == "replace":
+            self._forget(sorted_out.unchanged)
+            if replacing:
                 wanted += sorted_out.changed
             else:
                 skipped += sorted_out.changed
@@ -333,6 +350,7 @@ class E2GraphRAG:
             hashes = self._store.content_hashes()
             sorted_out = sort_out(documents, hashes)
             self._refuse_unknown(sorted_out.new)
+            self._forget(sorted_out.unchanged)
             return self._write(sorted_out.changed, sorted_out.unchanged, hashes, run)
 
     def _refuse_unknown(self, documents: Sequence[SourceDocument]) -> None:
@@ -363,9 +381,16 @@ class E2GraphRAG:
             hashes = self._store.content_hashes()
             waiting = [one.document for one in read_queue(self._store)]
             sorted_out = sort_out(waiting, hashes)
-            dequeue(self._store, [document.id for document in sorted_out.unchanged])
+            self._forget(sorted_out.unchanged)
             wanted = sorted_out.new + sorted_out.changed
+            if wanted:
+                self._components.check_like(self._store.waiting_manifest())
             return self._write(wanted, sorted_out.unchanged, hashes, run)
+
+    def _forget(self, documents: Sequence[SourceDocument]) -> None:
+        """Let no other version of documents wait that are as they should be."""
+        waiting = queue_states(self._store)
+        dequeue(self._store, [one.id for one in documents if one.id in waiting])
 
     def status(self) -> list[DocumentStatus]:
         """Return how far each document is, by id: those indexed and those that wait."""
@@ -388,14 +413,19 @@ class E2GraphRAG:
 
         Raises:
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+            StoppedError: If it was stopped while it waited.
         """
         stop = run.stop if run is not None else Stop()
-        with self._writing, self._store.writer.held():
-            self._stops.add(stop)
-            try:
+        self._stops.add(stop)
+        try:
+            with self._writing, self._store.writer.held(stop.everything.is_set):
+                _refuse_stopped(stop)
                 yield
-            finally:
-                self._stops.discard(stop)
+        except StoreLockedError:
+            _refuse_stopped(stop)
+            raise
+        finally:
+            self._stops.discard(stop)
 
     def _write(
         self,
@@ -411,7 +441,7 @@ class E2GraphRAG:
         manifest = components.check_for_writing() | self._settings.to_manifest()
         self._store.check_manifest(manifest)
         if run.queued:
-            enqueue(self._store, documents)
+            enqueue(self._store, documents, manifest)
         failures = FailEach(lambda id_, error: self._failed(id_, error, run))
         writer = Writer(
             store=self._store,
@@ -430,7 +460,12 @@ class E2GraphRAG:
             begun=lambda ids: self._begun(ids, run),
             stop=run.stop,
         )
-        report = write_documents(writer, documents, run.progress)
+        try:
+            report = write_documents(writer, documents, run.progress)
+        except BaseException:
+            if run.queued and not self._store.is_closed:  # they wait; nobody works on them
+                requeue(self._store)
+            raise
         if report.failed and not report.documents:
             raise next(iter(failures.failed.values()))
         return replace(report, skipped=skipped)
@@ -618,3 +653,8 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
+
+
+def _refuse_stopped(stop: Stop) -> None:
+    if stop.everything.is_set():
+        raise StoppedError("writing was stopped before its turn came: do it again")

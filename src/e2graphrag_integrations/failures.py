@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from e2graphrag_integrations.errors import E2GraphRAGError
 
 _HOPELESS = 3
-"""When so many documents failed and none went through, the cause is no document: with a wrong key
-or a model that is gone, ten thousand more would only cost time."""
+"""When so many documents failed in one way and nothing of its kind ever worked, the cause is no
+document: with a wrong key, or a model that is gone, ten thousand more would only cost time."""
+
+_IN_A_ROW = 30
+"""When so many failed in one way, one after the other, something that worked does so no more."""
 
 
 class Failures(Protocol):
@@ -29,8 +33,8 @@ class Failures(Protocol):
         """
         ...
 
-    def done(self, document_id: str) -> None:
-        """Take note that a document is indexed."""
+    def worked(self, kind: type[E2GraphRAGError]) -> None:
+        """Take note that something went well which else would have raised an error of a kind."""
         ...
 
 
@@ -43,12 +47,12 @@ class FailAtOnce:
         """Raise it."""
         raise error
 
-    def done(self, document_id: str) -> None:
+    def worked(self, kind: type[E2GraphRAGError]) -> None:
         """Nothing is to be remembered."""
 
 
 class FailEach:
-    """Leaves out what fails and goes on with the rest, unless nothing at all goes through.
+    """Leaves out what fails and goes on with the rest, unless it is not the documents' fault.
 
     Args:
         told: Called with each document that failed.
@@ -57,7 +61,8 @@ class FailEach:
     def __init__(self, told: Callable[[str, E2GraphRAGError], None]) -> None:
         self._told = told
         self._failed: dict[str, E2GraphRAGError] = {}
-        self._any_done = False
+        self._row: Counter[type[E2GraphRAGError]] = Counter()
+        self._proven: set[type[E2GraphRAGError]] = set()
         self._lock = threading.Lock()
 
     @property
@@ -69,7 +74,7 @@ class FailEach:
         """Leave out one document; of several it is not known whose fault it is.
 
         Raises:
-            E2GraphRAGError: The first failure, when from the start all documents fail.
+            E2GraphRAGError: When too many fail in the same way.
         """
         if len(ids) > 1:
             return False
@@ -78,10 +83,14 @@ class FailEach:
             if document_id not in self._failed:
                 self._failed[document_id] = error
                 self._told(document_id, error)
-            if len(self._failed) >= _HOPELESS and not self._any_done:
-                raise next(iter(self._failed.values()))
+                self._row[type(error)] += 1
+            most = _IN_A_ROW if type(error) in self._proven else _HOPELESS
+            if self._row[type(error)] >= most:
+                raise next(e for e in self._failed.values() if type(e) is type(error))
         return True
 
-    def done(self, document_id: str) -> None:  # noqa: ARG002 - the port's
-        """From now on it is not everything that fails."""
-        self._any_done = True
+    def worked(self, kind: type[E2GraphRAGError]) -> None:
+        """Count failures of this kind anew."""
+        with self._lock:
+            self._proven.add(kind)
+            self._row[kind] = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -155,11 +155,13 @@ class _Run:
             try:
                 with self.watch.timed("chunk"):
                     tree = self.writer.planner(document, self.writer.settings, self.writer.counter)
-            except InvalidInputError as error:  # of a user's splitter or tokenizer
+                    prefix = self.writer.embedder.prefix(document.title)
+                self.cost.add(tree)
+            except (InvalidInputError, IndexingError) as error:  # of a user's splitter, tokenizer
                 self.writer.failures.note([document.id], error)
                 continue
-            self.cost.add(tree)
-            batch.add(document, tree, self.writer.embedder.prefix(document.title))
+            self.writer.failures.worked(InvalidInputError)
+            batch.add(document, tree, prefix)
             self._announce(tree)
             if len(batch.chunks) >= _BATCH_CHUNKS:
                 yield batch
@@ -199,10 +201,10 @@ class _Run:
                 "extraction",
                 {key: encode_sentences(s) for (key, _), s in zip(part, found, strict=True)},
             )
-            self.watch.advance("extract", len(part))
 
         owned = [(tuple(owners[key]), (key, chunk)) for key, chunk in missing.items()]
-        self._in_slices(owned, extract, ExtractionError, "extraction")
+        for done in self._in_slices(owned, extract, ExtractionError, "extraction"):
+            self.watch.advance("extract", done)
         return keys
 
     def _in_slices(
@@ -211,8 +213,10 @@ class _Run:
         work: Callable[[Sequence[T]], None],
         kind: type[IndexingError],
         stage: str,
-    ) -> None:
+    ) -> Iterator[int]:
         """Do work on items slice by slice; where it fails, find out whose fault it is.
+
+        Yields how many items each slice had.
 
         Args:
             owned: Items, each with the documents that need it.
@@ -242,6 +246,9 @@ class _Run:
                         slices.extend(
                             [((s,), item) for o, item in part if s in o] for s in suspects
                         )
+                    continue
+                failures.worked(kind)
+                yield len(part)
 
     def _extraction_key(self, text: str) -> bytes:
         return extraction_key(self.writer.extractor_print, text)
@@ -252,23 +259,22 @@ class _Run:
         windows: dict[str, Windows] = {}
         texts: dict[bytes, str] = {}
         owners: dict[bytes, dict[str, None]] = {}
-        with self.watch.timed("embed"):
-            for node in nodes:
-                prefix = batch.prefixes[node.document_id]
-                pieces = []
-                for span in embedder.windows(node.text, prefix):
-                    text = prefix + node.text[span.start : span.end]
-                    key = embedder.key(text, self.writer.embedder_print)
-                    texts[key] = text
-                    owners.setdefault(key, {})[node.document_id] = None
-                    pieces.append((span, key))
-                windows[node.id] = tuple(pieces)
+        for node in nodes:
+            if node.document_id in self.writer.failures.failed:
+                continue
+            prefix = batch.prefixes[node.document_id]
+            pieces = []
+            for span in self._spans(embedder, node, prefix):
+                text = prefix + node.text[span.start : span.end]
+                key = embedder.key(text, self.writer.embedder_print)
+                texts[key] = text
+                owners.setdefault(key, {})[node.document_id] = None
+                pieces.append((span, key))
+            windows[node.id] = tuple(pieces)
         self.pinned.update(texts)
         known = self.writer.store.cached(texts)
         missing = {key: text for key, text in texts.items() if key not in known}
-        batch.embedded_nodes += sum(
-            any(key in missing for _, key in windows[node.id]) for node in nodes
-        )
+        batch.embedded_nodes += _first_users(windows.values(), missing)
 
         def embed(part: Sequence[tuple[bytes, str]]) -> None:
             with self.watch.timed("embed"):
@@ -277,13 +283,21 @@ class _Run:
                 "vector",
                 {key: v.astype("<f4").tobytes() for (key, _), v in zip(part, vectors, strict=True)},
             )
-            self.watch.advance("embed", len(nodes) * len(part) / len(missing))
 
         owned = [(tuple(owners[key]), (key, text)) for key, text in missing.items()]
-        self._in_slices(owned, embed, EmbeddingError, "embedding")
+        for done in self._in_slices(owned, embed, EmbeddingError, "embedding"):
+            self.watch.advance("embed", len(nodes) * done / len(missing))
         if not missing:
             self.watch.advance("embed", len(nodes))
         return windows
+
+    def _spans(self, embedder: WindowedEmbedder, node: Node, prefix: str) -> Sequence[Span]:
+        try:
+            with self.watch.timed("embed"), blamed(EmbeddingError, "finding windows failed"):
+                return embedder.windows(node.text, prefix)
+        except (InvalidInputError, EmbeddingError) as error:  # of the embedder's own tokenizer
+            self.writer.failures.note([node.document_id], error)
+            return ()
 
     def _summarise(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str] | None]:
         return fill_tree(
@@ -330,7 +344,6 @@ class _Run:
                     pinned=(self.pinned, self.writer.summaries.given),
                 )
             self.watch.advance("write", 1)
-            self.writer.failures.done(document.id)
             self._count(document, nodes, keys)
 
     def _count(
@@ -388,6 +401,17 @@ class _Batch:
         self.trees.append(tree)
         self.chunks.extend(tree.levels[0] if tree.levels else ())
         self.prefixes[document.id] = prefix
+
+
+def _first_users(windows: Iterable[Windows], missing: Container[bytes]) -> int:
+    """Return how many nodes are the first to need a vector that is missing."""
+    seen: set[bytes] = set()
+    count = 0
+    for pieces in windows:
+        new = {key for _, key in pieces if key in missing} - seen
+        seen |= new
+        count += bool(new)
+    return count
 
 
 def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:

@@ -232,12 +232,14 @@ class _Calls:
         if self._stopping.is_set() or node.document_id in self._failures.failed:
             raise Stopped
         try:
-            return self._maker.make(texts, node.level, self._stopping)
+            made = self._maker.make(texts, node.level, self._stopping)
         except BaseException as error:
             with self._lock:  # what fails after a stop may have been cut short by it
                 if not self._stopping.is_set():
                     self._take(_named(error, node), node)
             raise
+        self._failures.worked(SummaryError)
+        return made
 
     def _take(self, error: BaseException, node: Node) -> None:
         """Leave the document out, or end the work."""

@@ -1,4 +1,4 @@
-"""The writer's lock: one process at a time, who waits is told for whom, and the dead hold nothing."""
+"""The writer's lock: one process at a time; who waits is told for whom; the dead hold nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_sqlite import _as_nobody
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.lock import WriterLock
 from fakes import numbered
-from test_sqlite import _as_nobody
 
 HOLDER = """
 import sys
@@ -214,7 +214,10 @@ def test_indexes_in_memory_are_never_locked(open_index, tmp_path, monkeypatch):
 def test_a_note_that_says_nothing_is_no_crash(path, note, named):
     with WriterLock(str(path), 0).held():
         file_of(path).write_bytes(note)
-        with pytest.raises(StoreLockedError, match=named) as caught, WriterLock(str(path), 0).held():
+        with (
+            pytest.raises(StoreLockedError, match=named) as caught,
+            WriterLock(str(path), 0).held(),
+        ):
             pass
     assert len(str(caught.value)) < 1000
 

@@ -90,7 +90,7 @@ def execute(path, statement):
 
 
 def rows_of(path, *tables):
-    return {table: query(path, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
+    return {table: query(path, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}  # noqa: S608 - names of tables
 
 
 def answers(rag, **options):
@@ -251,7 +251,7 @@ def test_a_damaged_row_is_refused_and_the_file_left_alone(old, damage):
 def test_a_read_only_old_file_says_what_to_do(old, monkeypatch):
     before = old.read_bytes()
     monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
-    with pytest.raises(SchemaVersionError, match="schema version 1.*to 2.*copy it to where it can"):
+    with pytest.raises(SchemaVersionError, match=r"schema version 1.*to 2.*copy it to where"):
         Store(old)
     assert old.read_bytes() == before
     assert [file.name for file in old.parent.iterdir()] == ["old.e2g"]
@@ -318,7 +318,7 @@ def test_two_processes_that_open_it_at_once_both_get_it(old, open_old):
 
 def test_an_instance_that_was_open_sees_a_queue_of_another(old, open_old):
     one, other = open_old(old), open_old(old)
-    enqueue(other.store, [numbered(3, "late")])
+    enqueue(other.store, [numbered(3, "late")], {})
     assert [state.id for state in one.status() if state.status == "pending"] == ["late"]
     assert one.resume().documents == 1
     assert "late" in other.document_ids

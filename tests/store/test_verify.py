@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import random
+import shutil
 import sqlite3
+import zlib
 from contextlib import closing
+from pathlib import Path
 
-from e2graphrag_integrations import SourceDocument
+import numpy as np
+import pytest
+
+from e2graphrag_integrations import HashingEmbedder, SourceDocument
+from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
+from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import checksum
 from fakes import CountingLLM, numbered
 
@@ -67,3 +77,212 @@ def test_one_bad_document_does_not_hide_another(tmp_path, open_index):
         "one",
         "two",
     ]
+
+
+# Snapshots on disk
+
+
+@pytest.fixture
+def asked(tmp_path, open_index, story):
+    """Make a closed index with its snapshot, words and all, on disk."""
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add([story, numbered(6)])
+        rag.retrieve("Where did Anna meet Bert?")
+        assert rag.verify().ok
+    return path
+
+
+def snapshot_of(path):
+    [folder] = Path(f"{path}.snapshot").iterdir()
+    return folder
+
+
+def tamper(path, name, change):
+    """Change an array, or a value of the meta data, and make every checksum right again."""
+    folder = snapshot_of(path)
+    file = folder / "arrays.npz"
+    wrapped = json.loads((folder / "meta.json").read_text())
+    meta = json.loads(wrapped["meta"])
+    if name in meta:
+        meta[name] = change(meta[name])
+    else:
+        with np.load(file) as loaded:
+            arrays = dict(loaded)
+        changed = change(arrays[name].copy())
+        assert not np.array_equal(changed, arrays[name])
+        np.savez(file, **(arrays | {name: changed}))
+    text = json.dumps(meta | {"checksum": zlib.crc32(file.read_bytes())}, ensure_ascii=False)
+    wrapped |= {"meta": text, "checksum": zlib.crc32(text.encode())}
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+
+
+def swapped(values):
+    values[[0, -1]] = values[[-1, 0]]
+    return values
+
+
+def one_more(values):
+    values[-1] += 1
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("edges_data", one_more),
+        ("edges_data", lambda values: -values),
+        ("edges_indices", lambda values: values[::-1]),
+        ("postings_data", one_more),
+        ("postings_indices", lambda values: (values + 1) % (values.max() + 1)),
+        ("vectors", swapped),
+        ("vectors", lambda values: np.nextafter(values, np.float32(2))),
+        ("window_nodes", swapped),
+        ("window_spans", one_more),
+        ("named", lambda values: ~values),
+        ("words", one_more),
+        ("node_start", one_more),
+        ("node_first_leaf", one_more),
+        ("record_of_node", lambda values: values * 0),
+        ("titles", lambda _: ["Another", None]),
+        ("entities", lambda names: names[::-1]),
+        ("made_with", lambda made: made | {"chunk_size": "17"}),
+        ("records", lambda records: [{**record, "kind": "lie"} for record in records]),
+    ],
+)
+def test_a_snapshot_that_is_not_what_the_rows_give_is_found(asked, open_index, name, change):
+    tamper(asked, name, change)
+    problems = open_index(asked).verify().problems
+    assert f"{name} of the snapshot are not what the rows give: delete {asked}.snapshot" in problems
+
+
+def test_what_was_found_of_a_snapshot_goes_with_it(asked, open_index):
+    tamper(asked, "edges_data", one_more)
+    with open_index(asked) as rag:
+        assert not rag.verify().ok
+    shutil.rmtree(f"{asked}.snapshot")
+    with open_index(asked) as rag:
+        assert rag.verify().ok
+        assert rag.retrieve("Where did Anna meet Bert?").nodes
+        assert rag.verify().ok
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "vocabulary"])
+def test_words_that_are_not_what_the_texts_give_are_found(asked, open_index, part):
+    file = snapshot_of(asked) / "words.npz"
+    with np.load(file) as loaded:
+        arrays = dict(loaded)
+    if part == "vocabulary":
+        arrays[part] = np.frombuffer(arrays[part].tobytes().replace(b"anna", b"olga"), "u1")
+    else:
+        arrays[part] = arrays[part][::-1] if part == "indices" else arrays[part] + 1
+    np.savez(file, **arrays)
+    [problem] = open_index(asked).verify().problems
+    assert problem.startswith("words of the snapshot are not what the rows give")
+
+
+@pytest.mark.parametrize("name", ["arrays.npz", "meta.json", "words.npz"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
+def test_a_snapshot_that_is_damaged_or_gone_is_no_problem_of_the_index(
+    asked, open_index, name, damage
+):
+    file = snapshot_of(asked) / name
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :]
+    file.write_bytes({"empty": b"", "short": whole[:middle], "flipped": flipped}.get(damage, b""))
+    if damage == "gone":
+        file.unlink()
+    rag = open_index(asked)
+    assert rag.verify().problems == ()
+    assert rag.retrieve("Where did Anna meet Bert?").nodes
+
+
+def test_a_snapshot_of_another_generation_is_no_problem(asked, open_index):
+    folder = snapshot_of(asked)
+    folder.rename(folder.with_name("0" * 32))
+    assert open_index(asked).verify().ok
+
+
+def test_what_waits_is_checked_and_counted(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(numbered(3))
+        assert "waiting documents" not in rag.verify().checked
+        enqueue(rag.store, [numbered(3, "late"), numbered(4, "later")], {})
+        report = rag.verify()
+        assert (report.ok, report.checked["waiting documents"]) == (True, 2)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE queue SET document = replace(document, 'Item 0', 'Item 9')")
+        db.commit()
+    [problem] = open_index(path).verify().problems
+    assert "waiting document 'late' does not match its checksum" in problem
+
+
+# Bits that flip
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE nodes SET words = 9e999", "UPDATE windows SET start = -9e999"],
+)
+def test_a_number_that_became_infinite_is_a_damaged_row(tmp_path, open_index, statement):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(numbered(6))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(statement)
+        db.commit()
+    rag = open_index(path)
+    assert not rag.verify().ok
+    with pytest.raises(CorruptStoreError):
+        rag.retrieve("Item 1")
+
+
+@pytest.mark.parametrize("name", [b"nodes_by_place", b"REFERENCES"])
+def test_a_flipped_bit_in_the_names_of_tables_is_a_typed_error(tmp_path, open_index, name):
+    path = tmp_path / "i.e2g"
+    with open_index(path) as rag:
+        rag.add(numbered(6))
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(name) + 3] ^= 0x80
+    path.write_bytes(whole)
+    with pytest.raises(E2GraphRAGError):
+        open_index(path)
+
+
+def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path, open_index):
+    """Whatever bit it is: a typed error, a file that `verify` calls damaged, or all as it was."""
+    path = tmp_path / "i.e2g"
+    options = {"embedder": HashingEmbedder(8), "chunk_size": 8, "chunk_overlap": 0}
+
+    def state():
+        with open_index(path, **options) as rag:
+            if not rag.verify().ok:
+                return "damaged"
+            export = tuple(rag.export())
+            tables = ("manifest", "documents", "queue", "nodes", "windows", "content")
+            queries = [f"SELECT * FROM {table} ORDER BY 1, 2" for table in tables]  # noqa: S608 - names of tables
+            return export, tuple(tuple(rag.store.read(query)) for query in queries)
+
+    with open_index(path, **options) as rag:
+        rag.add([SourceDocument("d", "Anna met Bert in Oslo. Cleo left.", "T"), numbered(5)])
+        enqueue(rag.store, [numbered(2, "late")], {})
+        rag.compact()
+    whole = path.read_bytes()
+    expected = state()
+    random_numbers, outcomes = random.Random(3), []  # noqa: S311 - the same flips each time
+    for _ in range(150):
+        flipped = bytearray(whole)
+        flipped[random_numbers.randrange(len(whole))] ^= 1 << random_numbers.randrange(8)
+        shutil.rmtree(f"{path}.snapshot", ignore_errors=True)
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        path.write_bytes(flipped)
+        try:
+            found = state()
+        except (E2GraphRAGError, UnicodeDecodeError):  # the latter: see the test below
+            found = "error"
+        assert found in ("damaged", "error", expected)
+        outcomes.append(found)
+    assert {"damaged", expected} <= set(outcomes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2graphrag_integrations.reports import CompactReport
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.sqlite import Store, waiting
 
 
 def compact_store(store: Store) -> CompactReport:
@@ -14,13 +14,7 @@ def compact_store(store: Store) -> CompactReport:
     before = _bytes(store)
     dropped = 0
     with store.transaction() as db:
-        waiting = [
-            table
-            for table in ("queue", "pending")
-            if db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-            and db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
-        ]
-        if not waiting:
+        if not waiting(db):
             dropped = db.execute(
                 "DELETE FROM content WHERE NOT EXISTS "
                 "(SELECT 1 FROM nodes WHERE content_key = key) AND NOT EXISTS "

@@ -53,7 +53,7 @@ def is_read_only(path: str) -> bool:
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
 
-def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
+def translate(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
     """Return the error of this package that says what SQLite's means."""
     text = str(error)
     if "locked" in text or "busy" in text:
@@ -62,7 +62,7 @@ def translate(error: sqlite3.DatabaseError, path: str) -> StoreError:
         )
     if "not a database" in text:
         return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
-    if "malformed" in text or "no such" in text:
+    if isinstance(error, UnicodeDecodeError) or "malformed" in text or "no such" in text:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
     if "readonly" in text:
         return StoreError(

@@ -32,6 +32,9 @@ from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION,
 
 GENERATION = "generation"
 
+_CHECKPOINT_PATIENCE = 1000
+"""Milliseconds to wait for readers."""
+
 
 class Database:
     """One SQLite file, or one in memory; safe to share between threads.
@@ -69,11 +72,10 @@ class Database:
             self._place = file_identity(self.path)
             self._prepare()
             self._reader = self._connection if self.path == MEMORY else connect(self.path, timeout)
-        except sqlite3.DatabaseError as error:
+        except BaseException as error:
             self.close()
-            raise translate(error, self.path) from error
-        except StoreError:
-            self.close()
+            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+                raise translate(error, self.path) from error
             raise
 
     def _prepare(self) -> None:
@@ -126,6 +128,11 @@ class Database:
             self._db.execute("PRAGMA foreign_keys = ON")
 
     @property
+    def is_closed(self) -> bool:
+        """Whether `close()` was called."""
+        return self._connection is None
+
+    @property
     def _db(self) -> sqlite3.Connection:
         return self._open(self._connection)
 
@@ -152,12 +159,12 @@ class Database:
             self._check_place()
             try:
                 db.execute("BEGIN IMMEDIATE")
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from error
             try:
                 yield db
                 db.execute("COMMIT")
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from error
             finally:
                 if db.in_transaction:  # not committed
@@ -170,7 +177,7 @@ class Database:
             self._check_place()
             try:
                 return db.execute(query, parameters).fetchall()
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from error
 
     @contextlib.contextmanager
@@ -195,8 +202,12 @@ class Database:
             self._check_place()
             try:
                 db.execute("VACUUM")
+                # Readers in the middle of something keep the log; the next close folds it in.
+                [(patience,)] = db.execute("PRAGMA busy_timeout").fetchall()
+                db.execute(f"PRAGMA busy_timeout = {min(patience, _CHECKPOINT_PATIENCE)}")
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.DatabaseError as error:
+                db.execute(f"PRAGMA busy_timeout = {patience}")
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from error
 
     def copy_to(self, path: str | Path) -> None:
@@ -212,7 +223,7 @@ class Database:
                 self._check_place()
                 db.execute("VACUUM INTO ?", (str(aside),))
             aside.replace(path)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate(error, str(path)) from error
         except OSError as error:
             raise StoreError(f"{path} could not be written: {error}") from error
@@ -227,7 +238,7 @@ class Database:
             self._reader = None
             if self._connection is None:
                 return
-            with contextlib.suppress(sqlite3.DatabaseError):  # another process may be reading
+            with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # or it is damaged
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
             self._connection = None

@@ -13,22 +13,30 @@ import json
 import shutil
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError, StoreError
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    IndexingError,
+    InvalidInputError,
+    StoreError,
+)
 from e2graphrag_integrations.normalize import count_words
 from e2graphrag_integrations.settings import resolve_settings
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.export import document_record, node_record
 from e2graphrag_integrations.store.records import (
+    DocumentHead,
     StoredNode,
     canonical_json,
-    decode_sentences,
     encode_sentences,
 )
+from e2graphrag_integrations.store.snapshot import check_counts
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.verify import verify_store
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
@@ -36,6 +44,12 @@ from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
 FORMAT = 1
 _LINES, _VECTORS = "index.jsonl", "vectors.npz"
 _KEY_BYTES = 32
+
+_MALFORMED = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError),
+    IndexingError,
+)
+"""What reading lines of another making raises; the last of rows that contradict each other."""
 
 
 def export_folder(store: Store, folder: str | Path) -> None:
@@ -53,19 +67,25 @@ def export_folder(store: Store, folder: str | Path) -> None:
     try:
         aside.mkdir()
         with store.consistent():
-            rows = _write_vectors(store, aside / _VECTORS)
-            _write_lines(aside, _lines(store, rows))
+            heads, nodes = store.heads(), list(store.all_nodes())
+            check_counts(store.path, heads, nodes)
+            rows = _write_vectors(store, nodes, aside / _VECTORS)
+            _write_lines(aside, _lines(store, heads, nodes, rows))
         aside.rename(target)
+    except KeyError as error:
+        raise CorruptStoreError(
+            f"{store.path}: a row points to content that is not there; run verify()"
+        ) from error
     except OSError as error:
         raise StoreError(f"{target} could not be written: {error}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _write_vectors(store: Store, path: Path) -> dict[bytes, int]:
+def _write_vectors(store: Store, nodes: Sequence[StoredNode], path: Path) -> dict[bytes, int]:
     """Write the distinct vectors; return the row of each by its key."""
     rows: dict[bytes, int] = {}
-    for stored in store.all_nodes():
+    for stored in nodes:
         for _, key in stored.windows:
             rows.setdefault(key, len(rows))
     contents = store.cached(rows)
@@ -78,36 +98,21 @@ def _write_vectors(store: Store, path: Path) -> dict[bytes, int]:
     return rows
 
 
-def _lines(store: Store, rows: Mapping[bytes, int]) -> Iterator[str]:
+def _lines(
+    store: Store,
+    heads: Sequence[DocumentHead],
+    nodes: Sequence[StoredNode],
+    rows: Mapping[bytes, int],
+) -> Iterator[str]:
     yield canonical_json({"e2graphrag": FORMAT, "manifest": store.manifest()})
-    for head in store.heads():
-        document = store.document(head.id)
-        yield canonical_json(
-            {
-                "document": document.id,
-                "title": document.title,
-                "text": document.text,
-                "metadata": dict(document.metadata),
-                "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
-            }
-        )
-    for stored in store.all_nodes():
-        node = stored.node
-        record: dict[str, Any] = {
-            "node": node.id,
-            "document": node.document_id,
-            "level": node.level,
-            "position": node.position,
-            "span": [node.start, node.end],
-            "parent": node.parent_id,
-            "text": node.text,
+    for head in heads:
+        yield canonical_json(document_record(store.document(head.id)))
+    for stored in nodes:
+        keys = {
             "key": stored.content_key.hex(),
             "windows": [[*span, rows[key]] for span, key in stored.windows],
         }
-        if node.level == 0:
-            found = store.cached([stored.content_key])[stored.content_key]
-            record["mentions"] = [[list(m) for m in s] for s in decode_sentences(found)]
-        yield canonical_json(record)
+        yield canonical_json(node_record(store, stored) | keys)
 
 
 def _write_lines(folder: Path, lines: Iterable[str]) -> None:
@@ -179,17 +184,13 @@ def _fill(store: Store, source: Path, file: BinaryIO) -> None:
     try:
         vectors, keys = _read_vectors(source / _VECTORS)
         store.put_cached("vector", {key: v.tobytes() for key, v in zip(keys, vectors, strict=True)})
-        header = json.loads(file.readline())
-        if header["e2graphrag"] != FORMAT:
-            raise InvalidInputError(f"{source} has format {header['e2graphrag']}, not {FORMAT}")
-        manifest = {str(k): str(v) for k, v in header["manifest"].items()}
-        resolve_settings({}, manifest, str(source))
+        manifest = _manifest(json.loads(file.readline()), str(source), vectors)
         documents: dict[str, SourceDocument] = {}
         nodes: dict[str, list[StoredNode]] = {}
         for number, line in enumerate(file, 2):  # noqa: B007 - told if it fails
             record = json.loads(line)
             if "node" in record:
-                stored = _node(record, keys)
+                stored = _node(record, keys, documents[record["document"]])
                 nodes[stored.node.document_id].append(stored)
                 store.put_cached(*_content(record, stored))
             elif "document" in record:
@@ -198,23 +199,38 @@ def _fill(store: Store, source: Path, file: BinaryIO) -> None:
                 nodes[document.id] = []
         for id_, document in documents.items():
             store.write_document(document, nodes[id_], manifest)
-    except E2GraphRAGError:
-        raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except (InvalidInputError, StoreError, *_MALFORMED) as error:
+        if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
+            raise  # the disk is full, say
         raise InvalidInputError(
             f"{source}, line {number}: no line of an export "
             f"({type(error).__name__}: {error}); export again"
         ) from error
 
 
+def _manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
+    if header["e2graphrag"] != FORMAT:
+        raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
+    manifest = {_text(key): str(value) for key, value in header["manifest"].items()}
+    resolve_settings({}, manifest, source)
+    if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):
+        raise ValueError(f"vectors of dimension {vectors.shape[1]}, not {manifest['dimension']}")
+    return manifest
+
+
 def _read_vectors(path: Path) -> tuple[Any, list[bytes]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             vectors, keys = arrays["vectors"], arrays["keys"]
-    except (zipfile.BadZipFile, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"{path.name}: {error}") from error
     fits = vectors.dtype == np.float32 and vectors.ndim == 2 and keys.dtype == np.uint8  # noqa: PLR2004 - a matrix
-    if not fits or keys.shape != (len(vectors), _KEY_BYTES) or not np.isfinite(vectors).all():
+    lengths = np.linalg.norm(vectors, axis=1) if fits else np.empty(0)
+    if (
+        not fits
+        or keys.shape != (len(vectors), _KEY_BYTES)
+        or not np.allclose(lengths, 1, atol=0.01)
+    ):
         raise ValueError(f"{path.name} does not hold vectors with their keys")
     return vectors.astype("<f4"), [key.tobytes() for key in keys]
 
@@ -229,25 +245,49 @@ def _document(record: Mapping[str, Any]) -> SourceDocument:
     )
 
 
-def _node(record: Mapping[str, Any], keys: list[bytes]) -> StoredNode:
-    start, end = record["span"]
+def _node(record: Mapping[str, Any], keys: list[bytes], document: SourceDocument) -> StoredNode:
+    start, end = _span(record["span"], len(document.text))
     node = Node(
-        record["node"],
-        record["document"],
-        int(record["level"]),
-        int(record["position"]),
-        int(start),
-        int(end),
-        record["text"],
-        record["parent"],
+        _text(record["node"]),
+        document.id,
+        _number(record["level"]),
+        _number(record["position"]),
+        start,
+        end,
+        _text(record["text"]),
+        None if record["parent"] is None else _text(record["parent"]),
     )
-    windows = tuple((Span(int(a), int(b)), keys[int(row)]) for a, b, row in record["windows"])
+    windows = tuple(
+        (_span([first, last], len(node.text)), keys[_number(row)])
+        for first, last, row in record["windows"]
+    )
     return StoredNode(node, count_words(node.text), bytes.fromhex(record["key"]), windows)
 
 
 def _content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[bytes, bytes]]:
     """Return the kind of what a node links to, and it by its key."""
+    text = stored.node.text
     if stored.node.level:
-        return "summary", {stored.content_key: stored.node.text.encode()}
-    mentions = [[Mention(*m) for m in sentence] for sentence in record["mentions"]]
+        return "summary", {stored.content_key: text.encode()}
+    mentions = [
+        [Mention(_text(name), *_span([a, b], len(text)), _text(label)) for name, a, b, label in s]
+        for s in record["mentions"]
+    ]
     return "extraction", {stored.content_key: encode_sentences(mentions)}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any, most: int = 1 << 62) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is no number from 0 to {most}")
+    return value
+
+
+def _span(value: Any, length: int) -> Span:
+    start, end = value
+    return Span(_number(start, _number(end, length)), end)

@@ -8,7 +8,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from e2graphrag_integrations.store.records import canonical_json, decode_sentences
+from e2graphrag_integrations.store.records import (
+    StoredNode,
+    canonical_json,
+    decode_sentences,
+)
 from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.types import SourceDocument
@@ -19,7 +23,7 @@ def export_lines(store: Store) -> list[str]:
     with store.consistent():
         snapshot = current_snapshot(store)
         lines = [canonical_json({"manifest": store.manifest()})]
-        lines.extend(canonical_json(_document(store.document(h.id))) for h in store.heads())
+        lines.extend(canonical_json(document_record(store.document(h.id))) for h in store.heads())
         lines.extend(canonical_json(_node(store, stored)) for stored in store.all_nodes())
     graph = snapshot.graph
     edges = graph.edges.tocoo()
@@ -30,7 +34,8 @@ def export_lines(store: Store) -> list[str]:
     return lines
 
 
-def _document(document: SourceDocument) -> dict[str, Any]:
+def document_record(document: SourceDocument) -> dict[str, Any]:
+    """Return a document as plain JSON values."""
     return {
         "document": document.id,
         "title": document.title,
@@ -40,9 +45,9 @@ def _document(document: SourceDocument) -> dict[str, Any]:
     }
 
 
-def _node(store: Store, stored: Any) -> dict[str, Any]:
+def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:
+    """Return a node as plain JSON values, with a chunk's mentions and without vectors."""
     node = stored.node
-    contents = store.cached([stored.content_key, *(key for _, key in stored.windows)])
     record: dict[str, Any] = {
         "node": node.id,
         "document": node.document_id,
@@ -51,11 +56,14 @@ def _node(store: Store, stored: Any) -> dict[str, Any]:
         "span": [node.start, node.end],
         "parent": node.parent_id,
         "text": node.text,
-        "windows": [
-            [*span, base64.b64encode(contents[key]).decode()] for span, key in stored.windows
-        ],
     }
     if node.level == 0:
-        sentences = decode_sentences(contents[stored.content_key])
+        sentences = decode_sentences(store.cached([stored.content_key])[stored.content_key])
         record["mentions"] = [[list(m) for m in sentence] for sentence in sentences]
     return record
+
+
+def _node(store: Store, stored: StoredNode) -> dict[str, Any]:
+    vectors = store.cached(key for _, key in stored.windows)
+    windows = [[*span, base64.b64encode(vectors[key]).decode()] for span, key in stored.windows]
+    return node_record(store, stored) | {"windows": windows}

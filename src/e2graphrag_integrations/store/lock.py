@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -40,8 +40,11 @@ class WriterLock:
         self._depth = 0
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, given_up: Callable[[], bool] | None = None) -> Iterator[None]:
         """Hold the lock; a thread that holds it may do so again.
+
+        Args:
+            given_up: Asked while waiting; if it says so the wait ends as if the time were over.
 
         Raises:
             StoreLockedError: If another holds it for longer than the time-out; names who.
@@ -53,16 +56,16 @@ class WriterLock:
                 return
             self._depth += 1
             try:
-                with self._file_held():
+                with self._file_held(given_up):
                     yield
             finally:
                 self._depth -= 1
 
     @contextlib.contextmanager
-    def _file_held(self) -> Iterator[None]:
+    def _file_held(self, given_up: Callable[[], bool] | None) -> Iterator[None]:
         lock = FileLock(self._file, thread_local=False)
         try:
-            lock.acquire(timeout=self._timeout)
+            lock.acquire(timeout=self._timeout, cancel_check=given_up)
         except Timeout as error:
             raise StoreLockedError(
                 f"{self._path} is being written by {self._holder()}: wait for it, or give a "

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2graphrag_integrations.store.records import canonical_json, decode_segments, encode_segments
-from e2graphrag_integrations.store.rows import checked
+from e2graphrag_integrations.store.rows import checked, put_manifest
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.sqlite import WAITING, Store
 from e2graphrag_integrations.types import SourceDocument
 
 Waiting = Literal["pending", "processing", "failed"]
@@ -48,16 +48,30 @@ def read_queue(store: Store) -> list[Queued]:
 
 
 def queue_states(store: Store) -> dict[str, tuple[Waiting, str | None]]:
-    """Return how far each waiting document came, and why it failed."""
+    """Return how far each waiting document came, and why it failed.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum.
+    """
+    rows = store.read("SELECT * FROM queue ORDER BY id")
     return {
         id_: (status, reason)
-        for id_, status, reason in store.read("SELECT id, status, reason FROM queue ORDER BY id")
+        for id_, _, _, status, reason in (
+            checked(row, store.path, f"waiting document {row[0]!r}") for row in rows
+        )
     }
 
 
-def enqueue(store: Store, documents: Iterable[SourceDocument]) -> None:
-    """Let documents wait, all or none; a version that waits already is replaced."""
+def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping[str, str]) -> None:
+    """Let documents wait, all or none; a version that waits already is replaced.
+
+    Args:
+        store: The file.
+        documents: New and changed ones.
+        manifest: What they are to be made with.
+    """
     with store.transaction() as db:
+        put_manifest(db, WAITING, canonical_json(dict(manifest)))
         [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
         rows = [
             (document.id, number, _encoded(document), "pending", None)
@@ -74,16 +88,25 @@ def mark(store: Store, states: Mapping[str, tuple[Waiting, str | None]]) -> None
     with store.transaction() as db:
         for id_, (status, why) in states.items():
             reason = why and why[:_LONGEST_REASON]
-            row = db.execute("SELECT number, document FROM queue WHERE id = ?", (id_,)).fetchone()
+            row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
             if row is not None:
+                kept = checked(row, store.path, f"waiting document {id_!r}")[:3]
                 db.execute(
                     "UPDATE queue SET status = ?, reason = ?, checksum = ? WHERE id = ?",
-                    (status, reason, checksum(id_, *row, status, reason), id_),
+                    (status, reason, checksum(*kept, status, reason), id_),
                 )
+
+
+def requeue(store: Store) -> None:
+    """Note that nobody works on documents any more."""
+    begun = [id_ for id_, (status, _) in queue_states(store).items() if status == "processing"]
+    mark(store, dict.fromkeys(begun, ("pending", None)))
 
 
 def dequeue(store: Store, ids: Sequence[str]) -> None:
     """Forget waiting documents."""
+    if not ids:
+        return
     with store.transaction() as db:
         db.executemany("DELETE FROM queue WHERE id = ?", ((id_,) for id_ in ids))
 

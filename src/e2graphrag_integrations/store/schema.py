@@ -58,7 +58,7 @@ CREATE INDEX windows_by_content ON windows (content_key);
 """
 
 
-def checksum(*fields: str | int | bytes | None) -> int:
+def checksum(*fields: str | float | bytes | None) -> int:
     """Return a CRC-32 over the fields, each with its type and length."""
     crc = 0
     for field in fields:
@@ -68,6 +68,8 @@ def checksum(*fields: str | int | bytes | None) -> int:
             data, tag = field, b"b"
         elif isinstance(field, str):
             data, tag = field.encode("utf-8"), b"s"
+        elif isinstance(field, float):  # nothing writes one: no such row matches
+            data, tag = repr(field).encode(), b"f"
         else:
             data, tag = str(int(field)).encode(), b"i"
         crc = zlib.crc32(tag + str(len(data)).encode() + b":", crc)

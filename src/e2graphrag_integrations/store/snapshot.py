@@ -171,7 +171,7 @@ def _build(store: Store, ids: Sequence[str] | None) -> Snapshot:
         stored = list(store.all_nodes(ids))
         extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
         vectors = store.cached(key for s in stored for _, key in s.windows)
-        _check_counts(store.path, heads, stored)
+        check_counts(store.path, heads, stored)
         segments = {
             head.id: _without_gaps(head.segments, store.document(head.id).text)
             for head in heads
@@ -230,8 +230,12 @@ def window_texts(snapshot: Snapshot, texts: Sequence[str]) -> list[str]:
     return found
 
 
-def _check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:
-    """Notice rows that are missing: their checksums have gone with them."""
+def check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:
+    """Notice rows that are missing: their checksums have gone with them.
+
+    Raises:
+        CorruptStoreError: If some are.
+    """
     nodes = Counter(s.node.document_id for s in stored)
     windows: Counter[str] = Counter()
     for s in stored:

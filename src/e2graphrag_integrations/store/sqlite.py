@@ -41,6 +41,9 @@ _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
 _MADE_WITH = "made_with"
+WAITING = "waiting_with"
+"""Manifest row of what documents in the queue are to be made with."""
+
 _IN_ORDER = "document_id, level, position"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
@@ -61,6 +64,13 @@ class Store(Database):
             if not self.read("SELECT 1 FROM documents LIMIT 1"):
                 return {}
             return dict(json.loads(self._manifest_row(_MADE_WITH)))
+
+    def waiting_manifest(self) -> dict[str, str]:
+        """Return what documents in the queue are to be made with; nothing where none waits."""
+        with self.consistent():
+            if not self.read("SELECT 1 FROM queue LIMIT 1"):
+                return {}
+            return dict(json.loads(self._manifest_row(WAITING)))
 
     def _manifest_row(self, key: str) -> str:
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
@@ -188,10 +198,8 @@ class Store(Database):
 
     def _drop_leftovers(self, db: sqlite3.Connection) -> None:
         """Forget what builds that died left behind, once there is nothing to go on with."""
-        for table in ("documents", "queue"):
-            if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
-                return
-        db.execute("DELETE FROM content")
+        if not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone() and not waiting(db):
+            db.execute("DELETE FROM content")
 
     def stamps(self) -> dict[str, str]:
         """Return the stamp of each document by its id, in the order of ids."""
@@ -278,6 +286,16 @@ class Store(Database):
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} ORDER BY {_IN_ORDER}"  # noqa: S608 - constants only
         for row in self._rows_of(query, "document_id", ids):
             yield replace(node_of(row, self.path), windows=tuple(windows.get(row[0], ())))
+
+
+def waiting(db: sqlite3.Connection) -> bool:
+    """Tell whether documents wait that may need what was made for them."""
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    return any(
+        db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
+        for table in ("queue", "pending")
+        if table in tables
+    )
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
