@@ -65,6 +65,8 @@ def read(path: Path, sizes: list[int], done: Any, out: Path, seed: int) -> None:
     wrong: list[str] = []
     states: set[int] = set()
     with opened(path) as rag:
+        while not done.value:
+            time.sleep(0.001)
         while True:
             last = done.value == len(sizes)
             before = done.value
