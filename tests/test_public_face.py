@@ -34,7 +34,16 @@ RANKS = [
     },
     {"components"},
     {"store"},
-    {"summarising", "filters", "indexing", "estimate", "retrieval", "documents", "progress"},
+    {
+        "summarising",
+        "filters",
+        "indexing",
+        "writing",
+        "estimate",
+        "retrieval",
+        "documents",
+        "progress",
+    },
     {"engine"},
     {"cli", "cli_commands", "cli_output", "demo", "readers", "llama_index", "langchain"},
 ]

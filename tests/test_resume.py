@@ -495,7 +495,7 @@ def test_deleting_the_last_document_keeps_what_a_pending_build_has_paid_for(tmp_
 def test_an_add_that_waits_for_its_turn_is_stopped_too(tmp_path, open_index, how):
     path, llm = tmp_path / "i.e2g", CountingLLM()
     first, second = reopened(path, open_index), reopened(path, open_index, llm)
-    with first.exclusive():
+    with first.writer.exclusive():
         adding, _ = in_thread(lambda: second.add(numbered(40)))
         time.sleep(0.1)
         stopping, _ = in_thread(getattr(second, how))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop, in_thread
+from e2graphrag_integrations.bridge import CallerLoop, in_thread
 from e2graphrag_integrations.checks import checked_seconds, given_or_new, shown, whole_number
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.documents import (
@@ -22,23 +19,14 @@ from e2graphrag_integrations.documents import (
     as_documents,
     as_id,
     as_ids,
-    sort_out,
 )
 from e2graphrag_integrations.errors import (
-    DuplicateDocumentError,
-    E2GraphRAGError,
     InvalidInputError,
-    StoppedError,
-    StoreLockedError,
-    UnknownDocumentError,
 )
-from e2graphrag_integrations.estimate import estimate_cost
-from e2graphrag_integrations.failures import FailEach
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.indexing import Writer, write_documents
 from e2graphrag_integrations.planning import Planner, Splitter, plan, planner_of
-from e2graphrag_integrations.progress import Run, Stop
+from e2graphrag_integrations.progress import Run
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CompactReport,
@@ -57,25 +45,19 @@ from e2graphrag_integrations.retrieval.reader import Reader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
-from e2graphrag_integrations.store.compact import compact_store
 from e2graphrag_integrations.store.exchange import export_folder, import_folder
 from e2graphrag_integrations.store.export import export_lines
 from e2graphrag_integrations.store.queue import (
-    dequeue,
-    enqueue,
-    mark,
     queue_states,
-    read_queue,
-    requeue,
 )
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
 from e2graphrag_integrations.store.verify import verify_store
-from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
 from e2graphrag_integrations.types import SourceDocument
 from e2graphrag_integrations.vectors import NodeSearch
+from e2graphrag_integrations.writing import IndexWriter
 
 
 class E2GraphRAG:
@@ -100,12 +82,9 @@ class E2GraphRAG:
         self._settings = settings
         self._components = components
         self._strategy = strategy
-        self._concurrency = concurrency
-        self._retry = retry
-        self._planner = planner
-        self._loop = OwnLoop()
-        self._writing = threading.RLock()
-        self._stops: set[Stop] = set()
+        self._writer = IndexWriter(
+            store, settings, components, concurrency=concurrency, retry=retry, planner=planner
+        )
         self._reader = Reader(store, components)
 
     @classmethod
@@ -219,17 +198,8 @@ class E2GraphRAG:
         Raises:
             UnknownDocumentError: If one of `update` is not there.
         """
-        hashes = self._store.content_hashes()
-        sorted_out = sort_out(as_documents(documents, "replace"), hashes)
-        updated = sort_out(as_documents(() if update is None else update), hashes)
-        self._refuse_unknown(updated.new)
-        return estimate_cost(
-            sorted_out.new + sorted_out.changed + updated.changed,
-            self._settings,
-            self._components.counter,
-            self._maker(self._loop),
-            self._planner,
-        )
+        updated = as_documents(() if update is None else update)
+        return self._writer.estimate(as_documents(documents, "replace"), updated)
 
     def add(
         self,
@@ -264,7 +234,7 @@ class E2GraphRAG:
             IndexingError: If no document went through: summariser, embedder or extractor failed.
         """
         taken = as_documents(documents, on_duplicate)
-        return self.add_through(taken, Run(progress=progress), on_duplicate, on_copy)
+        return self._writer.add(taken, Run(progress=progress), on_duplicate, on_copy)
 
     async def aadd(
         self,
@@ -277,7 +247,7 @@ class E2GraphRAG:
         """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
         taken = as_documents(documents, on_duplicate)
         return await self._in_thread(
-            lambda run: self.add_through(taken, run, on_duplicate, on_copy), progress
+            lambda run: self._writer.add(taken, run, on_duplicate, on_copy), progress
         )
 
     async def _in_thread(
@@ -291,33 +261,12 @@ class E2GraphRAG:
 
     def stop(self) -> None:
         """Let calls in flight end and begin no other: indexing raises StoppedError."""
-        for stop in list(self._stops):
-            stop.all()
+        self._writer.stop()
 
-    def add_through(
-        self,
-        documents: list[SourceDocument],
-        run: Run,
-        on_duplicate: OnDuplicate = "error",
-        on_copy: OnCopy = "keep",
-    ) -> IndexReport:
-        """Index like `add`, for what is built on an index; ids are all different."""
-        with self.exclusive(run):
-            hashes = self._store.content_hashes()
-            replacing = on_duplicate == "replace"
-            sorted_out = sort_out(documents, hashes, on_copy, replacing=replacing)
-            if sorted_out.changed and on_duplicate == "error":
-                raise DuplicateDocumentError(
-                    f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
-                    "content: use update() or on_duplicate= to replace it, or give it another id"
-                )
-            wanted, skipped = sorted_out.new, sorted_out.unchanged
-            self._forget(sorted_out.unchanged)
-            if replacing:
-                wanted += sorted_out.changed
-            else:
-                skipped += sorted_out.changed
-            return self._write(wanted, skipped, hashes, run)
+    @property
+    def writer(self) -> IndexWriter:
+        """What changes the file, for what is built on an index."""
+        return self._writer
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -335,29 +284,14 @@ class E2GraphRAG:
             StoreLockedError: As `add`.
             IndexingError: As `add`.
         """
-        return self.update_through(as_documents(documents), Run(progress=progress))
+        return self._writer.update(as_documents(documents), Run(progress=progress))
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
         taken = as_documents(documents)
-        return await self._in_thread(lambda run: self.update_through(taken, run), progress)
-
-    def update_through(self, documents: list[SourceDocument], run: Run) -> IndexReport:
-        """Replace like `update`, for what is built on an index; ids are all different."""
-        with self.exclusive(run):
-            hashes = self._store.content_hashes()
-            sorted_out = sort_out(documents, hashes)
-            self._refuse_unknown(sorted_out.new)
-            self._forget(sorted_out.unchanged)
-            return self._write(sorted_out.changed, sorted_out.unchanged, hashes, run)
-
-    def _refuse_unknown(self, documents: Sequence[SourceDocument]) -> None:
-        if documents:
-            raise UnknownDocumentError(
-                f"no document {documents[0].id!r} in {self._store.path}: use add()"
-            )
+        return await self._in_thread(lambda run: self._writer.update(taken, run), progress)
 
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Go on with documents that were given and are not indexed: see `status()`.
@@ -370,27 +304,11 @@ class E2GraphRAG:
             StoreLockedError: As `add`.
             IndexingError: As `add`.
         """
-        return self._resume(Run(progress=progress))
+        return self._writer.resume(Run(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Go on like `resume`, in a thread; an async summariser runs in the caller's loop."""
-        return await self._in_thread(self._resume, progress)
-
-    def _resume(self, run: Run) -> IndexReport:
-        with self.exclusive(run):
-            hashes = self._store.content_hashes()
-            waiting = [one.document for one in read_queue(self._store)]
-            sorted_out = sort_out(waiting, hashes)
-            self._forget(sorted_out.unchanged)
-            wanted = sorted_out.new + sorted_out.changed
-            if wanted:
-                self._components.check_like(self._store.waiting_manifest())
-            return self._write(wanted, sorted_out.unchanged, hashes, run)
-
-    def _forget(self, documents: Sequence[SourceDocument]) -> None:
-        """Let no other version of documents wait that are as they should be."""
-        waiting = queue_states(self._store)
-        dequeue(self._store, [one.id for one in documents if one.id in waiting])
+        return await self._in_thread(self._writer.resume, progress)
 
     def status(self) -> list[DocumentStatus]:
         """Return how far each document is, by id: those indexed and those that wait."""
@@ -404,91 +322,6 @@ class E2GraphRAG:
             for id_ in sorted({*indexed, *waiting})
         ]
 
-    @contextmanager
-    def exclusive(self, run: Run | None = None) -> Iterator[None]:
-        """Write alone, among threads and processes: for what is built on an index.
-
-        Args:
-            run: Can be stopped meanwhile.
-
-        Raises:
-            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
-            StoppedError: If it was stopped while it waited.
-        """
-        stop = run.stop if run is not None else Stop()
-        self._stops.add(stop)
-        try:
-            with self._writing, self._store.writer.held(stop.everything.is_set):
-                _refuse_stopped(stop)
-                yield
-        except StoreLockedError:
-            _refuse_stopped(stop)
-            raise
-        finally:
-            self._stops.discard(stop)
-
-    def _write(
-        self,
-        documents: Sequence[SourceDocument],
-        unchanged: Sequence[SourceDocument],
-        replaces: Mapping[str, str],
-        run: Run,
-    ) -> IndexReport:
-        skipped = tuple(document.id for document in unchanged)
-        if not documents:
-            return IndexReport(skipped=skipped)
-        components = self._components
-        manifest = components.check_for_writing() | self._settings.to_manifest()
-        self._store.check_manifest(manifest)
-        if run.queued:
-            enqueue(self._store, documents, manifest)
-        failures = FailEach(lambda id_, error: self._failed(id_, error, run))
-        writer = Writer(
-            store=self._store,
-            manifest=manifest,
-            settings=self._settings,
-            counter=components.counter,
-            embedder=components.embedder,
-            embedder_print=components.embedder_print,
-            extractor=components.extractor,
-            extractor_print=components.extractor_print,
-            summaries=self._maker(run.bridge or self._loop),
-            concurrency=self._concurrency,
-            replaces=replaces,
-            planner=self._planner,
-            failures=failures,
-            begun=lambda ids: self._begun(ids, run),
-            stop=run.stop,
-        )
-        try:
-            report = write_documents(writer, documents, run.progress)
-        except BaseException:
-            if run.queued and not self._store.is_closed:  # they wait; nobody works on them
-                requeue(self._store)
-            raise
-        if report.failed and not report.documents:
-            raise next(iter(failures.failed.values()))
-        return replace(report, skipped=skipped)
-
-    def _failed(self, document_id: str, error: E2GraphRAGError, run: Run) -> None:
-        if run.queued:
-            mark(self._store, {document_id: ("failed", str(error))})
-
-    def _begun(self, ids: Sequence[str], run: Run) -> None:
-        if run.queued:
-            mark(self._store, dict.fromkeys(ids, ("processing", None)))
-
-    def _maker(self, bridge: Bridge) -> SummaryMaker:
-        return SummaryMaker(
-            summarizer=self._components.summarizer,
-            fingerprint=self._components.summarizer_print,
-            counter=self._components.counter,
-            max_tokens=self._settings.summary_tokens,
-            retry=self._retry,
-            store=self._store,
-            bridge=bridge,
-        )
-
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents with everything that came from them; all of them or none.
 
@@ -496,11 +329,7 @@ class E2GraphRAG:
             UnknownDocumentError: If an id is neither indexed nor waiting.
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
         """
-        wanted = as_ids(ids)
-        if not wanted:
-            return DeleteReport()
-        with self.exclusive():
-            return self._store.delete_documents(wanted)
+        return self._writer.delete(as_ids(ids))
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents like `delete`, in a thread."""
@@ -514,8 +343,7 @@ class E2GraphRAG:
         Raises:
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
         """
-        with self.exclusive():
-            return compact_store(self._store)
+        return self._writer.compact()
 
     # Reading
 
@@ -635,10 +463,7 @@ class E2GraphRAG:
 
         Indexing in another thread is stopped: calls in flight end, and `add` raises StoppedError.
         """
-        self.stop()
-        with self._writing:
-            self._loop.close()
-            self._store.close()
+        self._writer.close()
 
     def __enter__(self) -> E2GraphRAG:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
@@ -653,8 +478,3 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
-
-
-def _refuse_stopped(stop: Stop) -> None:
-    if stop.everything.is_set():
-        raise StoppedError("writing was stopped before its turn came: do it again")

@@ -202,7 +202,7 @@ def test_indexes_in_memory_are_never_locked(open_index, tmp_path, monkeypatch):
     with WriterLock(":memory:", 0).held(), WriterLock(":memory:", 0).held():
         pass
     one, other = open_index(lock_timeout=0), open_index(lock_timeout=0)
-    with one.exclusive():
+    with one.writer.exclusive():
         assert other.add(numbered(3)).documents == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -233,7 +233,7 @@ class Corpus:
 
     def _build(self, config: RunnableConfig | None, run: Run) -> IndexReport:
         # What waits is read under the lock: another instance may have built it in meanwhile.
-        with self.rag.exclusive(run):
+        with self.rag.writer.exclusive(run):
             return self._build_alone(config, run)
 
     def _build_alone(self, config: RunnableConfig | None, run: Run) -> IndexReport:
@@ -251,7 +251,7 @@ class Corpus:
         bar = ProgressBar(always=True) if self._show_progress else None
         shown = replace(run, progress=bar)
         try:
-            report = rag.add_through(changed, shown, "replace")
+            report = rag.writer.add(changed, shown, "replace")
         finally:
             if bar is not None:
                 bar.close()
