@@ -272,16 +272,18 @@ def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path, open_index):
     whole = path.read_bytes()
     expected = state()
     random_numbers, outcomes = random.Random(3), []  # noqa: S311 - the same flips each time
-    for _ in range(150):
+    for number in range(500):
         flipped = bytearray(whole)
         flipped[random_numbers.randrange(len(whole))] ^= 1 << random_numbers.randrange(8)
+        if number % 10 == 0:  # cut short instead
+            flipped = bytearray(whole[: random_numbers.randrange(len(whole))])
         shutil.rmtree(f"{path}.snapshot", ignore_errors=True)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         path.write_bytes(flipped)
         try:
             found = state()
-        except (E2GraphRAGError, UnicodeDecodeError):  # the latter: see the test below
+        except E2GraphRAGError:
             found = "error"
         assert found in ("damaged", "error", expected)
         outcomes.append(found)
