@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.bridge import ContextThreads
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing import checked_spans
+from e2graphrag_integrations.planning import checked_spans
 from e2graphrag_integrations.types import SourceDocument, Span
 
 
