@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from e2graphrag_integrations.retrieval.bridges import bridges
 from e2graphrag_integrations.retrieval.paths import path_chunks
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
 from e2graphrag_integrations.retrieval.seeds import Seeds
-from e2graphrag_integrations.retrieval.trace import Ranked, Route, Trace
+from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.titles import titled
 from e2graphrag_integrations.types import Span
@@ -29,8 +30,6 @@ nothing."""
 
 _SPECIFIC = 0.5
 """From this specificity of the question's names on the route is called local."""
-
-Scores = list[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class HybridStrategy:
         return _Retrieval(self, query, snapshot).run()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _List:
     """One list of the fusion: nodes, best first, with the figure that they are ranked by."""
 
@@ -128,12 +127,19 @@ class _List:
     figure: str
     weight: float
     side: Route
-    ranked: Scores
+    rows: IntArray
+    scores: Floats
 
-    def shares(self, constant: float) -> Iterator[tuple[int, int, float]]:
-        """Yield each node, its rank and what the list gives it."""
-        for rank, (row, _) in enumerate(self.ranked, 1):
-            yield row, rank, self.weight * reciprocal(rank, constant)
+    def shares(self, constant: float) -> Floats:
+        """Return what the list gives to each of its nodes."""
+        ranks = np.arange(1, len(self.rows) + 1)
+        given: Floats = self.weight * reciprocal(ranks, constant)
+        return given
+
+    @cached_property
+    def ranks(self) -> Mapping[int, int]:
+        """Return the rank of each node, from 1."""
+        return {row: rank for rank, row in enumerate(self.rows.tolist(), 1)}
 
 
 class _Retrieval:
@@ -163,10 +169,9 @@ class _Retrieval:
         # By names alone chunks are found, not parts of them; and no vector is needed.
         parts = self.query.parts and self.query.mode != "local"
         candidates, dropped = (self._parts(lists), 0) if parts else self._nodes(lists)
-        reranked: dict[str, tuple[Ranked, ...]] = {}
+        reranked = None
         if self.strategy.reranker is not None and candidates:
-            candidates, shown = self._reranked(self.strategy.reranker, candidates)
-            reranked = {"reranked": shown}
+            candidates, reranked = self._reranked(self.strategy.reranker, candidates)
         if not parts:
             dropped += max(0, len(candidates) - self.query.k)
             candidates = candidates[: self.query.k]
@@ -181,7 +186,7 @@ class _Retrieval:
             mentions=self.query.names,
             links=self.seeds.linking.links,
             unlinked=self.seeds.linking.unlinked,
-            lists=self._shown(lists) | reranked,
+            lists=self._shown(lists, reranked),
             cuts={"k": dropped},
         )
         return candidates, trace
@@ -209,39 +214,40 @@ class _Retrieval:
         lists: list[_List] = []
         if self.query.mode != "local":
             rows, _, values = self.relevance.nodes
-            fit = list(
-                zip(rows[: self.length].tolist(), values[: self.length].tolist(), strict=True)
-            )
-            lists.append(_List("relevance", "relevance", 1.0, "global", fit))
+            best = slice(self.length)
+            lists.append(_List("relevance", "relevance", 1.0, "global", rows[best], values[best]))
         weight = self._gate * strategy.entities
         if weight:
             walk = self._best_chunks(self.seeds.walk(strategy.damping, strategy.steps))
-            lists.append(_List("entities", "walk", weight, "local", walk))
+            lists.append(_List("entities", "walk", weight, "local", *walk))
         if weight and strategy.path_chunks:
             ends = [seed.entity for seed in self.seeds.paired]
             paths = self._best_chunks(path_chunks(self.snapshot.graph, ends))
-            lists.append(_List("paths", "closeness", weight, "local", paths))
+            lists.append(_List("paths", "closeness", weight, "local", *paths))
         if self.query.mode == "auto" and strategy.bridges and strategy.sources:
-            led = self._bridges(self._fused(lists))
+            rows, values = self._bridges(*self._fused(lists))
             # A bridge to what hardly fits counts as little as it fits.
-            weight = strategy.bridges * min(1.0, led[0][1]) if led else 0.0
-            lists.append(_List("bridges", "value", weight, "local", led))
+            weight = strategy.bridges * min(1.0, float(values[0])) if len(values) else 0.0
+            lists.append(_List("bridges", "value", weight, "local", rows, values))
         return lists
 
-    def _best_chunks(self, scores: Floats) -> Scores:
-        """Return the rows of the best chunks that may be seen."""
-        rows = self.snapshot.chunk_nodes
+    def _best_chunks(self, scores: Floats) -> tuple[IntArray, Floats]:
+        """Return the rows of the best chunks that may be seen, and their scores."""
         best = best_rows(scores, self.length, self.seen)
-        return list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
+        return self.snapshot.chunk_nodes[best], scores[best]
 
-    def _bridges(self, fused: Scores) -> Scores:
-        """Return chunks that the titles in the best chunks lead to."""
-        level = self.snapshot.nodes.level
-        sources = [one for one in fused if level[one[0]] == 0][: self.strategy.sources]
-        allowed = self.query.allowed
+    def _bridges(self, rows: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
+        """Return chunks that the titles in the best chunks lead to, and their values."""
+        chunks = np.flatnonzero(self.snapshot.nodes.level[rows] == 0)[: self.strategy.sources]
+        sources = list(zip(rows[chunks].tolist(), scores[chunks].tolist(), strict=True))
         led = bridges(sources, self.snapshot, self._fit) if sources else {}
-        seen = [(row, v) for row, v in led.items() if allowed is None or allowed[row]]
-        return sorted(seen, key=lambda one: (-one[1], one[0]))[: self.length]
+        to = np.asarray(list(led), dtype=np.int64)
+        values = np.asarray(list(led.values()), dtype=np.float64)
+        if self.query.allowed is not None:
+            seen = self.query.allowed[to]
+            to, values = to[seen], values[seen]
+        best = np.lexsort((to, -values))[: self.length]
+        return to[best], values[best]
 
     def _fit(self, chunks: IntArray) -> Floats:
         """Return how well chunks, given by their numbers, fit the question by their best window."""
@@ -255,27 +261,30 @@ class _Retrieval:
 
     # The fusion.
 
-    def _fused(self, lists: Sequence[_List]) -> Scores:
-        scores: dict[int, float] = {}
-        for one in lists:
-            for row, _, share in one.shares(self.strategy.constant):
-                scores[row] = scores.get(row, 0.0) + share
-        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    def _fused(self, lists: Sequence[_List]) -> tuple[IntArray, Floats]:
+        """Return the nodes of all lists, best first, and the sums of what those give them."""
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in lists)])
+        shares = [np.empty(0), *(one.shares(self.strategy.constant) for one in lists)]
+        together, place = np.unique(rows, return_inverse=True)
+        sums: Floats = np.bincount(
+            place, weights=np.concatenate(shares), minlength=len(together)
+        ).astype(np.float64)
+        best = np.lexsort((together, -sums))
+        return together[best], sums[best]
 
     def _nodes(self, lists: Sequence[_List]) -> tuple[list[Candidate], int]:
         """Return as many of the best nodes as will be looked at, and how many more there are."""
-        fused = self._fused(lists)
+        fused, scores = self._fused(lists)
         wanted = self.query.k
         if self.strategy.reranker is not None:
             wanted = max(wanted, self.strategy.reranked)
-        reasons = self._reasons(lists)
         best: dict[int, int] = {}
         if self.query.mode != "local":
             rows, windows, _ = self.relevance.nodes
             best = dict(zip(rows.tolist(), windows.tolist(), strict=True))
         candidates = [
-            Candidate(row, score, *_told(reasons[row]), best=self._span(best.get(row)))
-            for row, score in fused[:wanted]
+            Candidate(row, score, *self._told(row, lists), best=self._span(best.get(row)))
+            for row, score in zip(fused[:wanted].tolist(), scores[:wanted].tolist(), strict=True)
         ]
         return candidates, len(fused) - len(candidates)
 
@@ -288,37 +297,34 @@ class _Retrieval:
         windows, values = self.relevance.windows
         owners = self.owners[windows]
         scores = values.copy()
-        led: dict[int, float] = {}
+        led = np.zeros(len(self.snapshot.nodes.ids))
         for one in lists:
             if one.name == "relevance":
                 continue
-            factor = np.ones(len(self.snapshot.nodes.ids))
-            for row, _, share in one.shares(self.strategy.constant):
-                factor[row] += share * (1 + self.strategy.constant)
-                led[row] = led.get(row, 0.0) + share
+            shares = one.shares(self.strategy.constant)
+            factor = np.ones(len(led))
+            factor[one.rows] += shares * (1 + self.strategy.constant)
+            led[one.rows] += shares
             scores *= factor[owners]
         found = np.lexsort((windows, -scores))
         order = list(zip(windows[found].tolist(), scores[found].tolist(), strict=True))
         least = order[-1][1] if order else 1.0
-        most = max(led.values(), default=1.0)
-        inside = set(owners.tolist())
-        after = [
-            (int(np.searchsorted(self.owners, row)), least * share / most)
-            for row, share in led.items()
-            if row not in inside
+        most = led.max(initial=0.0)
+        led[owners] = 0
+        after = best_rows(led, len(led))
+        order += [
+            (int(np.searchsorted(self.owners, row)), float(least * led[row] / most))
+            for row in after.tolist()
         ]
-        order += sorted(after, key=lambda one: (-one[1], one[0]))
-        reasons = self._reasons(lists)
         return [
-            Candidate(row, score, *_told(why), best=self._span(window), part=True)
+            Candidate(row, score, *self._told(row, lists), best=self._span(window), part=True)
             for window, score in order
             for row in [int(self.owners[window])]
-            for why in [reasons.get(row) or [(0.0, "global", "beside what was found")]]
         ]
 
     def _reranked(
         self, reranker: Reranker, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], tuple[Ranked, ...]]:
+    ) -> tuple[list[Candidate], Listing]:
         """Return the best candidates as the reranker orders them, and the others after them."""
         head, tail = candidates[: self.strategy.reranked], candidates[self.strategy.reranked :]
         texts = []
@@ -337,14 +343,23 @@ class _Retrieval:
             )
             for at, score in zip(order, scores, strict=True)
         ]
-        return [*moved, *tail], self._ranked("score", [(head[at].row, given[at]) for at in order])
+        rows = np.asarray([head[at].row for at in order], dtype=np.int64)
+        scores_given = np.asarray([given[at] for at in order])
+        return [*moved, *tail], Listing(self.snapshot.nodes.ids, "score", rows, scores_given)
 
-    def _reasons(self, lists: Sequence[_List]) -> dict[int, list[tuple[float, Route, str]]]:
-        reasons: dict[int, list[tuple[float, Route, str]]] = {}
+    def _told(self, row: int, lists: Sequence[_List]) -> tuple[Route, tuple[str, ...]]:
+        """Return the side that gave a node most, and how each list ranks it."""
+        side: Route = "global"
+        most = 0.0
+        reasons: list[str] = []
         for one in lists:
-            for row, rank, share in one.shares(self.strategy.constant):
-                reasons.setdefault(row, []).append((share, one.side, f"{one.name}: rank {rank}"))
-        return reasons
+            rank = one.ranks.get(row)
+            if rank is not None:
+                share = one.weight * reciprocal(rank, self.strategy.constant)
+                if share > most or not reasons:
+                    side, most = one.side, share
+                reasons.append(f"{one.name}: rank {rank}")
+        return side, tuple(reasons) or ("beside what was found",)
 
     def _span(self, window: int | None) -> Span | None:
         if window is None:
@@ -354,30 +369,18 @@ class _Retrieval:
 
     # The trace.
 
-    def _shown(self, lists: Sequence[_List]) -> dict[str, tuple[Ranked, ...]]:
+    def _shown(self, lists: Sequence[_List], reranked: Listing | None) -> RankedLists:
         """Return all lists by name, those of windows as nodes by their best one."""
-        shown: dict[str, tuple[Ranked, ...]] = {}
+        ids = self.snapshot.nodes.ids
+        shown: dict[str, Listing] = {}
         if self.query.mode != "local":
             for name, figure, (windows, values) in (
                 ("dense", "cosine", self.relevance.dense),
                 ("words", "bm25", self.relevance.words),
             ):
                 at = firsts(self.owners[windows])
-                nodes = self.owners[windows[at]].tolist()
-                shown[name] = self._ranked(
-                    figure, list(zip(nodes, values[at].tolist(), strict=True))
-                )
-        shown |= {one.name: self._ranked(one.figure, one.ranked) for one in lists}
-        return {name: ranked for name, ranked in shown.items() if ranked}
-
-    def _ranked(self, figure: str, scores: Scores) -> tuple[Ranked, ...]:
-        ids = self.snapshot.nodes.ids
-        return tuple(
-            Ranked(ids[row], rank, {figure: round(score, 6)})
-            for rank, (row, score) in enumerate(scores, 1)
-        )
-
-
-def _told(parts: Sequence[tuple[float, Route, str]]) -> tuple[Route, tuple[str, ...]]:
-    """Return the side that gave most, and all reasons."""
-    return max(parts, key=lambda part: part[0])[1], tuple(reason for _, _, reason in parts)
+                shown[name] = Listing(ids, figure, self.owners[windows[at]], values[at])
+        shown |= {one.name: Listing(ids, one.figure, one.rows, one.scores) for one in lists}
+        if reranked is not None:
+            shown["reranked"] = reranked
+        return RankedLists({name: one for name, one in shown.items() if len(one.rows)})

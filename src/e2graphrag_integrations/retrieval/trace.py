@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.linking import Link
 
 Route = Literal["local", "global"]
@@ -37,6 +41,54 @@ class Ranked:
     node_id: str
     rank: int
     figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A ranked list as arrays: rows of nodes, best first, and the figure that ranked each.
+
+    Attributes:
+        ids: Of all nodes.
+        figure: What the scores are.
+        rows: Into `ids`.
+        scores: One a row.
+    """
+
+    ids: Sequence[str]
+    figure: str
+    rows: IntArray
+    scores: NDArray[np.floating[Any]]
+
+
+class RankedLists(Mapping[str, tuple[Ranked, ...]]):
+    """Ranked lists by name, written out when somebody looks at them."""
+
+    def __init__(self, listings: Mapping[str, Listing]) -> None:
+        self._listings = dict(listings)
+        self._written: dict[str, tuple[Ranked, ...]] = {}
+
+    def __getitem__(self, name: str) -> tuple[Ranked, ...]:
+        """Return a list, best first."""
+        if name not in self._written:
+            one = self._listings[name]
+            pairs = zip(one.rows.tolist(), one.scores.tolist(), strict=True)
+            self._written[name] = tuple(
+                Ranked(one.ids[row], rank, {one.figure: round(score, 6)})
+                for rank, (row, score) in enumerate(pairs, 1)
+            )
+        return self._written[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._listings)
+
+    def __len__(self) -> int:
+        """Return how many lists there are."""
+        return len(self._listings)
+
+    def __repr__(self) -> str:
+        """Return the lists, written out."""
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +129,7 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the trace as plain JSON values."""
-        return asdict(self)
+        return asdict(replace(self, lists=dict(self.lists)))
 
     def explain(self) -> str:
         """Return the trace as text for people."""
