@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import HashingEmbedder, Mention, SourceDocument, engine, indexing
+from e2graphrag_integrations import HashingEmbedder, Mention, SourceDocument, indexing, writing
 from e2graphrag_integrations.errors import (
     EmbeddingError,
     ExtractionError,
@@ -370,7 +370,7 @@ def test_a_failure_that_cannot_be_written_down_ends_the_work(open_index, monkeyp
             raise StoreError("cannot write")
 
     rag = open_index(**parts("summary"))
-    monkeypatch.setattr(engine, "mark", mark)
+    monkeypatch.setattr(writing, "mark", mark)
     with pytest.raises(StoreError, match="cannot write"):
         rag.add([marked(), numbered(12, "a")])
     assert rag.verify().ok

@@ -400,6 +400,15 @@ def test_an_interrupt_in_a_summariser_comes_through_and_leaves_the_store_unharme
     assert failing.tries == 4  # the failing one was the last
 
 
+@pytest.fixture
+def control_c():
+    """Let SIGINT be what Python makes of it: some library of another test may have its own way."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
 def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
     llm = CountingLLM()
 

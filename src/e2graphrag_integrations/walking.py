@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class EntityWalk:
 
     Attributes:
         to_entities: Weights of each chunk's entities, sum 1, shape (chunks, entities).
-        to_chunks: Weights of each entity's chunks, sum 1, shape (chunks, entities).
+        to_chunks: Weights of each entity's chunks, sum 1, shape (entities, chunks).
         of_entity: The chunks that hold each entity, shape (entities, chunks).
     """
 
@@ -55,7 +56,7 @@ class EntityWalk:
         by_entity = np.asarray(weights.sum(axis=0)).ravel()
         return cls(
             (diags_array(1 / np.where(by_chunk > 0, by_chunk, 1)) @ weights).tocsr(),
-            (weights @ diags_array(1 / np.where(by_entity > 0, by_entity, 1))).tocsr(),
+            (weights @ diags_array(1 / np.where(by_entity > 0, by_entity, 1))).T.tocsr(),
             counts.T.tocsr(),
         )
 
@@ -78,7 +79,7 @@ class EntityWalk:
         return entities
 
     def rank(
-        self, seeds: Mapping[int, float], *, damping: float = 0.5, steps: int = 20
+        self, seeds: Mapping[int, float], *, damping: float = 0.5, steps: int = 10
     ) -> FloatVector:
         """Return each chunk's share of a walk that starts over at the seeds.
 
@@ -89,16 +90,22 @@ class EntityWalk:
             damping: Share of the walk that goes on.
             steps: Rounds.
         """
-        start = np.zeros(self.to_entities.shape[1])
-        for entity, weight in seeds.items():
-            start[entity] = weight
+        start = np.zeros(self.to_chunks.shape[0])
+        start[list(seeds)] = list(seeds.values())
         start /= start.sum()
+        # Transposed once: the steps are many and short.
+        from_entities, from_chunks = self._transposed
         entities = start
-        chunks: FloatVector = np.zeros(self.to_chunks.shape[0])
-        for _ in range(steps):
-            chunks = self.to_chunks @ entities
-            entities = (1 - damping) * start + damping * (self.to_entities.T @ chunks)
+        chunks: FloatVector = np.zeros(self.to_chunks.shape[1])
+        for step in range(steps):
+            chunks = from_entities @ entities
+            if step < steps - 1:
+                entities = (1 - damping) * start + damping * (from_chunks @ chunks)
         return chunks
+
+    @cached_property
+    def _transposed(self) -> tuple[csr_array, csr_array]:
+        return self.to_chunks.T.tocsr(), self.to_entities.T.tocsr()
 
 
 def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> csr_array:

@@ -76,7 +76,7 @@ class HybridStrategy:
     share: float = 0.5
     sources: int = 8
     damping: float = 0.5
-    steps: int = 20
+    steps: int = 10
     summaries: bool = True
     aliases: bool = True
     path_chunks: bool = False
