@@ -499,3 +499,23 @@ def test_the_defaults_from_the_first_index_to_the_last_delete(folder, tmp_path, 
     assert {node["document_id"] for node in nodes} == {"new.txt", "sub/ship.txt"}
     assert call("verify", index)[0] == 0
     assert call("status", index)[0] == 0
+
+
+def test_a_profile_tells_the_time_of_every_stage(tmp_path, call):
+    (tmp_path / "a.txt").write_text("Anna met Bert in Oslo.", encoding="utf-8")
+    path = tmp_path / "p.e2g"
+    code, printed, _ = call(
+        "index", tmp_path / "a.txt", "--out", path, "--embedder", "hashing", "--profile"
+    )
+    assert code == 0
+    table = printed[printed.index("stage ") :].splitlines()
+    assert {line.split()[0] for line in table[1:]} >= {"chunk", "extract", "embed", "write", "wall"}
+    shares = [float(line.split()[2].rstrip("%")) for line in table[1:-1]]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    code, printed, _ = call("query", path, "Who met Bert?", "--profile")
+    assert code == 0
+    assert {"entities", "rank", "read", "sum"} <= {
+        line.split(" ")[0] for line in printed.split("\n")
+    }
+    told = json_of(call("query", path, "Who met Bert?", "--profile", "--json"))
+    assert {"entities", "rank", "read"} <= set(told["seconds"])

@@ -122,6 +122,7 @@ def _model_arguments(command: Any) -> None:
     command.add_argument(
         "--concurrency", type=int, default=4, metavar="N", help="LLM calls at once"
     )
+    command.add_argument("--profile", action="store_true", help="print the time by stage")
 
 
 def _index_parser(commands: Any) -> None:
@@ -162,6 +163,7 @@ def _query_parser(commands: Any) -> None:
         help="metadata to match: KEY=VALUE, 'year={\"$gte\": 1890}', or a whole JSON filter",
     )
     query.add_argument("--context", action="store_true", help="print the text for a prompt instead")
+    query.add_argument("--profile", action="store_true", help="print the time by step")
     query.add_argument("--explain", action="store_true", help="print every step")
     query.add_argument("--json", action="store_true", help="print JSON")
     query.set_defaults(run=cli_commands.query)

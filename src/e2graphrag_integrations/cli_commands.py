@@ -164,11 +164,21 @@ def query(options: argparse.Namespace) -> int:
         )
     if options.context and not options.json:
         output.print_line(result.context())
+        if options.profile:
+            output.print_profile(result.trace.timings)
     else:
         value = output.result_to_dict(result, explain=options.explain)
         if options.context:
             value["context"] = result.context()
-        _show(options, value, lambda: output.print_result(result, explain=options.explain))
+        if options.profile:
+            value["seconds"] = dict(result.trace.timings)
+
+        def show() -> None:
+            output.print_result(result, explain=options.explain)
+            if options.profile:
+                output.print_profile(result.trace.timings)
+
+        _show(options, value, show)
     return OK if result.nodes else NOTHING_FOUND
 
 
@@ -285,11 +295,17 @@ def _print_report(
     path: str,
     changes: dict[str, list[str]] | None = None,
 ) -> int:
-    from e2graphrag_integrations.cli_output import print_report
+    from e2graphrag_integrations.cli_output import print_profile, print_report
 
     value = report.to_dict() | (changes or {})
     value |= {"file": path, "bytes": Path(path).stat().st_size}
-    _show(options, value, lambda: print_report(report, path, changes))
+
+    def show() -> None:
+        print_report(report, path, changes)
+        if options.profile:
+            print_profile(report.seconds)
+
+    _show(options, value, show)
     return SOME_FAILED if report.failed else OK
 
 

@@ -93,6 +93,19 @@ def print_states(states: Sequence[DocumentStatus]) -> None:
         print(f"{state.status}\t{state.id}{older}{': ' + state.reason if state.reason else ''}")
 
 
+def print_profile(seconds: Mapping[str, float]) -> None:
+    """Print a table of stages: seconds, and the share of all stages' together.
+
+    Stages of indexing run side by side: their sum may exceed the wall time, `total`.
+    """
+    stages = {stage: spent for stage, spent in seconds.items() if stage != "total"}
+    together = sum(stages.values())
+    print(f"{'stage':<12}{'seconds':>10}{'share':>8}")
+    for stage, spent in sorted(stages.items(), key=lambda item: -item[1]):
+        print(f"{stage:<12}{spent:>10.4f}{spent / together if together else 0:>8.1%}")
+    print(f"{'wall' if 'total' in seconds else 'sum':<12}{seconds.get('total', together):>10.4f}")
+
+
 def print_stats(stats: Stats) -> None:
     """Print what an index holds."""
     for name, value in stats.to_dict().items():
