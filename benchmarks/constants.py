@@ -32,7 +32,7 @@ CONSTANTS = {
     "share": (0.25, 0.75),
     "sources": (4, 16),
     "damping": (0.25, 0.75),
-    "steps": (10, 40),
+    "steps": (5, 20),
     "dense": (0.5, 2),
     "words": (0.5, 2),
     "entities": (0.5, 2),

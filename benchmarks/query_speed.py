@@ -1,0 +1,126 @@
+r"""How long a question takes, in three parts: embedding it, spaCy on it, and the rest.
+
+From the repository's root:
+
+    python benchmarks/query_speed.py --data ../shared/data --out benchmarks/results/query_speed.json
+
+On one novel (Pride and Prejudice, all-MiniLM-L6-v2, no LLM): questions about pairs of its people.
+The rest is linking, routing, ranking, packing and reading the texts. Beside it, in the same run, the
+dense search alone, and for the paper's strategy its hops against networkx's shortest paths, pair by
+pair, on the same graph and the same entities.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+
+PEOPLE = (
+    *("Elizabeth Bennet", "Mr. Darcy", "Jane Bennet", "Mr. Bingley", "Charlotte Lucas"),
+    *("Mr. Collins", "Lydia Bennet", "Wickham", "Lady Catherine", "Georgiana Darcy"),
+)
+QUESTIONS = [f"What does {one} think of {other}?" for one, other in combinations(PEOPLE, 2)]
+PARTS = {"embed": "embedding", "entities": "spaCy and names"}
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    return {f"p{q}": round(1000 * float(np.quantile(seconds, q / 100)), 3) for q in (50, 95)}
+
+
+def timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def parts_of(rag: E2GraphRAG, strategy: Any, **options: Any) -> dict[str, Any]:
+    rows: dict[str, list[float]] = {"embedding": [], "spaCy and names": [], "the rest": []}
+    for question in QUESTIONS:
+        timings = rag.retrieve(question, strategy=strategy, **options).trace.timings
+        rest = sum(s for step, s in timings.items() if step not in {*PARTS, "load"})
+        for step, part in PARTS.items():
+            rows[part].append(timings.get(step, 0.0))
+        rows["the rest"].append(rest)
+    return {part: percentiles(seconds) for part, seconds in rows.items()}
+
+
+def hops(rag: E2GraphRAG) -> dict[str, Any]:
+    """Time the distances of the questions' entities: ours, and networkx's."""
+    graph = rag.graph
+    plain = graph.to_networkx()
+    ours, theirs = [], []
+    for question in QUESTIONS:
+        links = rag.retrieve(question, strategy=PaperStrategy(), k=5).trace.links
+        entities = [graph.index[link.entity] for link in links]
+        ours.append(timed(lambda entities=entities: graph.hops(entities, 4)))
+        theirs.append(
+            timed(
+                lambda links=links: [
+                    nx.has_path(plain, a.entity, b.entity)
+                    and nx.shortest_path_length(plain, a.entity, b.entity)
+                    for a, b in combinations(links, 2)
+                ]
+            )
+        )
+    return {
+        "ours": percentiles(ours),
+        "networkx, pair by pair": percentiles(theirs),
+        "times faster, mean": round(sum(theirs) / sum(ours), 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    text = (options.data / "novels" / "pride_and_prejudice.txt").read_text(encoding="utf-8")
+    document = SourceDocument("pride_and_prejudice", text, title="Pride and Prejudice")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        E2GraphRAG.open(Path(folder) / "novel.e2g") as rag,
+    ):
+        rag.add(document)
+        for question in QUESTIONS[:5]:
+            rag.retrieve(question)  # models load at first use
+            rag.retrieve(question, strategy=PaperStrategy())
+        snapshot = rag._reader.snapshot()  # noqa: SLF001 - for the search alone
+        vectors = [rag._components.embedder.embed_question(q) for q in QUESTIONS]  # noqa: SLF001
+        result = {
+            "command": " ".join(["python", *sys.argv]),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+            f"{platform.python_version()}",
+            "nodes": len(snapshot.nodes.ids),
+            "windows": len(snapshot.dense.nodes),
+            "questions": len(QUESTIONS),
+            "milliseconds": {
+                "hybrid, k=10": parts_of(rag, HybridStrategy()),
+                "hybrid, 2000 tokens": parts_of(rag, HybridStrategy(), token_budget=2000),
+                "paper, k=10": parts_of(rag, PaperStrategy()),
+                "dense search alone": percentiles(
+                    [timed(lambda v=v: snapshot.dense.windows(v, 200)) for v in vectors]
+                ),
+                "hops of the paper's strategy": hops(rag),
+            },
+        }
+    print(json.dumps(result, indent=2))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
