@@ -5,9 +5,9 @@ From the repository's root:
     python benchmarks/query_speed.py --data ../shared/data --out benchmarks/results/query_speed.json
 
 On one novel (Pride and Prejudice, all-MiniLM-L6-v2, no LLM): questions about pairs of its people.
-The rest is linking, routing, ranking, packing and reading the texts. Beside it, in the same run, the
-dense search alone, and for the paper's strategy its hops against networkx's shortest paths, pair by
-pair, on the same graph and the same entities.
+The rest is linking, routing, ranking, packing and reading the texts. Beside it, in the same run,
+the dense search alone, and for the paper's strategy its hops against networkx's shortest paths,
+pair by pair, on the same graph and the same entities.
 """
 
 from __future__ import annotations
