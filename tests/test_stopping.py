@@ -166,7 +166,7 @@ def keys(store):
     return store.read("SELECT key FROM content")
 
 
-def test_text_deleted_by_another_writer_during_a_build_is_asked_for_again(open_index, tmp_path):
+def test_text_deleted_by_another_writer_during_a_build_stays_for_it(open_index, tmp_path):
     held = Held()
     path = tmp_path / "i.e2g"
     shared = "Anna met Bert in Oslo."
@@ -179,9 +179,24 @@ def test_text_deleted_by_another_writer_during_a_build_is_asked_for_again(open_i
     other.store.delete_documents(["one"])  # beside the lock
     held.release.set()
     adding.join(10)
+    assert outcome[0].documents == 1
+    assert slow.verify().ok
+
+
+def test_content_that_is_gone_when_a_document_is_written_is_asked_for_again(open_index, tmp_path):
+    held = Held()
+    path = tmp_path / "i.e2g"
+    slow = open_index(path, summarizer=held, **FOUR)
+    adding, outcome = in_thread(lambda: slow.add(numbered(9)))
+    assert held.begun.wait(10)
+    time.sleep(0.3)  # extraction and vectors are there
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DELETE FROM content")
+    held.release.set()
+    adding.join(10)
     assert isinstance(outcome[0], IndexingError)
     assert "call add() again" in str(outcome[0])
-    assert slow.add(document).documents == 1
+    assert slow.add(numbered(9)).documents == 1
     assert slow.verify().ok
 
 

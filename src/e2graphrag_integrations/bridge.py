@@ -66,11 +66,11 @@ class CallerLoop:
     """Runs in a loop that is already running in another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for the awaitable and return its result."""
-        return _run_in(self._loop, awaitable)
+        return _run_in(self.loop, awaitable)
 
 
 class OwnLoop:
@@ -106,7 +106,11 @@ class OwnLoop:
 
 async def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     """Run `work` in a thread; when cancelled, call `stop` and wait for what is in flight."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    # A thread of its own: those of the loop's pool may all be waiting for their turn to write, and
+    # the model that one of them waits for may need one.
+    threads = ContextThreads(1, "e2graphrag-write")
+    task = asyncio.wrap_future(threads.submit(work))
+    threads.shutdown(wait=False)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

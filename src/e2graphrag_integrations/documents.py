@@ -130,5 +130,7 @@ def sort_out(
             new.append(document)
         else:
             changed.append(document)
+            if not replacing:
+                continue  # its text does not come in
         there.add(now)
     return Sorted(tuple(new), tuple(changed), tuple(unchanged))

@@ -333,7 +333,7 @@ class E2GraphRAG:
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents like `delete`, in a thread."""
-        return await asyncio.to_thread(self.delete, ids)
+        return await in_thread(lambda: self.delete(ids), lambda: None)
 
     def compact(self) -> CompactReport:
         """Give back the room of what was deleted, and forget what no document needs.

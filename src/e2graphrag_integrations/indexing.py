@@ -116,7 +116,7 @@ class _Run:
         self.watch = StageWatch(listener)
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
-        self.pinned: set[bytes] = set()  # content that documents still to be written link to
+        self.unlinked: set[bytes] = set()  # content that versions which were replaced linked to
         self.empty: list[str] = []
         self.cost = CostCounter(writer.settings, writer.counter, writer.summaries)
 
@@ -147,6 +147,8 @@ class _Run:
                 raise StoppedError(
                     "indexing was stopped; what is finished is kept: call resume(), or add() again"
                 ) from error
+        if self.unlinked:  # only now: documents may have taken over each other's texts
+            self.writer.store.drop_unused(self.unlinked)
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
@@ -182,7 +184,6 @@ class _Run:
         """Return for each chunk the key of its extraction, which is in the cache."""
         writer = self.writer
         keys = {chunk.id: self._extraction_key(chunk.text) for chunk in chunks}
-        self.pinned.update(keys.values())
         known = writer.store.cached(keys.values())
         missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
         owners: dict[bytes, dict[str, None]] = {}
@@ -209,8 +210,8 @@ class _Run:
 
     def _in_slices(
         self,
-        owned: Sequence[tuple[tuple[str, ...], T]],
-        work: Callable[[Sequence[T]], None],
+        owned: Sequence[tuple[tuple[str, ...], tuple[bytes, T]]],
+        work: Callable[[Sequence[tuple[bytes, T]]], None],
         kind: type[IndexingError],
         stage: str,
     ) -> Iterator[int]:
@@ -219,12 +220,13 @@ class _Run:
         Yields how many items each slice had.
 
         Args:
-            owned: Items, each with the documents that need it.
+            owned: Items by keys, each with the documents that need it.
             work: Does a slice.
             kind: Of the error of what is no error of this package.
             stage: Named in it.
         """
         failures = self.writer.failures
+        finished: set[bytes] = set()
         for at in range(0, len(owned), _SLICE):
             slices = deque([owned[at : at + _SLICE]])
             while slices:
@@ -233,7 +235,8 @@ class _Run:
                 part = [
                     (owners, item)
                     for owners, item in slices.popleft()
-                    if any(owner not in failures.failed for owner in owners)
+                    if item[0] not in finished
+                    and any(owner not in failures.failed for owner in owners)
                 ]
                 if not part:
                     continue
@@ -248,6 +251,7 @@ class _Run:
                         )
                     continue
                 failures.worked(kind)
+                finished.update(item[0] for _, item in part)
                 yield len(part)
 
     def _extraction_key(self, text: str) -> bytes:
@@ -271,7 +275,6 @@ class _Run:
                 owners.setdefault(key, {})[node.document_id] = None
                 pieces.append((span, key))
             windows[node.id] = tuple(pieces)
-        self.pinned.update(texts)
         known = self.writer.store.cached(texts)
         missing = {key: text for key, text in texts.items() if key not in known}
         batch.embedded_nodes += _first_users(windows.values(), missing)
@@ -333,7 +336,7 @@ class _Run:
                 if node.level
             }
             with self.watch.timed("write"):
-                self.writer.store.write_document(
+                before = self.writer.store.write_document(
                     document,
                     [
                         StoredNode(node, count_words(node.text), keys[node.id], windows[node.id])
@@ -341,8 +344,8 @@ class _Run:
                     ],
                     self.writer.manifest,
                     self.writer.replaces.get(document.id),
-                    pinned=(self.pinned, self.writer.summaries.given),
                 )
+            self.unlinked.update(before)
             self.watch.advance("write", 1)
             self._count(document, nodes, keys)
 

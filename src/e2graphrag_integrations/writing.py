@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from e2graphrag_integrations.bridge import Bridge, OwnLoop
+from e2graphrag_integrations.bridge import Bridge, CallerLoop, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.documents import OnCopy, OnDuplicate, sort_out
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     E2GraphRAGError,
+    InvalidInputError,
     StoppedError,
     StoreError,
     StoreLockedError,
@@ -38,6 +40,9 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import RetryPolicy
 from e2graphrag_integrations.types import SourceDocument
+
+_PATIENCE = 0.05
+"""Seconds between looks whether somebody who waits for his turn has been stopped."""
 
 
 class IndexWriter:
@@ -71,6 +76,8 @@ class IndexWriter:
         self._loop = OwnLoop()
         self._writing = threading.RLock()
         self._stops: set[Stop] = set()
+        self._loops: list[asyncio.AbstractEventLoop] = []
+        self._closing = False
 
     def estimate(
         self, documents: list[SourceDocument], updated: list[SourceDocument]
@@ -162,11 +169,26 @@ class IndexWriter:
             stop.all()
 
     def close(self) -> None:
-        """Stop, and let go of the file; safe to call twice."""
+        """Stop, and let go of the file; safe to call twice.
+
+        In an event loop that the writing at work needs, the file is let go of when that has ended.
+        """
+        self._closing = True
         self.stop()
-        with self._writing:
-            self._loop.close()
-            self._store.close()
+        if not self._needs_this_loop():
+            with self._writing:
+                self._close()
+
+    def _close(self) -> None:
+        self._loop.close()
+        self._store.close()
+
+    def _needs_this_loop(self) -> bool:
+        """Tell whether the writing at work waits for the event loop that this thread runs."""
+        try:
+            return asyncio.get_running_loop() in self._loops
+        except RuntimeError:
+            return False
 
     @contextlib.contextmanager
     def exclusive(self, run: Run | None = None) -> Iterator[None]:
@@ -179,10 +201,15 @@ class IndexWriter:
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
             StoppedError: If it was stopped while it waited.
         """
+        if self._needs_this_loop():
+            raise InvalidInputError(
+                "a piece of writing at work needs this event loop, so waiting for it here would "
+                "never end: await it first, or await aadd(), aupdate(), adelete()"
+            )
         stop = run.stop if run is not None else Stop()
         self._stops.add(stop)
         try:
-            with self._writing, self._store.writer.held(stop.everything.is_set):
+            with self._turn(stop, run), self._store.writer.held(stop.everything.is_set):
                 _refuse_stopped(stop)
                 yield
         except StoreLockedError:
@@ -190,6 +217,22 @@ class IndexWriter:
             raise
         finally:
             self._stops.discard(stop)
+
+    @contextlib.contextmanager
+    def _turn(self, stop: Stop, run: Run | None) -> Iterator[None]:
+        """Wait for the threads before; let go of the file if that was asked for meanwhile."""
+        while not self._writing.acquire(timeout=_PATIENCE):
+            _refuse_stopped(stop)
+        loops = [run.bridge.loop] if run and isinstance(run.bridge, CallerLoop) else []
+        self._loops += loops
+        try:
+            yield
+        finally:
+            for loop in loops:
+                self._loops.remove(loop)
+            if self._closing and not self._store.is_closed:
+                self._close()
+            self._writing.release()
 
     def _write(
         self,

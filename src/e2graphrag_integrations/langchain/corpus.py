@@ -144,13 +144,15 @@ class Corpus:
         if not self._building.acquire(blocking=False):
             return  # the build at work, or the next one, does it
         try:
-            with self._lock:
-                self._refresh()
-                emptied = {source: pages for source, pages in self._pending.items() if not pages}
-            if not emptied:
-                return
-            self.rag.delete(emptied.keys() & set(self.rag.document_ids))
-            drop_pending(self.rag.store, _plain(emptied))
+            with self.rag.writer.exclusive():
+                with self._lock:
+                    self._refresh()
+                    pending = self._pending.items()
+                    emptied = {source: pages for source, pages in pending if not pages}
+                if not emptied:
+                    return
+                self.rag.delete(emptied.keys() & set(self.rag.document_ids))
+                drop_pending(self.rag.store, _plain(emptied))
             with self._lock:
                 self._refresh()
             if self.mirror is not None:
@@ -259,6 +261,7 @@ class Corpus:
         rag.delete(emptied & there)
         done = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
         drop_pending(rag.store, _plain(done))
+        rag.store.drop_unused()
         if self.mirror is not None:
             self.mirror.sync()
         with self._lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,10 +97,13 @@ class Collector:
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],  # noqa: ARG002 - the index struct has it
         replaces: str | None = None,  # noqa: ARG002 - the index sees to it
-        pinned: Sequence[Container[bytes]] = (),  # noqa: ARG002 - nothing is dropped
-    ) -> None:
+    ) -> Sequence[bytes]:
         """Collect a document."""
         self.documents[document.id] = nodes
+        return ()
+
+    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+        """Keep everything."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import difflib
 import inspect
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -271,13 +271,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         del insert_kwargs
         with self._callback_manager.as_trace("insert_nodes"):
-            self._insert_sources(self._node_sources(nodes), replacing=True)
+            self._insert_sources(lambda: self._node_sources(nodes), replacing=True)
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
         del insert_kwargs
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._ainsert_sources(self._node_sources(nodes), replacing=True)
+            await self._ainsert_sources(lambda: self._node_sources(nodes), replacing=True)
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
@@ -604,7 +604,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 node.obj = None  # it cannot be stored
         return self._writer.with_known(nodes)
 
-    def _insert_sources(self, sources: Sequence[Source], *, replacing: bool = False) -> set[str]:
+    def _insert_sources(
+        self,
+        sources: Sequence[Source] | Callable[[], Sequence[Source]],
+        *,
+        replacing: bool = False,
+    ) -> set[str]:
         loop = OwnLoop()
         try:
             return self._writer.write(
@@ -620,7 +625,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             loop.close()
 
     async def _ainsert_sources(
-        self, sources: Sequence[Source], *, replacing: bool = False
+        self,
+        sources: Sequence[Source] | Callable[[], Sequence[Source]],
+        *,
+        replacing: bool = False,
     ) -> set[str]:
         run = Write(
             CallerLoop(asyncio.get_running_loop()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -175,7 +176,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
-                trace=trace,
+                trace=replace(trace, lists=dict(trace.lists)),  # plain: handlers write it as JSON
             )
         )
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,8 +122,15 @@ class IndexWriter:
         sources = of_nodes([*known, *wanted], self.settings.groups)
         return [replace(source, grown=source.document.id in grown) for source in sources]
 
-    def write(self, sources: Sequence[Source], run: Write) -> set[str]:
+    def write(
+        self, given: Sequence[Source] | Callable[[], Sequence[Source]], run: Write
+    ) -> set[str]:
         """Index sources and return the ids of those that were new or changed.
+
+        Args:
+            given: The sources, or what makes them of the present state: called when it is this
+                write's turn.
+            run: How to go about it.
 
         Raises:
             DuplicateDocumentError: For a document that is there with another content.
@@ -133,6 +140,7 @@ class IndexWriter:
         with self.lock:
             if run.save:
                 self.storage.begin()
+            sources = given() if callable(given) else given
             wanted = [source for source in sources if not self.is_there(source)]
             if not run.replacing:
                 self._refuse_changed(wanted)

@@ -6,22 +6,17 @@ from pathlib import Path
 
 from e2graphrag_integrations.reports import CompactReport
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.sqlite import Store, waiting
+from e2graphrag_integrations.store.sqlite import Store
 
 
 def compact_store(store: Store) -> CompactReport:
     """Drop content that nothing links to, unless something waits for it, and shrink the file."""
     before = _bytes(store)
-    dropped = 0
-    with store.transaction() as db:
-        if not waiting(db):
-            dropped = db.execute(
-                "DELETE FROM content WHERE NOT EXISTS "
-                "(SELECT 1 FROM nodes WHERE content_key = key) AND NOT EXISTS "
-                "(SELECT 1 FROM windows WHERE content_key = key)"
-            ).rowcount
+    [(contents,)] = store.read("SELECT count(*) FROM content")
+    store.drop_unused()
+    [(left,)] = store.read("SELECT count(*) FROM content")
     store.vacuum()
-    return CompactReport(before, _bytes(store), dropped)
+    return CompactReport(before, _bytes(store), contents - left)
 
 
 def _bytes(store: Store) -> int:

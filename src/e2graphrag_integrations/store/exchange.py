@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import uuid
 import zipfile
@@ -156,12 +157,28 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
                     raise InvalidInputError(f"{source} holds no sound index: {problems[0]}")
             finally:
                 store.close()
-        Path(aside).rename(target)
+        _put(Path(aside), target)
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read as an export: {error}") from error
     finally:
         for rest in (aside, f"{aside}-wal", f"{aside}-shm"):
             Path(rest).unlink(missing_ok=True)
+
+
+def _put(aside: Path, target: Path) -> None:
+    try:
+        os.link(aside, target)  # unlike a rename, refuses what came there meanwhile
+    except FileExistsError as error:
+        raise InvalidInputError(f"{target} is there already: name a new file") from error
+    except OSError:
+        _rename(aside, target)  # a file system without links
+
+
+def _rename(aside: Path, target: Path) -> None:
+    try:
+        aside.rename(target)
+    except OSError as error:
+        raise StoreError(f"{target} could not be written: {error}") from error
 
 
 def _check_whole(file: BinaryIO, source: Path) -> None:

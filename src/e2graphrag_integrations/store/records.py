@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,9 +69,16 @@ class DocumentSink(ContentCache, Protocol):
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],
         replaces: str | None = None,
-        pinned: Sequence[Container[bytes]] = (),
-    ) -> None:
-        """Write a document and all nodes of its tree, linked to cached content."""
+    ) -> Sequence[bytes]:
+        """Write a document and all nodes of its tree, linked to cached content.
+
+        Returns:
+            Keys of content that may be without a link now.
+        """
+        ...
+
+    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+        """Forget content that nothing links to."""
         ...
 
 
@@ -89,21 +96,6 @@ def content_hash(document: SourceDocument) -> str:
         [[s[0], s[1], dict(s[2])] for s in document.segments],
     ]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
-
-
-def stamp_of(hash_: str, nodes: Sequence[StoredNode]) -> str:
-    """Return a hash of everything that a document's tree links to.
-
-    Args:
-        hash_: Its content hash.
-        nodes: All of its tree, by level and position.
-    """
-    digest = hashlib.sha256(hash_.encode())
-    for stored in nodes:
-        digest.update(f"{stored.node.id}{len(stored.windows)}".encode() + stored.content_key)
-        for span, key in stored.windows:
-            digest.update(f"{span.start},{span.end}".encode() + key)
-    return digest.hexdigest()[:32]
 
 
 def encode_sentences(sentences: Sentences) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ from e2graphrag_integrations.store.records import (
     content_hash,
     decode_segments,
     encode_segments,
-    stamp_of,
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument
@@ -68,7 +68,7 @@ def insert_document(
         encode_segments(document.segments),
         hash_,
         *(len(nodes), sum(len(stored.windows) for stored in nodes)),
-        stamp_of(hash_, nodes),
+        uuid.uuid4().hex,
     )
     db.execute(
         "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -6,7 +6,7 @@ that died resumes without paying twice, and equal texts are paid once.
 
 Each row ends with a checksum over the rest of it. `manifest` has two rows: `made_with`, the
 settings and models as JSON, and `generation`. A document's row counts its nodes and windows, so
-that rows which are missing are noticed as well, and has a stamp, which changes with any of them.
+that rows which are missing are noticed as well, and has a stamp of its own for each time written.
 `queue` holds documents that are not indexed yet.
 """
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 import shutil
+import time
 import uuid
 import zipfile
 import zlib
@@ -44,6 +45,8 @@ _WORTH = 0.1
 (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
+_ASIDE = re.compile(r"new-[0-9a-f]{32}")
+_DAY = 86_400.0
 _META, _ARRAYS, _WORDS = "meta.json", "arrays.npz", "words.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
@@ -182,9 +185,18 @@ def _save(snapshot: Snapshot, folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     for other in folder.iterdir():
-        # Only what has the name of a generation: the folder may be a link to someone else's.
-        if other.name != snapshot.generation and _GENERATION.fullmatch(other.name):
+        # Only what has the name of a generation, or was left aside by a process that died: the
+        # folder may be a link to someone else's.
+        old = _GENERATION.fullmatch(other.name) or _is_leftover(other)
+        if other.name != snapshot.generation and old:
             shutil.rmtree(other, ignore_errors=True)
+
+
+def _is_leftover(folder: Path) -> bool:
+    try:
+        return bool(_ASIDE.fullmatch(folder.name)) and time.time() - folder.stat().st_mtime > _DAY
+    except OSError:
+        return False
 
 
 def _load(folder: Path, words: Words) -> Snapshot | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -134,8 +134,7 @@ class Store(Database):
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],
         replaces: str | None = None,
-        pinned: Sequence[Container[bytes]] = (),
-    ) -> None:
+    ) -> Sequence[bytes]:
         """Write a document and its nodes, linked to cached content, in one transaction.
 
         Args:
@@ -143,7 +142,9 @@ class Store(Database):
             nodes: All of its tree.
             manifest: What they were made with.
             replaces: Content hash of the version that this one takes the place of.
-            pinned: Keys of content to keep even where nothing links to it yet.
+
+        Returns:
+            Keys of content that the version before linked to, for `drop_unused`.
 
         Raises:
             SettingsMismatchError: If the manifest has other entries than those given.
@@ -170,8 +171,25 @@ class Store(Database):
                     f"document {document.id!r} shares text with one that another writer deleted "
                     "meanwhile: call add() again, only what is missing is made anew"
                 ) from error
-            drop_unused(db, (k for k in before or () if not any(k in keys for keys in pinned)))
             advance(db)
+        return before or ()
+
+    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+        """Forget content that nothing links to, unless documents wait that may need it.
+
+        Args:
+            keys: Of what may be without a link; None looks at everything.
+        """
+        with self.transaction() as db:
+            if waiting(db):
+                return
+            if keys is not None:
+                drop_unused(db, keys)
+                return
+            db.execute(
+                "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key)"
+                " AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
+            )
 
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents, their nodes, and content that nothing else uses; all or none.
@@ -182,6 +200,7 @@ class Store(Database):
             UnknownDocumentError: If an id is not there.
         """
         chunks = nodes = 0
+        gone: list[bytes] = []
         with self.transaction() as db:
             for document_id in ids:
                 count = "SELECT count(*), total(level = 0) FROM nodes WHERE document_id = ?"
@@ -191,7 +210,9 @@ class Store(Database):
                 keys = delete_document(db, document_id)
                 if keys is None and not waited:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-                drop_unused(db, keys or ())
+                gone += keys or ()
+            if not waiting(db):  # else what waits may need it
+                drop_unused(db, gone)
             self._drop_leftovers(db)
             advance(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
