@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -485,3 +486,22 @@ def test_what_another_handle_has_taken_is_built_in_by_a_search(pages, tmp_path):
         found = one.invoke("Anna?")
         assert [document.page_content for document in found] == ["Kit met Lea in Rome."]
         assert one.ids() == ["new"]
+
+
+def test_a_source_built_anew_meanwhile_is_not_deleted_with_its_old_pages(lc_open, tmp_path):
+    one, other = (lc_open(tmp_path / "a.e2g", llm=Digests()) for _ in range(2))
+    page = Document(id="old", page_content="Anna met Bert.", metadata={"source": "s"})
+    one.upsert([page])
+    one.build()
+    assert other.get(["old"]) == [page]
+    with ThreadPoolExecutor(1) as pool:
+        with one.corpus.rag.writer.exclusive():
+            deleting = pool.submit(other.delete, ["old"])
+            time.sleep(0.3)
+            new = Document(id="new", page_content="Cleo left.", metadata={"source": "s"})
+            one.upsert([new])
+            one.build()
+        assert deleting.result()["succeeded"] == ["old"]
+    assert one.ids() == other.ids() == ["new"]
+    assert one.corpus.rag.document_ids == ["s"]
+    assert one.get(["new"]) == [new]

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 
@@ -723,3 +724,20 @@ def test_a_vector_store_that_gives_no_ids_back_is_told_of(index_of, documents, a
         index_of(documents, storage_context=context)
     assert not context.docstore.docs
     assert not context.vector_store.data.embedding_dict
+
+
+def node_of(number):
+    node = TextNode(id_=f"n{number}", text=f"Cleo met Bert {number} times.")
+    node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="doc", hash="h")
+    return node
+
+
+async def test_nodes_inserted_into_one_document_at_once_are_all_there(index_of):
+    index = index_of([])
+    index.insert_nodes([node_of(0)])
+    await asyncio.gather(*(index.ainsert_nodes([node_of(number)]) for number in range(1, 5)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: index.insert_nodes([node_of(number)]), range(5, 9)))
+    assert {f"n{number}" for number in range(9)} <= set(index.docstore.docs)
+    [record] = index.index_struct.records()
+    assert {leaf.id for leaf in record.leaves} == {f"n{number}" for number in range(9)}
