@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations.store.snapshot_files import current_snapshot
 from fakes import CountingLLM, numbered
 
 THREADS = 8
@@ -189,3 +190,29 @@ def test_the_real_models_take_eight_threads(tmp_path, story, real_embedder, real
 
         hammer(ask, write)
         assert rag.verify().ok
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_reader_that_holds_the_file_does_not_wait_for_one_that_indexes_its_words(
+    tmp_path, open_index, story, on_disk
+):
+    rag = open_index(tmp_path / "i.e2g" if on_disk else ":memory:")
+    rag.add(story)
+    entered, go = threading.Event(), threading.Event()
+    snapshot = rag._reader.snapshot()
+    make = snapshot.lexical_from
+
+    def slowly(of):
+        entered.set()
+        assert go.wait(10)
+        return make(of)
+
+    object.__setattr__(snapshot, "lexical_from", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        indexing = pool.submit(rag.retrieve, "Where did Anna meet Bert?")
+        assert entered.wait(10)
+        with rag.store.consistent():  # as the last attempt of an answer does
+            go.set()
+            other = current_snapshot(rag.store)
+            assert other.lexical.words
+        assert indexing.result(10).nodes

@@ -27,7 +27,7 @@ RANKS = [
     {"errors", "checks", "types", "protocols"},
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
-        *("boundaries", "planning", "failures"),
+        *("boundaries", "planning", "failures", "lazy"),
         *("chunking", "tree", "names", "graph", "ranking", "titles", "aliases", "linking"),
         *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),

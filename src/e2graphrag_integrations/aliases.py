@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.lazy import lazy
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _LONGEST_PERSON = 4
@@ -61,7 +61,7 @@ class Aliases:
             return Alias(self.names[best], "alias", _rounded(max(share, 1 / len(bearers))))
         return self._similar(form)
 
-    @cached_property
+    @lazy
     def _table(self) -> dict[str, list[int]]:
         table: dict[str, list[int]] = {}
         for row in np.flatnonzero(self.named).tolist():
@@ -69,7 +69,7 @@ class Aliases:
                 table.setdefault(alias, []).append(row)
         return table
 
-    @cached_property
+    @lazy
     def _comparable(self) -> dict[str, list[str]]:
         """Return the names that spellings are compared with, by the first letters of words."""
         names: dict[str, list[str]] = {}

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from e2graphrag_integrations.chunking import cut_to
 from e2graphrag_integrations.embedding import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.fingerprints import embedder_fingerprint, object_fingerprint
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.normalize import UNSPACED
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.sentences import sentence_spans
@@ -69,7 +69,7 @@ class ExtractiveSummarizer:
         self._redundancy = redundancy
         self._counter = counter or ApproximateTokenCounter()
 
-    @cached_property
+    @lazy
     def fingerprint(self) -> str:
         """Vectors, redundancy and counter: all that the choice of sentences depends on."""
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"

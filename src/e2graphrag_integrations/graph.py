@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
+
+from e2graphrag_integrations.lazy import lazy
 
 IntArray = NDArray[np.integer[Any]]
 """Indices and counts: 64 bits where we make them, 32 where scipy does."""
@@ -40,12 +41,12 @@ class EntityGraph:
     edges: csr_array
     postings: csr_array
 
-    @cached_property
+    @lazy
     def index(self) -> dict[str, int]:
         """Return the row of each entity's normal form."""
         return {name: row for row, name in enumerate(self.names)}
 
-    @cached_property
+    @lazy
     def entities_per_chunk(self) -> IntArray:
         """Return the number of distinct entities of each chunk."""
         return np.bincount(self.postings.indices, minlength=self.postings.shape[1])

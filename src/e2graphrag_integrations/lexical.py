@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.normalize import UNSPACED
 
 _K1, _B = 1.5, 0.75
@@ -49,7 +49,7 @@ class LexicalIndex:
     words: Sequence[str]
     weights: csc_array
 
-    @cached_property
+    @lazy
     def _columns(self) -> dict[str, int]:
         return {word: column for column, word in enumerate(self.words)}
 

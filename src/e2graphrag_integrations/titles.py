@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from e2graphrag_integrations.graph import EntityGraph, IntArray
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.normalize import normal_form
 
 _ADDITION = re.compile(r"[(（][^()（）]*[)）]$")
@@ -57,12 +57,12 @@ class Subjects:
         of_document = [graph.index.get(form, rows.get(form, -1)) if form else -1 for form in forms]
         return cls([*graph.names, *new], np.asarray(of_document, dtype=np.int64))
 
-    @cached_property
+    @lazy
     def index(self) -> dict[str, int]:
         """Return the row of each normal form."""
         return {name: row for row, name in enumerate(self.names)}
 
-    @cached_property
+    @lazy
     def documents(self) -> dict[int, list[int]]:
         """Return for each entity that is a title the documents that bear it."""
         found: dict[int, list[int]] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
 
 
@@ -82,7 +82,7 @@ class DenseIndex(NodeSearch):
         """Length of the vectors, 0 for an empty index."""
         return int(self.vectors.shape[1]) if len(self.vectors) else 0
 
-    @cached_property
+    @lazy
     def _index(self) -> Any:
         faiss = _faiss()
         index = faiss.IndexFlatIP(self.vectors.shape[1])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
 from e2graphrag_integrations.graph import EntityGraph, IntArray
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
 
 _FLOOR = 1e-6
@@ -103,7 +103,7 @@ class EntityWalk:
                 entities = (1 - damping) * start + damping * (from_chunks @ chunks)
         return chunks
 
-    @cached_property
+    @lazy
     def _transposed(self) -> tuple[csr_array, csr_array]:
         return self.to_chunks.T.tocsr(), self.to_entities.T.tocsr()
 

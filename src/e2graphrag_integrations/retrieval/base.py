@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -48,7 +48,7 @@ class Query:
         """Return the mentions as the question has them."""
         return tuple(mention.entity for mention in self.mentions)
 
-    @cached_property
+    @lazy
     def vector(self) -> FloatArray:
         """Return the question's unit vector, made once."""
         return self.embed()

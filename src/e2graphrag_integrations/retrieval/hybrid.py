@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.ranking import Floats, best_rows, firsts, reciprocal
 from e2graphrag_integrations.rerankers import reranker_scores
@@ -136,7 +136,7 @@ class _List:
         given: Floats = self.weight * reciprocal(ranks, constant)
         return given
 
-    @cached_property
+    @lazy
     def ranks(self) -> Mapping[int, int]:
         """Return the rank of each node, from 1."""
         return {row: rank for rank, row in enumerate(self.rows.tolist(), 1)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.lexical import words_of
 from e2graphrag_integrations.ranking import Floats, best_rows, firsts, scaled, spread
 from e2graphrag_integrations.retrieval.base import Query
@@ -73,14 +73,14 @@ class Relevance:
         self._owners = snapshot.dense.nodes
         self._words = words_of(query.question)
 
-    @cached_property
+    @lazy
     def dense(self) -> tuple[IntArray, Floats]:
         """Return windows by cosine, best first, with their cosines."""
         if not len(self._owners) or not self._weights.dense:
             return np.empty(0, dtype=np.int64), np.empty(0)
         return self._snapshot.dense.windows(self._query.vector, self._weights.length, self._allowed)
 
-    @cached_property
+    @lazy
     def words(self) -> tuple[IntArray, Floats]:
         """Return windows by BM25, best first, with their scores."""
         if not self._weights.words:
@@ -89,11 +89,11 @@ class Relevance:
         best = best_rows(self._bm25, self._weights.length, allowed)
         return best, self._bm25[best]
 
-    @cached_property
+    @lazy
     def _bm25(self) -> NDArray[np.float32]:
         return self._snapshot.lexical.scores(self._words, rarity=self._weights.rarity)
 
-    @cached_property
+    @lazy
     def trust(self) -> float:
         """Return how far words can be relied on, in [0, 1].
 
@@ -103,7 +103,7 @@ class Relevance:
         full = self._snapshot.lexical.full(self._words, rarity=self._weights.rarity)
         return min(1.0, float(scores[0]) / (full * _ENOUGH)) if len(scores) and full else 0.0
 
-    @cached_property
+    @lazy
     def windows(self) -> tuple[IntArray, Floats]:
         """Return all windows that fit, ascending, with their relevance."""
         (near, cosines), (worded, scores) = self.dense, self.words
@@ -126,7 +126,7 @@ class Relevance:
             seen &= self._allowed[self._owners[reached]]
         return reached[seen], spreaded[seen]
 
-    @cached_property
+    @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
         """Return nodes by their best window, best first: their rows, those windows, relevance."""
         windows, values = self.windows

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -66,7 +66,7 @@ class Seeds:
             tuple(name for name in found.unlinked if name not in nouns),
         )
 
-    @cached_property
+    @lazy
     def all(self) -> Sequence[Seed]:
         """Return the names that a chunk that may be seen holds, the rarest first."""
         index = self._snapshot.subjects.index
@@ -83,7 +83,7 @@ class Seeds:
         """Return those of them that are looked at in pairs."""
         return self.all[:_PAIRED]
 
-    @cached_property
+    @lazy
     def specificity(self) -> float:
         """Return max of s ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in [0, 1].
 

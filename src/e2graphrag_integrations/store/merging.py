@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.graph import IntArray, MentionColumns, graph_of
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot
 from e2graphrag_integrations.vectors import DenseIndex
 
@@ -35,28 +35,28 @@ class _Bounds:
         numbers = np.arange(len(self.snapshot.documents) + 1)
         return np.searchsorted(documents, numbers).astype(np.int64)
 
-    @cached_property
+    @lazy
     def nodes(self) -> Ints:
         return self._of(self.snapshot.nodes.document)
 
-    @cached_property
+    @lazy
     def chunks(self) -> Ints:
         return self._of(self.snapshot.nodes.document[self.snapshot.chunk_nodes])
 
-    @cached_property
+    @lazy
     def windows(self) -> Ints:
         return self._of(self.snapshot.nodes.document[self.dense.nodes])
 
-    @cached_property
+    @lazy
     def sentences(self) -> Ints:
         return _before(self.mentions.chunk_sizes)[self.chunks]
 
-    @cached_property
+    @lazy
     def words(self) -> Ints:
         """Of mentions."""
         return _before(self.mentions.sentence_sizes)[self.sentences]
 
-    @cached_property
+    @lazy
     def values(self) -> Ints:
         """Of metadata records, each of which names its document."""
         records = self.snapshot.records
@@ -64,7 +64,7 @@ class _Bounds:
         own = [rows[value[records.id_key]] for value in records.values]
         return self._of(np.asarray(own, dtype=np.int64))
 
-    @cached_property
+    @lazy
     def entries(self) -> Ints:
         """Of the nodes' records."""
         records = self.snapshot.records

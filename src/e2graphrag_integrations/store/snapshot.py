@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from e2graphrag_integrations.graph import (
     columns_of,
     graph_of,
 )
+from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.lexical import LexicalIndex, build_lexical
 from e2graphrag_integrations.normalize import normal_form
 from e2graphrag_integrations.store.records import (
@@ -108,29 +108,29 @@ class Snapshot:
     stamps: Sequence[str] = ()
     mentions: MentionColumns | None = None
 
-    @cached_property
+    @lazy
     def lexical(self) -> LexicalIndex:
         """Return the words of all windows, indexed at first use."""
         return self.lexical_from(self)
 
-    @cached_property
+    @lazy
     def subjects(self) -> Subjects:
         """Return the entities, those that only titles name among them."""
         return Subjects.of(self.graph, self.titles)
 
-    @cached_property
+    @lazy
     def walk(self) -> EntityWalk:
         """Return the steps of a walk between entities and chunks, made at first use."""
         return EntityWalk.of(self.graph, self.subjects, self.nodes.document[self.chunk_nodes])
 
-    @cached_property
+    @lazy
     def aliases(self) -> Aliases:
         """Return the other names of entities, gathered when a name is not found as it is."""
         only_titles = len(self.subjects.names) - len(self.graph.names)
         named = np.concatenate([self.graph.named, np.ones(only_titles, dtype=np.bool_)])
         return Aliases(self.subjects.names, named, self.walk.held)
 
-    @cached_property
+    @lazy
     def neighbourhoods(self) -> IntArray:
         """Return a number for each window that those of one level of a document share."""
         nodes = self.dense.nodes  # by document, level and position
@@ -138,7 +138,7 @@ class Snapshot:
         other = (np.diff(document) != 0) | (np.diff(level) != 0)
         return np.concatenate([[0], np.cumsum(other)])[: len(nodes)].astype(np.int64)
 
-    @cached_property
+    @lazy
     def words_before(self) -> IntArray:
         """Return the words in all chunks before each; one entry more than chunks."""
         return np.concatenate([[0], np.cumsum(self.words)]).astype(np.int64)
