@@ -202,8 +202,28 @@ def test_deleting_the_last_document_leaves_no_text_in_the_caches(open_index, sto
     other = open_index(path)
     other.add(numbered(3))
     other.delete("numbered")
+    other.delete("story")  # it waited, and might have needed something
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM content").fetchone() == (0,)
+
+
+def test_what_a_deleted_document_left_for_others_goes_when_nothing_waits(open_index, tmp_path):
+    path = tmp_path / "i.e2g"
+    names = NameExtractor()
+    extractor = Failing()
+    rag = open_index(path, extractor=extractor)
+    extractor.extract = names.extract
+    rag.add(numbered(9))
+    del extractor.extract
+    with pytest.raises(ExtractionError):
+        rag.add(SourceDocument("late", "Anna met Bert."))
+    rag.delete("numbered")
+    extractor.extract = names.extract
+    assert rag.resume().documents == 1
+    fresh = open_index(extractor=names)
+    fresh.add(SourceDocument("late", "Anna met Bert."))
+    count = "SELECT count(*) FROM content"
+    assert rag.store.read(count) == fresh.store.read(count)
 
 
 class Failing(NameExtractor):

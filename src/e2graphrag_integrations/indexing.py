@@ -147,8 +147,8 @@ class _Run:
                 raise StoppedError(
                     "indexing was stopped; what is finished is kept: call resume(), or add() again"
                 ) from error
-        if self.unlinked:  # only now: documents may have taken over each other's texts
-            self.writer.store.drop_unused(self.unlinked)
+        # Only now: documents may have taken over each other's texts.
+        self.writer.store.drop_unused(self.unlinked)
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:

@@ -153,6 +153,7 @@ class Corpus:
                     return
                 self.rag.delete(emptied.keys() & set(self.rag.document_ids))
                 drop_pending(self.rag.store, _plain(emptied))
+                self.rag.store.drop_unused(())
             with self._lock:
                 self._refresh()
             if self.mirror is not None:
@@ -261,7 +262,7 @@ class Corpus:
         rag.delete(emptied & there)
         done = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
         drop_pending(rag.store, _plain(done))
-        rag.store.drop_unused()
+        rag.store.drop_unused(())
         if self.mirror is not None:
             self.mirror.sync()
         with self._lock:

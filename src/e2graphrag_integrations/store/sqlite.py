@@ -41,6 +41,9 @@ _BATCH = 500
 """Keys a query: below every SQLite build's limit of bound variables."""
 
 _MADE_WITH = "made_with"
+_LEFTOVERS = "leftovers"
+"""Manifest row that is there while content may lie about that nothing links to."""
+
 WAITING = "waiting_with"
 """Manifest row of what documents in the queue are to be made with."""
 
@@ -175,15 +178,18 @@ class Store(Database):
         return before or ()
 
     def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
-        """Forget content that nothing links to, unless documents wait that may need it.
+        """Forget content that nothing links to; where documents wait that may need it, afterwards.
 
         Args:
-            keys: Of what may be without a link; None looks at everything.
+            keys: Of what may be without a link; None looks at everything, and so does the first
+                call after one that found documents waiting.
         """
         with self.transaction() as db:
             if waiting(db):
+                put_manifest(db, _LEFTOVERS, "")
                 return
-            if keys is not None:
+            left = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
+            if keys is not None and not left:
                 drop_unused(db, keys)
                 return
             db.execute(
@@ -211,7 +217,9 @@ class Store(Database):
                 if keys is None and not waited:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
                 gone += keys or ()
-            if not waiting(db):  # else what waits may need it
+            if waiting(db):
+                put_manifest(db, _LEFTOVERS, "")
+            else:
                 drop_unused(db, gone)
             self._drop_leftovers(db)
             advance(db)
