@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from e2graphrag_integrations import cli, cli_commands
+from e2graphrag_integrations.cli_where import read_where
 
 TEXT = (
     "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
@@ -124,7 +125,7 @@ def test_where_takes_words_json_values_and_repeated_keys(index):
     for condition in (["document_id=book.txt"], ["document_id=book.txt", "document_id=x"]):
         arguments = [part for value in condition for part in ("--where", value)]
         assert cli.main(["query", str(index), "Alice", *arguments]) == 0
-    assert cli_commands.where(["year=1895", "name=Wells", "name=Verne"]) == {
+    assert read_where(["year=1895", "name=Wells", "name=Verne"]) == {
         "year": 1895,
         "name": {"$in": ["Wells", "Verne"]},
     }
@@ -391,7 +392,7 @@ def test_a_budget_that_nothing_fits_is_named(index, capsys):
     ],
 )
 def test_where_takes_operators_and_whole_filters_which_must_all_hold(conditions, expected):
-    assert cli_commands.where(conditions) == expected
+    assert read_where(conditions) == expected
 
 
 @pytest.mark.parametrize(

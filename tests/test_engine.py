@@ -226,6 +226,39 @@ def test_what_a_deleted_document_left_for_others_goes_when_nothing_waits(open_in
     assert rag.store.read(count) == fresh.store.read(count)
 
 
+def test_a_deleted_document_that_waited_leaves_nothing_behind(open_index):
+    def failing(_):
+        raise RuntimeError("no")
+
+    rag = open_index(summarizer=failing, **FOUR)
+    rag.add(SourceDocument("short", "Anna met Bert."))  # needs no summary
+    count = "SELECT count(*) FROM content"
+    before = rag.store.read(count)
+    with pytest.raises(SummaryError):
+        rag.add(numbered(40))
+    assert rag.store.read(count) > before
+    rag.delete("numbered")
+    assert rag.store.read(count) == before
+
+
+def test_a_version_that_failed_leaves_nothing_behind_once_another_is_there(open_index):
+    answers = iter([RuntimeError("no")])
+
+    def model(prompt):
+        for error in answers:
+            raise error
+        return CountingLLM()(prompt)
+
+    rag = open_index(summarizer=model, **FOUR)
+    with pytest.raises(SummaryError):
+        rag.add(numbered(40))
+    rag.add(SourceDocument("numbered", "Greta met Hans. Hans met Ida."))
+    fresh = open_index(summarizer=CountingLLM(), **FOUR)
+    fresh.add(rag.document("numbered"))
+    count = "SELECT count(*) FROM content"
+    assert rag.store.read(count) == fresh.store.read(count)
+
+
 class Failing(NameExtractor):
     def extract(self, texts):
         raise RuntimeError("no")

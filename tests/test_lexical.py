@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.lexical import build_lexical, words_of
-from e2graphrag_integrations.ranking import best_rows
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
 
@@ -34,9 +34,12 @@ def test_words_are_casefolded_and_scripts_without_spaces_give_pairs():
 
 
 def found(index, words, count, allowed=None, **options):
-    scores = index.scores(words, **options)
-    rows = best_rows(scores, count, allowed)
-    return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))
+    rows, scores = index.best(words, count, allowed, **options)
+    return list(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
+def scores_of(index, words, **options):
+    return index.at(words, np.arange(index.weights.shape[0]), **options)
 
 
 def test_scores_are_those_of_the_formula():
@@ -52,15 +55,15 @@ def test_the_vocabulary_is_sorted():
 
 
 def test_every_text_has_a_score():
-    scores = build_lexical(TEXTS).scores(["met", "cleo"])
+    scores = scores_of(build_lexical(TEXTS), ["met", "cleo"])
     expected = [bm25(TEXTS, "met", 0), 0, bm25(TEXTS, "cleo", 2)]
     assert scores.tolist() == pytest.approx(expected, rel=1e-5)
-    assert build_lexical(TEXTS).scores(["unknown"]).tolist() == [0, 0, 0]
+    assert scores_of(build_lexical(TEXTS), ["unknown"]).tolist() == [0, 0, 0]
 
 
 def test_a_word_given_twice_counts_twice():
     index = build_lexical(TEXTS)
-    twice, once = index.scores(["bert", "bert"]), index.scores(["bert"])
+    twice, once = scores_of(index, ["bert", "bert"]), scores_of(index, ["bert"])
     assert once[0] > 0
     assert twice.tolist() == (2 * once).tolist()
 
@@ -71,7 +74,7 @@ def test_rarity_multiplies_a_word_by_a_power_of_its_idf():
     bert, met = math.log(1.6), math.log(8 / 3)
     for rarity in (0, 0.5, 1, 3):
         expected = bm25(TEXTS, "bert", 0) * bert**rarity + bm25(TEXTS, "met", 0) * met**rarity
-        scores = index.scores(["bert", "met"], rarity=rarity)
+        scores = scores_of(index, ["bert", "met"], rarity=rarity)
         assert scores[0] == pytest.approx(expected, rel=1e-5)
         rows = found(index, ["bert", "met"], 1, rarity=rarity)
         assert rows == [(int(scores.argmax()), pytest.approx(scores.max()))]
@@ -93,7 +96,7 @@ def test_ties_go_to_the_earlier_text():
 def test_nothing_is_found_in_nothing(some):
     index = build_lexical(some)
     assert found(index, ["anna"], 5) == []
-    assert index.scores(["anna"]).tolist() == [0] * len(some)
+    assert scores_of(index, ["anna"]).tolist() == [0] * len(some)
 
 
 texts = st.lists(st.text("ab c", max_size=12), max_size=8)
@@ -120,3 +123,36 @@ def test_search_is_the_sum_over_words_cut_and_masked(some, words, count, rarity,
     assert whole == sorted(whole, key=lambda one: (-one[1], one[0]))
     kept = [(row, score) for row, score in whole if allowed[row]]
     assert found(index, words, count, allowed, rarity=rarity) == kept[:count]
+
+
+@given(
+    texts,
+    st.lists(st.sampled_from("abc"), max_size=4),
+    st.integers(1, 9),
+    st.sampled_from([0, 0.5, 1, 2]),
+    st.integers(0, 4),
+    st.data(),
+)
+def test_common_words_only_add_to_what_rarer_ones_find(some, words, count, rarity, common, data):
+    whole = build_lexical(some)
+    index = replace(whole, common=common)
+    allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
+    allowed = allowed.astype(np.bool_)
+    holders = {word: [word in words_of(text) for text in some] for word in set(words)}
+    rare = [word for word in words if 0 < sum(holders[word]) <= common]
+    finding = rare or words
+    kept = [
+        (row, score)
+        for row, score in found(whole, words, len(some) + 1, allowed, rarity=rarity)
+        if any(holders[word][row] for word in finding)
+    ]
+    best = found(index, words, count, allowed, rarity=rarity)
+    assert [score for _, score in best] == pytest.approx([s for _, s in kept][:count], rel=1e-5)
+    assert {row for row, _ in best} <= {row for row, _ in kept}
+
+
+@given(texts, st.lists(st.sampled_from("abc"), max_size=4), st.sampled_from([0, 1]))
+def test_scores_of_some_texts_are_those_of_the_search(some, words, rarity):
+    index = build_lexical(some)
+    rows, scores = index.best(words, len(some) + 1, rarity=rarity)
+    np.testing.assert_allclose(index.at(words, rows, rarity=rarity), scores, rtol=1e-6)

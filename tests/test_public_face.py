@@ -17,7 +17,7 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 HEAVY = (
-    "llama_index langchain_core torch spacy faiss scipy networkx bm25s rapidfuzz "
+    "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
     "sentence_transformers transformers openai aiohttp"
 ).split()
 PRINTERS = {"cli", "cli_output", "demo"}
@@ -27,7 +27,7 @@ RANKS = [
     {"errors", "checks", "types", "protocols"},
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
-        *("boundaries", "planning", "failures", "lazy"),
+        *("boundaries", "planning", "failures", "lazy", "arrays", "strings", "cells"),
         *("chunking", "tree", "names", "graph", "ranking", "titles", "aliases", "linking"),
         *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),
@@ -45,7 +45,10 @@ RANKS = [
         "progress",
     },
     {"engine"},
-    {"cli", "cli_commands", "cli_output", "demo", "readers", "llama_index", "langchain"},
+    {
+        *("cli", "cli_commands", "cli_where", "cli_output", "demo", "readers"),
+        *("llama_index", "langchain"),
+    },
 ]
 
 

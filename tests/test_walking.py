@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph import build_graph
+from e2graphrag_integrations.ranking import best_rows
 from e2graphrag_integrations.titles import Subjects
 from e2graphrag_integrations.walking import EntityWalk
 
@@ -24,6 +26,15 @@ def walk_of(graph, titles=(None,), documents=None):
         documents = [0] * graph.postings.shape[1]
     subjects = Subjects.of(graph, titles)
     return EntityWalk.of(graph, subjects, np.asarray(documents, dtype=np.int64)), subjects
+
+
+def shares(walk, seeds, **options):
+    """Return the share of every chunk."""
+    chunks, found = walk.rank(seeds, **options)
+    assert chunks.tolist() == sorted(set(chunks.tolist()))
+    dense = np.zeros(walk.by_chunk.shape[0])
+    dense[chunks] = found
+    return dense
 
 
 def counted(graph, titles, documents):
@@ -57,7 +68,7 @@ def dense_walk(counts, seeds, damping, steps):
 def test_one_step_from_one_entity_by_hand():
     graph = build_graph(chunks_of("anna bert", "anna anna", "cleo"))
     walk, _ = walk_of(graph)
-    share = walk.rank({graph.index["anna"]: 3.0}, steps=1)
+    share = shares(walk, {graph.index["anna"]: 3.0}, steps=1)
     one, two = math.log(2), math.log(3)
     assert share.tolist() == pytest.approx([one / (one + two), two / (one + two), 0])
 
@@ -65,7 +76,7 @@ def test_one_step_from_one_entity_by_hand():
 def test_a_title_counts_as_three_mentions_in_each_chunk_under_it():
     graph = build_graph(chunks_of("anna bert", "cleo", "anna", "dora"))
     walk, subjects = walk_of(graph, [None, "Anna", None], [0, 1, 1, 2])
-    share = walk.rank({subjects.index["anna"]: 1.0}, steps=1)
+    share = shares(walk, {subjects.index["anna"]: 1.0}, steps=1)
     # Mentioned once, under the title, both: ln(1 + 1), ln(1 + 3), ln(1 + 1 + 3).
     weights = [math.log(2), math.log(4), math.log(5), 0]
     assert share.tolist() == pytest.approx([weight / sum(weights) for weight in weights])
@@ -77,7 +88,7 @@ def test_a_walk_begins_at_an_entity_that_only_a_title_names():
     dune = subjects.index["dune"]
     assert walk.chunks_of(dune).tolist() == [0, 2]
     # Two steps: the title's chunks hold "anna" and "bert", and bert leads on to chunk 1.
-    first, second = (walk.rank({dune: 1.0}, steps=steps) for steps in (1, 2))
+    first, second = (shares(walk, {dune: 1.0}, steps=steps) for steps in (1, 2))
     assert first.tolist() == pytest.approx([0.5, 0, 0.5])
     assert second[1] > 0
 
@@ -95,12 +106,13 @@ def test_a_title_without_chunks_is_held_by_none_and_leads_nowhere():
     graph = build_graph(chunks_of("anna"))
     walk, subjects = walk_of(graph, [None, "Oslo"], [0])
     assert walk.held.tolist() == [1, 0]
-    assert walk.rank({subjects.index["oslo"]: 1.0}).tolist() == [0]
+    for one in (walk, replace(walk, exact=0)):
+        assert shares(one, {subjects.index["oslo"]: 1.0}).tolist() == [0]
 
 
 def test_an_index_of_nothing_has_a_walk():
     walk, _ = walk_of(build_graph([]), [])
-    assert (walk.held.tolist(), walk.to_chunks.shape) == ([], (0, 0))
+    assert (walk.held.tolist(), walk.by_entity.shape) == ([], (0, 0))
 
 
 lines = st.lists(
@@ -131,9 +143,24 @@ def test_the_walk_is_that_of_dense_matrices_and_loses_nothing(drawn, damping, st
         st.dictionaries(st.sampled_from(held), st.floats(0.1, 5), min_size=1, max_size=3)
     )
     walk, _ = walk_of(graph, titles, documents)
-    share = walk.rank(seeds, damping=damping, steps=steps)
+    share = shares(walk, seeds, damping=damping, steps=steps)
     np.testing.assert_allclose(share, dense_walk(counts, seeds, damping, steps), atol=1e-9)
     assert share.sum() == pytest.approx(1)
+
+
+@given(indexes(), st.floats(0, 1), st.integers(1, 4), st.data())
+def test_a_walk_over_part_of_a_small_graph_is_over_all_of_it(drawn, damping, steps, data):
+    graph, titles, documents = drawn
+    held = np.flatnonzero(counted(*drawn).any(axis=0)).tolist()
+    assume(held)
+    seeds = data.draw(
+        st.dictionaries(st.sampled_from(held), st.floats(0.1, 5), min_size=1, max_size=3)
+    )
+    walk, _ = walk_of(graph, titles, documents)
+    part = shares(replace(walk, exact=0), seeds, damping=damping, steps=steps)
+    np.testing.assert_allclose(
+        part, shares(walk, seeds, damping=damping, steps=steps), rtol=1e-9, atol=1e-12
+    )
 
 
 @given(indexes())
@@ -145,3 +172,27 @@ def test_who_holds_whom_is_what_the_counts_say(drawn):
         assert walk.chunks_of(entity).tolist() == np.flatnonzero(column).tolist()
     for chunk, row in enumerate(counts):
         assert sorted(walk.entities_of(chunk)) == np.flatnonzero(row).tolist()
+
+
+def test_in_a_large_graph_the_best_chunks_of_the_exact_walk_are_found():
+    random = np.random.default_rng(0)
+    common = 1 / (np.arange(1500) + 5.0)
+    drawn = random.choice(1500, size=(3000, 5), p=common / common.sum())
+    graph = build_graph([[[(f"e{one:04d}", True) for one in chunk]] for chunk in drawn.tolist()])
+    walk, _ = walk_of(graph)
+    large = replace(walk, exact=0)
+    recalls = []
+    for _ in range(20):
+        seeds = {int(e): 1 / int(walk.held[e]) for e in random.integers(0, len(graph.names), 3)}
+        expected = best_rows(shares(walk, seeds), 50)
+        found = best_rows(shares(large, seeds), 50)
+        recalls.append(len(np.intersect1d(expected, found)) / 50)
+    assert np.mean(recalls) >= 0.97
+
+
+def test_of_a_name_that_very_many_chunks_hold_some_are_followed(monkeypatch):
+    graph = build_graph([[[("anna", True), (f"e{n % 7}", True)]] for n in range(300)])
+    walk, _ = walk_of(graph)
+    monkeypatch.setattr("e2graphrag_integrations.walking._KEPT", 50)
+    share = shares(replace(walk, exact=0), {graph.index["anna"]: 1.0})
+    assert (share > 0).all()

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.lazy import lazy
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})

@@ -150,6 +150,7 @@ def query(options: argparse.Namespace) -> int:
     """Ask an index."""
     from e2graphrag_integrations import HybridStrategy, PaperStrategy
     from e2graphrag_integrations import cli_output as output
+    from e2graphrag_integrations.cli_where import read_where
 
     strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
     with _existing(options.file) as rag:
@@ -160,7 +161,7 @@ def query(options: argparse.Namespace) -> int:
             strategy=strategies[options.strategy]() if options.strategy else None,
             expand=options.expand,
             token_budget=options.token_budget,
-            where=where(options.where),
+            where=read_where(options.where),
         )
     if options.context and not options.json:
         output.print_line(result.context())
@@ -180,60 +181,6 @@ def query(options: argparse.Namespace) -> int:
 
         _show(options, value, show)
     return OK if result.nodes else NOTHING_FOUND
-
-
-def where(conditions: Sequence[str]) -> dict[str, Any] | None:
-    """Read KEY=VALUE pairs and whole filters, `{...}`, which must all hold.
-
-    A value that is JSON is taken as such, a repeated key as `$in`.
-    """
-    import json
-
-    values: dict[str, list[Any]] = {}
-    filters: list[dict[str, Any]] = []
-    for condition in conditions:
-        if condition.startswith("{"):
-            filters.append(_whole_filter(condition))
-            continue
-        key, equals, text = condition.partition("=")
-        if not equals or not key:
-            raise InvalidInputError(f"--where {condition!r}: write KEY=VALUE")
-        try:
-            value = json.loads(text)
-        except RecursionError:
-            raise InvalidInputError(f"--where {key}: its value is nested too deep") from None
-        except ValueError:
-            value = text
-        values.setdefault(key, []).append(value)
-    if values:
-        filters.append({key: _any_of(key, found) for key, found in values.items()})
-    return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
-
-
-def _whole_filter(text: str) -> dict[str, Any]:
-    import json
-
-    try:
-        value: dict[str, Any] = json.loads(text)
-    except RecursionError:
-        raise InvalidInputError("--where {...}: it is nested too deep") from None
-    except ValueError as error:
-        raise InvalidInputError(
-            f"--where {text!r} is no JSON ({error}): "
-            """write KEY=VALUE or '{"year": {"$gte": 1890}}'"""
-        ) from error
-    return value
-
-
-def _any_of(key: str, values: list[Any]) -> Any:
-    if len(values) == 1:
-        return values[0]
-    if any(isinstance(value, dict) and any(k.startswith("$") for k in value) for value in values):
-        raise InvalidInputError(
-            f"--where {key}: give its operators once, together: "
-            f"""'{key}={{"$gte": 1890, "$lt": 1900}}'"""
-        )
-    return {"$in": values}
 
 
 def stats(options: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,12 +21,10 @@ from e2graphrag_integrations.documents import (
     as_id,
     as_ids,
 )
-from e2graphrag_integrations.errors import (
-    InvalidInputError,
-)
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.filters import Where, metadata_filter
 from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.planning import Planner, Splitter, plan, planner_of
+from e2graphrag_integrations.planning import Splitter, planner_of
 from e2graphrag_integrations.progress import Run
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
@@ -47,9 +46,7 @@ from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
 from e2graphrag_integrations.store.exchange import export_folder, import_folder
 from e2graphrag_integrations.store.export import export_lines
-from e2graphrag_integrations.store.queue import (
-    queue_states,
-)
+from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.stats import index_stats
@@ -73,18 +70,13 @@ class E2GraphRAG:
         settings: Settings,
         components: Components,
         strategy: Strategy,
-        *,
-        concurrency: int,
-        retry: RetryPolicy,
-        planner: Planner = plan,
+        writer: IndexWriter,
     ) -> None:
         self._store = store
         self._settings = settings
         self._components = components
         self._strategy = strategy
-        self._writer = IndexWriter(
-            store, settings, components, concurrency=concurrency, retry=retry, planner=planner
-        )
+        self._writer = writer
         self._reader = Reader(store, components)
 
     @classmethod
@@ -159,28 +151,15 @@ class E2GraphRAG:
             Components(path, {}, **parts)
         store = Store(path, timeout=lock_timeout)
         try:
-            manifest = store.manifest()
-            waiting = {} if manifest else store.waiting_manifest()
-            if waiting:  # it is to be indexed as it was given, unless told otherwise
-                asked = {name: value for name, value in settings.items() if value is not None}
-                settings = resolve_settings({}, waiting, store.path).given() | asked
-                for part in ("embedder", "extractor"):
-                    parts[part] = parts[part] or waiting.get(f"{part}_model") or None
-            resolved = resolve_settings(settings, manifest, store.path)
-            components = Components(store.path, manifest, **parts)
-            components.check_embedder()
+            resolved, components = _as_made(store, settings, parts)
         except BaseException:
             store.close()
             raise
-        return cls(
-            store,
-            resolved,
-            components,
-            strategy,
-            concurrency=concurrency,
-            retry=retry,
-            planner=planner_of(splitter, by_segment=bool(split_segments)),
+        planner = planner_of(splitter, by_segment=bool(split_segments))
+        writer = IndexWriter(
+            store, resolved, components, concurrency=concurrency, retry=retry, planner=planner
         )
+        return cls(store, resolved, components, strategy, writer)
 
     # Writing
 
@@ -478,3 +457,24 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
+
+
+def _as_made(
+    store: Store, settings: Mapping[str, Any], parts: Mapping[str, Any]
+) -> tuple[Settings, Components]:
+    """Return settings and parts: those asked for, else those of the file or of what waits in it.
+
+    Raises:
+        SettingsMismatchError: If the file was made with others.
+    """
+    manifest = store.manifest()
+    waiting = {} if manifest else store.waiting_manifest()
+    if waiting:  # it is to be indexed as it was given, unless told otherwise
+        asked = {name: value for name, value in settings.items() if value is not None}
+        settings = asdict(resolve_settings({}, waiting, store.path)) | asked
+        models = {part: waiting.get(f"{part}_model") or None for part in ("embedder", "extractor")}
+        parts = {**parts, **{part: parts[part] or model for part, model in models.items()}}
+    resolved = resolve_settings(settings, manifest, store.path)
+    components = Components(store.path, manifest, **parts)
+    components.check_embedder()
+    return resolved, components

@@ -75,7 +75,9 @@ def compile_where(where: Where) -> Predicate:
 def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
     """Return the mask of nodes all of whose records pass: a summary only if all its leaves do."""
     passes = np.zeros(len(records.values), dtype=np.bool_)
-    for row in np.unique(records.of_node).tolist():  # a function need not bear others
+    used = np.zeros(len(records.values), dtype=np.bool_)
+    used[records.of_node] = True
+    for row in np.flatnonzero(used).tolist():  # a function need not bear others
         with blamed(FilterError, "where: the function failed on a node's metadata"):
             passes[row] = predicate(records.values[row])
     failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])

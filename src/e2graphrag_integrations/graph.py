@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from e2graphrag_integrations.arrays import IntArray, stretches
 from e2graphrag_integrations.lazy import lazy
-
-IntArray = NDArray[np.integer[Any]]
-"""Indices and counts: 64 bits where we make them, 32 where scipy does."""
 
 _PENDING_LIMIT = 1 << 17
 """Mentions gathered before their pairs are summed: bounds memory while building."""
@@ -71,9 +70,7 @@ class EntityGraph:
 
     def _neighbours(self, rows: IntArray) -> IntArray:
         starts, ends = self.edges.indptr[rows], self.edges.indptr[rows + 1]
-        sizes = ends - starts
-        offsets = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        neighbours: IntArray = self.edges.indices[offsets + np.arange(sizes.sum())]
+        neighbours: IntArray = self.edges.indices[stretches(starts, ends - starts)]
         return neighbours
 
     def hops(self, entities: Sequence[int], max_hops: int) -> dict[tuple[int, int], int]:
@@ -134,19 +131,20 @@ def columns_of(
             mention.
     """
     rows: dict[str, int] = {}
-    entities, named, sentence_sizes, chunk_sizes = [], [], [], []
+    entities, named = array("q"), array("b")  # as lists of Python's integers they take far more
+    sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
         for sentence in sentences:
             sentence_sizes.append(len(sentence))
-            entities += [rows.setdefault(name, len(rows)) for name, _ in sentence]
-            named += [is_named for _, is_named in sentence]
+            entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
+            named.extend([is_named for _, is_named in sentence])
     names = sorted(rows)
     rank = np.empty(len(names), dtype=np.int64)  # arrival order -> sorted order
     rank[[rows[name] for name in names]] = np.arange(len(names))
     return names, MentionColumns(
         rank[np.asarray(entities, dtype=np.int64)],
-        np.asarray(named, dtype=np.bool_),
+        np.asarray(named).astype(np.bool_),
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
     )

@@ -148,7 +148,8 @@ class _Run:
                     "indexing was stopped; what is finished is kept: call resume(), or add() again"
                 ) from error
         # Only now: documents may have taken over each other's texts.
-        self.writer.store.drop_unused(self.unlinked)
+        failed = bool(self.writer.failures.failed)  # nothing tells what was made of those
+        self.writer.store.drop_unused(None if failed else self.unlinked)
         return self._report(time.perf_counter() - began)
 
     def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:

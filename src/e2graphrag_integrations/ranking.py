@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.arrays import IntArray
 
 Floats = NDArray[np.floating[Any]]
 

@@ -87,10 +87,6 @@ class Settings:
             return content_spans(text, counter, chunk_size=self.chunk_size)
         return chunk_spans(text, counter, chunk_size=self.chunk_size, chunk_overlap=self.overlap)
 
-    def given(self) -> dict[str, Any]:
-        """Return the settings as arguments."""
-        return asdict(self)
-
     def to_manifest(self) -> dict[str, str]:
         """Return the settings as manifest entries."""
         return {name: str(value) for name, value in asdict(self).items()}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.vectors import NodeSearch
 

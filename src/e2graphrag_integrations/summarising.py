@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from e2graphrag_integrations.bridge import Bridge
 from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.chunking import cut_to
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
 from e2graphrag_integrations.failures import FailAtOnce, Failures
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers import RetryPolicy
 from e2graphrag_integrations.tokens import count_tokens
@@ -63,9 +65,6 @@ class SummaryMaker:
         retry: For transient errors.
         store: Holds the cache.
         bridge: Runs coroutines.
-
-    Attributes:
-        given: Keys of all summaries given out.
     """
 
     summarizer: Summarizer
@@ -77,8 +76,28 @@ class SummaryMaker:
     bridge: Bridge
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
-    given: set[bytes] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(
+        cls,
+        components: Components,
+        settings: Settings,
+        *,
+        retry: RetryPolicy,
+        store: ContentCache,
+        bridge: Bridge,
+    ) -> SummaryMaker:
+        """Return one with the summariser and the sizes of an index."""
+        return cls(
+            summarizer=components.summarizer,
+            fingerprint=components.summarizer_print,
+            counter=components.counter,
+            max_tokens=settings.summary_tokens,
+            retry=retry,
+            store=store,
+            bridge=bridge,
+        )
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
         """Return the cache key of the summary of `texts`."""
@@ -100,7 +119,6 @@ class SummaryMaker:
         Once `stopping` is set a failed call is not repeated.
         """
         key = self.key(texts, level)
-        self.given.add(key)  # before it is looked for: what is pinned is not dropped
         done = threading.Event()
         while True:
             with self.lock:

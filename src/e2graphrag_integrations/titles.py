@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from e2graphrag_integrations.graph import EntityGraph, IntArray
+from e2graphrag_integrations.arrays import IntArray
+from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.normalize import normal_form
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array, csr_array
 
-from e2graphrag_integrations.graph import EntityGraph, IntArray
+from e2graphrag_integrations.arrays import IntArray, stretches
+from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
 
@@ -20,22 +21,33 @@ _TITLE_MENTIONS = 3
 """A title counts as so many mentions in each chunk under it: ln(1 + 3) = 2 ln(1 + 1), so a document
 about an entity weighs twice one that mentions it once."""
 
+_EXACT = 20_000
+"""Up to so many chunks every step goes over the whole graph; beyond, over the part that matters."""
+
+_ROUNDS = 3
+_PUSHED = 5_000
+"""Rounds of a walk over part of the graph, and links from entities to chunks followed in each:
+recall of the exact walk's best chunks in docs/benchmarks.md."""
+
+_KEPT = 20_000
+"""Chunks of a round whose entities are followed: a name that fewer hold is followed everywhere."""
+
 FloatVector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class EntityWalk:
-    """The steps of a walk: from chunks to the entities in them, and back.
+    """Where a walk from chunks to the entities in them, and back, may go.
 
     Attributes:
-        to_entities: Weights of each chunk's entities, sum 1, shape (chunks, entities).
-        to_chunks: Weights of each entity's chunks, sum 1, shape (entities, chunks).
-        of_entity: The chunks that hold each entity, shape (entities, chunks).
+        by_chunk: Weight of each entity in each chunk, shape (chunks, entities).
+        by_entity: The same by entities, shape (entities, chunks).
+        exact: Chunks up to which every step goes over the whole graph.
     """
 
-    to_entities: csr_array
-    to_chunks: csr_array
-    of_entity: csr_array
+    by_chunk: csr_array
+    by_entity: csr_array
+    exact: int = _EXACT
 
     @classmethod
     def of(cls, graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> EntityWalk:
@@ -46,66 +58,139 @@ class EntityWalk:
             subjects: Whose titles count as mentions in all chunks of their documents.
             document_of_chunk: The document of each chunk.
         """
-        counts = _counts(graph, subjects, document_of_chunk)
-        chunks, entities = counts.shape
-        held = np.bincount(counts.indices, minlength=entities)
+        weights = _counts(graph, subjects, document_of_chunk)
+        chunks, entities = weights.shape
+        held = np.bincount(weights.indices, minlength=entities)
         idf = np.log((chunks + 1) / (held + 1)) + _FLOOR
-        weights = counts.copy()
-        weights.data = np.log1p(counts.data) * idf[counts.indices]
-        by_chunk = np.asarray(weights.sum(axis=1)).ravel()
-        by_entity = np.asarray(weights.sum(axis=0)).ravel()
-        return cls(
-            (diags_array(1 / np.where(by_chunk > 0, by_chunk, 1)) @ weights).tocsr(),
-            (weights @ diags_array(1 / np.where(by_entity > 0, by_entity, 1))).T.tocsr(),
-            counts.T.tocsr(),
-        )
+        weights.data = np.log1p(weights.data) * idf[weights.indices]
+        return cls(weights, weights.T.tocsr())
 
-    @property
+    @lazy
     def held(self) -> IntArray:
         """Return how many chunks hold each entity."""
-        held: IntArray = np.diff(self.of_entity.indptr)
+        held: IntArray = np.diff(self.by_entity.indptr)
         return held
+
+    @lazy
+    def _sums(self) -> tuple[FloatVector, FloatVector]:
+        """Return the weights of all entities of each chunk, and of all chunks of each entity."""
+        of_chunk = np.asarray(self.by_chunk.sum(axis=1)).ravel()
+        of_entity = np.asarray(self.by_chunk.sum(axis=0)).ravel()
+        return np.where(of_chunk > 0, of_chunk, 1), np.where(of_entity > 0, of_entity, 1)
 
     def chunks_of(self, entity: int) -> IntArray:
         """Return the chunks that hold an entity, or lie under it as their title."""
-        row = slice(self.of_entity.indptr[entity], self.of_entity.indptr[entity + 1])
-        chunks: IntArray = self.of_entity.indices[row]
+        row = slice(self.by_entity.indptr[entity], self.by_entity.indptr[entity + 1])
+        chunks: IntArray = self.by_entity.indices[row]
         return chunks
 
     def entities_of(self, chunk: int) -> IntArray:
         """Return the entities that a chunk holds, its document's title among them."""
-        row = slice(self.to_entities.indptr[chunk], self.to_entities.indptr[chunk + 1])
-        entities: IntArray = self.to_entities.indices[row]
+        row = slice(self.by_chunk.indptr[chunk], self.by_chunk.indptr[chunk + 1])
+        entities: IntArray = self.by_chunk.indices[row]
         return entities
 
     def rank(
         self, seeds: Mapping[int, float], *, damping: float = 0.5, steps: int = 10
-    ) -> FloatVector:
-        """Return each chunk's share of a walk that starts over at the seeds.
+    ) -> tuple[IntArray, FloatVector]:
+        """Return the chunks that a walk comes to that starts over at the seeds, and their shares.
 
-        p <- Wcol e; e <- (1 - d) r + d Wrow^T p (retrieval note D.5, HippoRAG 2's damping).
+        p <- Wcol e; e <- (1 - d) r + d Wrow^T p (retrieval note D.5, HippoRAG 2's damping). In a
+        large graph the steps go from the entities that have most for each of their chunks, as in
+        Andersen, Chung and Lang (2006), and the chunks that were reached are weighed exactly.
 
         Args:
             seeds: Weights of the entities to start from.
             damping: Share of the walk that goes on.
             steps: Rounds.
+
+        Returns:
+            Chunks, ascending, and the share of each.
         """
-        start = np.zeros(self.to_chunks.shape[0])
-        start[list(seeds)] = list(seeds.values())
-        start /= start.sum()
-        # Transposed once: the steps are many and short.
-        from_entities, from_chunks = self._transposed
+        entities = np.asarray(list(seeds), dtype=np.int64)
+        weights = np.asarray(list(seeds.values()), dtype=np.float64)
+        weights /= weights.sum()
+        if self.by_chunk.shape[0] > self.exact:
+            return self._pushed(entities, weights, damping, steps)
+        start = np.zeros(self.by_chunk.shape[1])
+        start[entities] = weights
+        chunks = self._stepped(start, damping, steps)
+        reached = np.flatnonzero(chunks)
+        return reached, chunks[reached]
+
+    def _stepped(self, start: FloatVector, damping: float, steps: int) -> FloatVector:
+        of_chunk, of_entity = self._sums
         entities = start
-        chunks: FloatVector = np.zeros(self.to_chunks.shape[1])
-        for step in range(steps):
-            chunks = from_entities @ entities
-            if step < steps - 1:
-                entities = (1 - damping) * start + damping * (from_chunks @ chunks)
+        chunks: FloatVector = self.by_chunk @ (entities / of_entity)
+        for _ in range(steps - 1):
+            entities = (1 - damping) * start + damping * (self.by_entity @ (chunks / of_chunk))
+            chunks = self.by_chunk @ (entities / of_entity)
         return chunks
 
-    @lazy
-    def _transposed(self) -> tuple[csr_array, csr_array]:
-        return self.to_chunks.T.tocsr(), self.to_entities.T.tocsr()
+    def _pushed(
+        self, entities: IntArray, weights: FloatVector, damping: float, steps: int
+    ) -> tuple[IntArray, FloatVector]:
+        of_chunk, of_entity = self._sums
+        rounds = min(steps - 1, _ROUNDS)
+        passed = np.zeros(self.by_chunk.shape[1])  # what came by each entity
+        passed[entities] = weights if not rounds else (1 - damping) * weights
+        reached = []
+        for number in range(1, rounds + 2):
+            if number > 1:
+                entities, weights = self._worth_following(entities, weights)
+            chunks, shares = _led_to(self.by_entity, entities, weights / of_entity[entities])
+            reached.append(chunks)
+            if number > rounds:
+                break
+            chunks, shares = _most(chunks, shares)
+            entities, weights = _led_to(self.by_chunk, chunks, shares / of_chunk[chunks])
+            goes_on = 1.0 if number == rounds else 1 - damping
+            passed[entities] += goes_on * damping**number * weights
+        chunks = np.unique(np.concatenate(reached))
+        return chunks, _row_sums(self.by_chunk, chunks, passed / of_entity)
+
+    def _worth_following(
+        self, entities: IntArray, weights: FloatVector
+    ) -> tuple[IntArray, FloatVector]:
+        """Return the entities with most for each of their chunks, those of few thousand links."""
+        held = self.held[entities]
+        order = np.argsort(-(weights / held), kind="stable")
+        links = np.cumsum(held[order])
+        kept = order[: max(1, int(np.searchsorted(links, _PUSHED, side="right")))]
+        return entities[kept], weights[kept]
+
+
+def _led_to(
+    matrix: csr_array, rows: IntArray, weights: FloatVector
+) -> tuple[IntArray, FloatVector]:
+    """Return the columns that rows lead to, ascending, and the sums of what they are given."""
+    starts = matrix.indptr[rows]
+    sizes = matrix.indptr[rows + 1] - starts
+    at = stretches(starts, sizes)
+    given = matrix.data[at] * np.repeat(weights, sizes)
+    sums = np.bincount(matrix.indices[at], weights=given, minlength=matrix.shape[1])
+    columns = np.flatnonzero(sums).astype(np.int64)
+    return columns, sums[columns].astype(np.float64)
+
+
+def _row_sums(matrix: csr_array, rows: IntArray, weights: FloatVector) -> FloatVector:
+    """Return the products of some rows, none of them empty, with a vector."""
+    starts = matrix.indptr[rows]
+    sizes = matrix.indptr[rows + 1] - starts
+    at = stretches(starts, sizes)
+    products: FloatVector = matrix.data[at] * weights[matrix.indices[at]]
+    if not len(rows):
+        return products
+    sums: FloatVector = np.add.reduceat(products, np.cumsum(sizes) - sizes)
+    return sums
+
+
+def _most(chunks: IntArray, shares: FloatVector) -> tuple[IntArray, FloatVector]:
+    """Return the chunks with the most; they stand for those left out, too."""
+    if len(chunks) <= _KEPT:
+        return chunks, shares
+    kept = np.sort(np.argpartition(-shares, _KEPT)[:_KEPT])
+    return chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
 
 
 def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> csr_array:

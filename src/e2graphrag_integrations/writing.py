@@ -28,14 +28,7 @@ from e2graphrag_integrations.progress import Run, Stop
 from e2graphrag_integrations.reports import CompactReport, CostEstimate, DeleteReport, IndexReport
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.compact import compact_store
-from e2graphrag_integrations.store.queue import (
-    dequeue,
-    enqueue,
-    mark,
-    queue_states,
-    read_queue,
-    requeue,
-)
+from e2graphrag_integrations.store.queue import dequeue, enqueue, mark, read_queue, requeue
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarising import SummaryMaker
 from e2graphrag_integrations.summarizers import RetryPolicy
@@ -148,8 +141,7 @@ class IndexWriter:
 
     def _forget(self, documents: Sequence[SourceDocument]) -> None:
         """Let no other version of documents wait that are as they should be."""
-        waiting = queue_states(self._store)
-        dequeue(self._store, [one.id for one in documents if one.id in waiting])
+        dequeue(self._store, [one.id for one in documents])
 
     def delete(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents; see `E2GraphRAG.delete`."""
@@ -287,14 +279,8 @@ class IndexWriter:
             mark(self._store, dict.fromkeys(ids, ("processing", None)))
 
     def _maker(self, bridge: Bridge) -> SummaryMaker:
-        return SummaryMaker(
-            summarizer=self._components.summarizer,
-            fingerprint=self._components.summarizer_print,
-            counter=self._components.counter,
-            max_tokens=self._settings.summary_tokens,
-            retry=self._retry,
-            store=self._store,
-            bridge=bridge,
+        return SummaryMaker.of(
+            self._components, self._settings, retry=self._retry, store=self._store, bridge=bridge
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,7 +102,7 @@ class Collector:
         self.documents[document.id] = nodes
         return ()
 
-    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+    def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Keep everything."""
 
 
@@ -147,7 +147,9 @@ class Builder:
             IndexingError: When a model failed; finished summaries are in the cache.
         """
         collector = Collector(self.cache)
-        maker = self._maker(collector)
+        maker = SummaryMaker.of(
+            self.components, self.settings, retry=self.retry, store=collector, bridge=self.bridge
+        )
         by_id = {source.document.id: source for source in sources}
         self._keep_given(sources, maker)
         for source in sources:
@@ -170,17 +172,6 @@ class Builder:
         report = write_documents(writer, [source.document for source in sources], progress)
         built = [assemble(s, collector.documents[s.document.id], collector) for s in sources]
         return built, report
-
-    def _maker(self, collector: Collector) -> SummaryMaker:
-        return SummaryMaker(
-            summarizer=self.components.summarizer,
-            fingerprint=self.components.summarizer_print,
-            counter=self.components.counter,
-            max_tokens=self.settings.summary_tokens,
-            retry=self.retry,
-            store=collector,
-            bridge=self.bridge,
-        )
 
     def _keep_given(self, sources: Sequence[Source], maker: SummaryMaker) -> None:
         """Put the summaries that came with the nodes where they are looked for before any call."""

@@ -29,7 +29,7 @@ def known_contents(
     nodes = _nodes(storage, record)
     if nodes is None:
         return
-    yield known_summaries(storage, document_id, maker)
+    yield _summaries(nodes, maker)
     leaves = [node for node in nodes if node.level == 0]
     yield {
         extraction_key(components.extractor_print, leaf.text): encode_sentences(found)
@@ -42,7 +42,10 @@ def known_summaries(
     storage: IndexStorage, document_id: str, maker: SummaryMaker
 ) -> dict[bytes, bytes]:
     """Return the summaries of the stored version of a document, by cache keys."""
-    nodes = _nodes(storage, storage.struct.record(document_id)) or []
+    return _summaries(_nodes(storage, storage.struct.record(document_id)) or [], maker)
+
+
+def _summaries(nodes: list[Node], maker: SummaryMaker) -> dict[bytes, bytes]:
     by_id = {node.id: node for node in nodes}
     summaries = {}
     for node in nodes:

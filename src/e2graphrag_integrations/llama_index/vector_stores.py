@@ -21,9 +21,9 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
 )
 
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.checks import blamed
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
-from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.store_search import LostSearch, StoreSearch, chroma_space
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch

@@ -188,14 +188,8 @@ class IndexWriter:
         """Return what indexing would cost; nothing is called and nothing is written."""
         components = self.components()
         collector = Collector(self.cache)
-        maker = SummaryMaker(
-            components.summarizer,
-            components.summarizer_print,
-            components.counter,
-            self.settings.summary_tokens,
-            self.retry,
-            collector,
-            OwnLoop(),
+        maker = SummaryMaker.of(
+            components, self.settings, retry=self.retry, store=collector, bridge=OwnLoop()
         )
         new = [source.document for source in sources if not self.is_there(source)]
         for document in new:

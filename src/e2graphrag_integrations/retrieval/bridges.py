@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.ranking import Floats
 from e2graphrag_integrations.store.snapshot import Snapshot
 
@@ -47,7 +47,7 @@ def bridges(
 
 def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
     """Yield chunks of other documents that a chunk's names lead to, and how surely."""
-    own = int(snapshot.nodes.document[snapshot.chunk_nodes[chunk]])
+    own = int(snapshot.document_of_chunk[chunk])
     subjects = snapshot.subjects
     title = int(subjects.of_document[own])
     for entity in snapshot.walk.entities_of(chunk).tolist():
@@ -58,13 +58,12 @@ def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
                 yield _chunks_of(document, snapshot), 1 / len(named)
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
-        documents = snapshot.nodes.document[snapshot.chunk_nodes[chunks]]
+        documents = snapshot.document_of_chunk[chunks]
         others = len(np.unique(documents[documents != own]))
         if 0 < others <= _COMMON:
             yield chunks[documents != own], 1 / float(np.log2(2 + others))
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:
-    owners = snapshot.nodes.document[snapshot.chunk_nodes]
-    first, end = np.searchsorted(owners, [document, document + 1])
+    first, end = np.searchsorted(snapshot.document_of_chunk, [document, document + 1])
     return np.arange(first, end)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from e2graphrag_integrations.arrays import IntArray, stretches
 from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.ranking import Floats, best_rows, firsts, reciprocal
@@ -175,13 +175,12 @@ class _Retrieval:
         if not parts:
             dropped += max(0, len(candidates) - self.query.k)
             candidates = candidates[: self.query.k]
-        sides: dict[str, Route] = {"local": "local", "global": "global"}
         adaptive: Route = "local" if self.specific >= _SPECIFIC else "global"
         trace = Trace(
             question=self.query.question,
             strategy=self.strategy.name,
             mode=self.query.mode,
-            route=sides.get(self.query.mode, adaptive),
+            route=adaptive if self.query.mode == "auto" else self.query.mode,
             reason=self._reason(),
             mentions=self.query.names,
             links=self.seeds.linking.links,
@@ -218,11 +217,12 @@ class _Retrieval:
             lists.append(_List("relevance", "relevance", 1.0, "global", rows[best], values[best]))
         weight = self._gate * strategy.entities
         if weight:
-            walk = self._best_chunks(self.seeds.walk(strategy.damping, strategy.steps))
+            walk = self._best_chunks(*self.seeds.walk(strategy.damping, strategy.steps))
             lists.append(_List("entities", "walk", weight, "local", *walk))
         if weight and strategy.path_chunks:
             ends = [seed.entity for seed in self.seeds.paired]
-            paths = self._best_chunks(path_chunks(self.snapshot.graph, ends))
+            closeness = path_chunks(self.snapshot.graph, ends)
+            paths = self._best_chunks(np.arange(len(closeness)), closeness)
             lists.append(_List("paths", "closeness", weight, "local", *paths))
         if self.query.mode == "auto" and strategy.bridges and strategy.sources:
             rows, values = self._bridges(*self._fused(lists))
@@ -231,10 +231,10 @@ class _Retrieval:
             lists.append(_List("bridges", "value", weight, "local", rows, values))
         return lists
 
-    def _best_chunks(self, scores: Floats) -> tuple[IntArray, Floats]:
-        """Return the rows of the best chunks that may be seen, and their scores."""
-        best = best_rows(scores, self.length, self.seen)
-        return self.snapshot.chunk_nodes[best], scores[best]
+    def _best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
+        """Return the rows of the best of some chunks that may be seen, and their scores."""
+        best = best_rows(scores, self.length, None if self.seen is None else self.seen[chunks])
+        return self.snapshot.chunk_nodes[chunks[best]], scores[best]
 
     def _bridges(self, rows: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return chunks that the titles in the best chunks lead to, and their values."""
@@ -254,7 +254,7 @@ class _Retrieval:
         rows = self.snapshot.chunk_nodes[chunks]
         first = np.searchsorted(self.owners, rows)
         sizes = np.searchsorted(self.owners, rows, side="right") - first
-        windows = np.repeat(first - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        windows = stretches(first, sizes)
         best = np.zeros(len(chunks))
         np.maximum.at(best, np.repeat(np.arange(len(chunks)), sizes), self.relevance.plain(windows))
         return best
@@ -278,15 +278,25 @@ class _Retrieval:
         wanted = self.query.k
         if self.strategy.reranker is not None:
             wanted = max(wanted, self.strategy.reranked)
-        best: dict[int, int] = {}
-        if self.query.mode != "local":
-            rows, windows, _ = self.relevance.nodes
-            best = dict(zip(rows.tolist(), windows.tolist(), strict=True))
+        rows = fused[:wanted]
+        best = self._best_windows(rows)
+        spans = self._spans(best)
         candidates = [
-            Candidate(row, score, *self._told(row, lists), best=self._span(best.get(row)))
-            for row, score in zip(fused[:wanted].tolist(), scores[:wanted].tolist(), strict=True)
+            Candidate(row, score, *self._told(row, lists), best=span if window >= 0 else None)
+            for row, score, window, span in zip(
+                rows.tolist(), scores[:wanted].tolist(), best.tolist(), spans, strict=True
+            )
         ]
         return candidates, len(fused) - len(candidates)
+
+    def _best_windows(self, rows: IntArray) -> IntArray:
+        """Return for each node its window that fits best, -1 where none does."""
+        if self.query.mode == "local" or not len(self.relevance.nodes[0]):
+            return np.full(len(rows), -1)
+        found, windows, _ = self.relevance.nodes
+        order = np.argsort(found)
+        at = order[np.minimum(np.searchsorted(found, rows, sorter=order), len(found) - 1)]
+        return np.where(found[at] == rows, windows[at], -1)
 
     def _parts(self, lists: Sequence[_List]) -> list[Candidate]:
         """Return windows by their relevance, which every other list multiplies for its chunks.
@@ -295,31 +305,33 @@ class _Retrieval:
         chunk that others lead to and no word or vector found gives its first window, after all.
         """
         windows, values = self.relevance.windows
-        owners = self.owners[windows]
-        scores = values.copy()
-        led = np.zeros(len(self.snapshot.nodes.ids))
+        rows, place = np.unique(
+            np.concatenate([self.owners[windows], *(one.rows for one in lists)]),
+            return_inverse=True,
+        )
+        owners, at = place[: len(windows)], len(windows)
+        led, factor = np.zeros(len(rows)), np.ones(len(rows))
         for one in lists:
-            if one.name == "relevance":
-                continue
-            shares = one.shares(self.strategy.constant)
-            factor = np.ones(len(led))
-            factor[one.rows] += shares * (1 + self.strategy.constant)
-            led[one.rows] += shares
-            scores *= factor[owners]
+            its, at = place[at : at + len(one.rows)], at + len(one.rows)
+            if one.name != "relevance":
+                shares = one.shares(self.strategy.constant)
+                factor[its] *= 1 + shares * (1 + self.strategy.constant)
+                led[its] += shares
+        scores = values * factor[owners]
         found = np.lexsort((windows, -scores))
-        order = list(zip(windows[found].tolist(), scores[found].tolist(), strict=True))
-        least = order[-1][1] if order else 1.0
+        least = scores[found[-1]] if len(found) else 1.0
         most = led.max(initial=0.0)
         led[owners] = 0
         after = best_rows(led, len(led))
-        order += [
-            (int(np.searchsorted(self.owners, row)), float(least * led[row] / most))
-            for row in after.tolist()
-        ]
+        first = np.searchsorted(self.owners, rows[after])
+        order = np.concatenate([windows[found], first])
+        given = np.concatenate([scores[found], least * led[after] / most if most else led[after]])
+        told = {row: self._told(row, lists) for row in rows.tolist()}
         return [
-            Candidate(row, score, *self._told(row, lists), best=self._span(window), part=True)
-            for window, score in order
-            for row in [int(self.owners[window])]
+            Candidate(row, score, *told[row], best=span, part=True)
+            for row, score, span in zip(
+                self.owners[order].tolist(), given.tolist(), self._spans(order), strict=True
+            )
         ]
 
     def _reranked(
@@ -361,11 +373,8 @@ class _Retrieval:
                 reasons.append(f"{one.name}: rank {rank}")
         return side, tuple(reasons) or ("beside what was found",)
 
-    def _span(self, window: int | None) -> Span | None:
-        if window is None:
-            return None
-        start, end = self.snapshot.window_spans[window].tolist()
-        return Span(start, end)
+    def _spans(self, windows: IntArray) -> list[Span]:
+        return [Span(start, end) for start, end in self.snapshot.window_spans[windows].tolist()]
 
     # The trace.
 

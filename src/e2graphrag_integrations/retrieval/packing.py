@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.chunking import cut_to
-from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.graph import IntArray
 from e2graphrag_integrations.linking import Link, link
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.lexical import words_of
-from e2graphrag_integrations.ranking import Floats, best_rows, firsts, scaled, spread
+from e2graphrag_integrations.ranking import Floats, firsts, scaled, spread
 from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.store.snapshot import Snapshot
 
@@ -67,8 +67,7 @@ class Relevance:
         self._weights = weights
         allowed = query.allowed
         if leaves_only:
-            leaf = snapshot.nodes.level == 0
-            allowed = leaf if allowed is None else allowed & leaf
+            allowed = snapshot.leaves if allowed is None else allowed & snapshot.leaves
         self._allowed = allowed
         self._owners = snapshot.dense.nodes
         self._words = words_of(query.question)
@@ -86,12 +85,9 @@ class Relevance:
         if not self._weights.words:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._owners]
-        best = best_rows(self._bm25, self._weights.length, allowed)
-        return best, self._bm25[best]
-
-    @lazy
-    def _bm25(self) -> NDArray[np.float32]:
-        return self._snapshot.lexical.scores(self._words, rarity=self._weights.rarity)
+        return self._snapshot.lexical.best(
+            self._words, self._weights.length, allowed, rarity=self._weights.rarity
+        )
 
     @lazy
     def trust(self) -> float:
@@ -150,5 +146,6 @@ class Relevance:
             values += self._weights.dense * np.maximum(0, cosine) / cosines[0]
         _, best = self.words
         if len(best):
-            values += self._weights.words * self.trust * self._bm25[windows] / best[0]
+            scores = self._snapshot.lexical.at(self._words, windows, rarity=self._weights.rarity)
+            values += self._weights.words * self.trust * scores / best[0]
         return values

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.linking import Linking, link
 from e2graphrag_integrations.retrieval.base import Query
@@ -103,8 +103,8 @@ class Seeds:
             for score, held in [*((seed.score, seed.held) for seed in self.all), *pairs]
         )
 
-    def walk(self, damping: float, steps: int) -> NDArray[np.float64]:
-        """Return each chunk's share of a walk from the seeds, the rarer the stronger."""
+    def walk(self, damping: float, steps: int) -> tuple[IntArray, NDArray[np.float64]]:
+        """Return chunks and their shares of a walk from the seeds, the rarer the stronger."""
         start = {seed.entity: seed.score / seed.held for seed in self.all}
         return self._snapshot.walk.rank(start, damping=damping, steps=steps)
 
@@ -115,5 +115,5 @@ class Seeds:
         )
         return self._count(both)
 
-    def _count(self, chunks: NDArray[np.integer[Any]]) -> int:
+    def _count(self, chunks: IntArray) -> int:
         return len(chunks) if self._seen is None else int(self._seen[chunks].sum())

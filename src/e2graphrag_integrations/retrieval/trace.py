@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import IntArray
+from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.linking import Link
 
 Route = Literal["local", "global"]

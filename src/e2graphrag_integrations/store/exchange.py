@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from e2graphrag_integrations.checks import checked_name, whole_number
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,
@@ -228,7 +229,7 @@ def _fill(store: Store, source: Path, file: BinaryIO) -> None:
 def _manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
     if header["e2graphrag"] != FORMAT:
         raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
-    manifest = {_text(key): str(value) for key, value in header["manifest"].items()}
+    manifest = {checked_name("key", key): str(value) for key, value in header["manifest"].items()}
     resolve_settings({}, manifest, source)
     if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):
         raise ValueError(f"vectors of dimension {vectors.shape[1]}, not {manifest['dimension']}")
@@ -265,17 +266,17 @@ def _document(record: Mapping[str, Any]) -> SourceDocument:
 def _node(record: Mapping[str, Any], keys: list[bytes], document: SourceDocument) -> StoredNode:
     start, end = _span(record["span"], len(document.text))
     node = Node(
-        _text(record["node"]),
+        checked_name("node", record["node"]),
         document.id,
-        _number(record["level"]),
-        _number(record["position"]),
+        whole_number("level", record["level"], 0, None),
+        whole_number("position", record["position"], 0, None),
         start,
         end,
-        _text(record["text"]),
-        None if record["parent"] is None else _text(record["parent"]),
+        checked_name("text", record["text"]),
+        None if record["parent"] is None else checked_name("parent", record["parent"]),
     )
     windows = tuple(
-        (_span([first, last], len(node.text)), keys[_number(row)])
+        (_span([first, last], len(node.text)), keys[whole_number("row", row, 0, None)])
         for first, last, row in record["windows"]
     )
     return StoredNode(node, count_words(node.text), bytes.fromhex(record["key"]), windows)
@@ -286,25 +287,17 @@ def _content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[b
     text = stored.node.text
     if stored.node.level:
         return "summary", {stored.content_key: text.encode()}
-    mentions = [
-        [Mention(_text(name), *_span([a, b], len(text)), _text(label)) for name, a, b, label in s]
-        for s in record["mentions"]
-    ]
+    mentions = [[_mention(fields, len(text)) for fields in s] for s in record["mentions"]]
     return "extraction", {stored.content_key: encode_sentences(mentions)}
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any, most: int = 1 << 62) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise ValueError(f"{value!r} is no number from 0 to {most}")
-    return value
+def _mention(fields: Sequence[Any], length: int) -> Mention:
+    name, start, end, label = fields
+    span = _span([start, end], length)
+    return Mention(checked_name("entity", name), *span, checked_name("label", label))
 
 
 def _span(value: Any, length: int) -> Span:
     start, end = value
-    return Span(_number(start, _number(end, length)), end)
+    last = whole_number("end", end, 0, length)
+    return Span(whole_number("start", start, 0, last), last)

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import IntArray, MentionColumns, graph_of
+from e2graphrag_integrations.arrays import IntArray, before, stretches
+from e2graphrag_integrations.cells import Cells, nearest
+from e2graphrag_integrations.graph import MentionColumns, graph_of
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot
 from e2graphrag_integrations.vectors import DenseIndex
@@ -49,12 +51,12 @@ class _Bounds:
 
     @lazy
     def sentences(self) -> Ints:
-        return _before(self.mentions.chunk_sizes)[self.chunks]
+        return before(self.mentions.chunk_sizes)[self.chunks]
 
     @lazy
     def words(self) -> Ints:
         """Of mentions."""
-        return _before(self.mentions.sentence_sizes)[self.sentences]
+        return before(self.mentions.sentence_sizes)[self.sentences]
 
     @lazy
     def values(self) -> Ints:
@@ -128,7 +130,7 @@ class Merging:
         """Return the places of what is taken in the two sources' arrays, one after the other."""
         first, last = self._limits(kind)
         size = int(getattr(self.bounds[0], kind)[-1])
-        return _stretches(first + self.side * size, last - first)
+        return stretches(first + self.side * size, last - first)
 
     def _taken(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
         if not len(older) or not len(newer):  # of one that is empty the width is unknown
@@ -138,7 +140,7 @@ class Merging:
     def _moved(self, kind: str, per: str) -> Ints:
         """Return by how much numbers of a kind move, for each item of another kind."""
         first, last = self._limits(kind)
-        now = _before(last - first)[:-1]
+        now = before(last - first)[:-1]
         begin, end = self._limits(per)
         return np.repeat(now - first, end - begin)
 
@@ -171,13 +173,21 @@ class Merging:
         return DenseIndex(
             vectors if len(vectors) else np.empty((0, 0), dtype=np.float32),
             owners + self._moved("nodes", "windows"),
+            self._cells(older.known_cells, newer, len(vectors)),
         )
+
+    def _cells(self, older: Cells | None, newer: DenseIndex, count: int) -> Cells | None:
+        """Return the older cells with what is new in them, unless others are needed by now."""
+        if older is None or not older.fit(count):
+            return None
+        of_new = nearest(older.centroids, newer.vectors)
+        return Cells(older.centroids, self._taken("windows", older.of_vector, of_new))
 
     def _records(self) -> Records:
         older, newer = (source.records for source in self.sources)
         values = [*older.values, *newer.values]
         sizes = self._taken("nodes", older.last - older.first, newer.last - newer.first)
-        bounds = _before(sizes)
+        bounds = before(sizes)
         of_node = self._taken("entries", older.of_node, newer.of_node)
         return Records(
             [values[i] for i in self._places("values").tolist()],
@@ -206,27 +216,7 @@ class Merging:
         )
 
 
-def can_merge(snapshot: Snapshot | None) -> bool:
-    """Tell whether a snapshot holds what another can be made from."""
-    return (
-        snapshot is not None
-        and snapshot.mentions is not None
-        and isinstance(snapshot.dense, DenseIndex)
-    )
-
-
 def _bounds(snapshot: Snapshot) -> _Bounds:
     if snapshot.mentions is None or not isinstance(snapshot.dense, DenseIndex):
         raise TypeError("a snapshot without its own mentions and vectors cannot be merged")
     return _Bounds(snapshot, snapshot.mentions, snapshot.dense)
-
-
-def _before(sizes: IntArray) -> Ints:
-    """Return the sum before each size, and of all."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _stretches(starts: Ints, sizes: Ints) -> Ints:
-    """Return the numbers of stretches, one after the other."""
-    total = _before(sizes)
-    return np.repeat(starts - total[:-1], sizes) + np.arange(total[-1])

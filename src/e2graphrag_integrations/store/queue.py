@@ -7,7 +7,7 @@ its tree: what a crash, a stop or a failing model left is gone on with by `resum
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,23 +43,21 @@ def read_queue(store: Store) -> list[Queued]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    rows = store.read("SELECT * FROM queue ORDER BY number, id")
-    return [_queued(checked(r, store.path, f"waiting document {r[0]!r}")) for r in rows]
+    return [_queued(fields) for fields in _rows(store)]
 
 
 def queue_states(store: Store) -> dict[str, tuple[Waiting, str | None]]:
-    """Return how far each waiting document came, and why it failed.
+    """Return how far each waiting document came, and why it failed; decodes no text.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    rows = store.read("SELECT * FROM queue ORDER BY id")
-    return {
-        id_: (status, reason)
-        for id_, _, _, status, reason in (
-            checked(row, store.path, f"waiting document {row[0]!r}") for row in rows
-        )
-    }
+    return {id_: (status, reason) for id_, _, _, status, reason in _rows(store)}
+
+
+def _rows(store: Store) -> Iterator[list[Any]]:
+    for row in store.read("SELECT * FROM queue ORDER BY number, id"):
+        yield checked(row, store.path, f"waiting document {row[0]!r}")
 
 
 def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping[str, str]) -> None:
@@ -104,7 +102,7 @@ def requeue(store: Store) -> None:
 
 
 def dequeue(store: Store, ids: Sequence[str]) -> None:
-    """Forget waiting documents."""
+    """Let documents wait no more; of one that does not wait, nothing."""
     if not ids:
         return
     with store.transaction() as db:

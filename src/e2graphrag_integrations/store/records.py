@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -77,7 +77,7 @@ class DocumentSink(ContentCache, Protocol):
         """
         ...
 
-    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+    def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Forget content that nothing links to."""
         ...
 

@@ -20,6 +20,11 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument
 
+_DROP_UNUSED = (
+    "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
+    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
+)
+
 
 def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
     """Return a row without its checksum, which stands last.
@@ -105,14 +110,12 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
     return [key for (key,) in keys] if gone else None
 
 
-def drop_unused(db: sqlite3.Connection, keys: Iterable[bytes]) -> None:
-    """Delete those contents that no node and no window links to."""
-    db.executemany(
-        "DELETE FROM content WHERE key = :key "
-        "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = :key) "
-        "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = :key)",
-        ({"key": key} for key in keys),
-    )
+def drop_unused(db: sqlite3.Connection, keys: Iterable[bytes] | None) -> None:
+    """Delete contents that no node and no window links to: of some keys, or of all."""
+    if keys is None:
+        db.execute(_DROP_UNUSED)
+    else:
+        db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:

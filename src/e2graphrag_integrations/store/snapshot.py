@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations.aliases import Aliases
+from e2graphrag_integrations.arrays import IntArray, before
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import (
     EntityGraph,
-    IntArray,
     MentionColumns,
     columns_of,
     graph_of,
@@ -37,6 +38,9 @@ from e2graphrag_integrations.titles import Subjects, titled
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 from e2graphrag_integrations.walking import EntityWalk
+
+_BATCH_NODES = 10_000
+"""Nodes whose rows are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,19 @@ class Snapshot:
     @lazy
     def walk(self) -> EntityWalk:
         """Return the steps of a walk between entities and chunks, made at first use."""
-        return EntityWalk.of(self.graph, self.subjects, self.nodes.document[self.chunk_nodes])
+        return EntityWalk.of(self.graph, self.subjects, self.document_of_chunk)
+
+    @lazy
+    def document_of_chunk(self) -> IntArray:
+        """Return the document of each chunk, ascending."""
+        documents: IntArray = self.nodes.document[self.chunk_nodes]
+        return documents
+
+    @lazy
+    def leaves(self) -> NDArray[np.bool_]:
+        """Return a mask over nodes: which are chunks."""
+        mask: NDArray[np.bool_] = self.nodes.level == 0
+        return mask
 
     @lazy
     def aliases(self) -> Aliases:
@@ -141,7 +157,7 @@ class Snapshot:
     @lazy
     def words_before(self) -> IntArray:
         """Return the words in all chunks before each; one entry more than chunks."""
-        return np.concatenate([[0], np.cumsum(self.words)]).astype(np.int64)
+        return before(self.words)
 
 
 def build_snapshot(store: Store, ids: Sequence[str] | None = None) -> Snapshot:
@@ -165,43 +181,107 @@ def build_snapshot(store: Store, ids: Sequence[str] | None = None) -> Snapshot:
 
 def _build(store: Store, ids: Sequence[str] | None) -> Snapshot:
     with store.consistent():
-        generation = store.generation
-        made_with = store.manifest()
         heads = store.heads(ids)
-        stored = list(store.all_nodes(ids))
-        extractions = store.cached(s.content_key for s in stored if s.node.level == 0)
-        vectors = store.cached(key for s in stored for _, key in s.windows)
-        check_counts(store.path, heads, stored)
-        segments = {
-            head.id: _without_gaps(head.segments, store.document(head.id).text)
-            for head in heads
-            if head.segments
-        }
-    forms: dict[str, str] = {}  # documents of one index have most of their names in common
-    names, mentions = columns_of(
-        contribution(decode_sentences(extractions[s.content_key]), forms)
-        for s in stored
-        if s.node.level == 0
-    )
-    table, chunk_nodes = node_table(
-        [s.node for s in stored], {head.id: i for i, head in enumerate(heads)}
-    )
+        columns = _Columns(heads)
+        names, mentions = columns_of(columns.read(store))
+        generation, made_with = store.generation, store.manifest()
+    table = columns.table()
     return Snapshot(
         generation=generation,
         made_with=made_with,
         documents=[head.id for head in heads],
         titles=[head.title for head in heads],
         nodes=table,
-        chunk_nodes=chunk_nodes,
-        words=np.asarray([stored[i].words for i in chunk_nodes], dtype=np.int64),
+        chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
+        words=_joined(columns.words),
         graph=graph_of(names, mentions),
-        dense=_dense(stored, vectors),
-        window_spans=window_spans(s.windows for s in stored),
-        records=_records(heads, segments, table),
+        dense=DenseIndex(columns.vectors, _joined(columns.owners)),
+        window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.spans]),
+        records=_records(heads, columns.segments, table),
         lexical_from=lambda snapshot: lexical_of(store, snapshot),
         stamps=[head.stamp for head in heads],
         mentions=mentions,
     )
+
+
+class _Columns:
+    """Gathers the arrays of a snapshot, some documents at a time: rows are held no longer."""
+
+    def __init__(self, heads: Sequence[DocumentHead]) -> None:
+        self._heads = heads
+        self._documents = {head.id: i for i, head in enumerate(heads)}
+        self._tables: list[NodeTable] = []
+        self._filled = 0
+        self._nodes = 0
+        self._chunks = 0
+        self.vectors = np.empty((0, 0), dtype=np.float32)
+        self.owners: list[IntArray] = []
+        self.spans: list[IntArray] = []
+        self.words: list[IntArray] = []
+        self.segments: dict[str, list[Segment]] = {}
+
+    def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
+        """Yield what each chunk adds to the graph; take everything else on the way."""
+        forms: dict[str, str] = {}  # documents of one index have most of their names in common
+        for heads in self._batches():
+            stored = list(store.all_nodes([head.id for head in heads]))
+            check_counts(store.path, heads, stored)
+            self._add(stored, store.cached(key for s in stored for _, key in s.windows))
+            for head in heads:
+                if head.segments:
+                    text = store.document(head.id).text
+                    self.segments[head.id] = _without_gaps(head.segments, text)
+            chunks = [s.content_key for s in stored if s.node.level == 0]
+            extractions = store.cached(chunks)
+            yield from (contribution(decode_sentences(extractions[c]), forms) for c in chunks)
+
+    def _batches(self) -> Iterator[list[DocumentHead]]:
+        batch: list[DocumentHead] = []
+        nodes = 0
+        for head in self._heads:
+            batch.append(head)
+            nodes += head.nodes
+            if nodes >= _BATCH_NODES:
+                yield batch
+                batch, nodes = [], 0
+        if batch:
+            yield batch
+
+    def _add(self, stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> None:
+        table, chunks = node_table([s.node for s in stored], self._documents)
+        self._tables.append(
+            replace(
+                table,
+                first_leaf=table.first_leaf + self._chunks,
+                end_leaf=table.end_leaf + self._chunks,
+            )
+        )
+        self.words.append(np.asarray([stored[i].words for i in chunks], dtype=np.int64))
+        owners = np.repeat(np.arange(len(stored)), [len(s.windows) for s in stored])
+        self.owners.append(owners + self._nodes)
+        self.spans.append(window_spans(s.windows for s in stored))
+        for s in stored:
+            for _, key in s.windows:
+                vector = np.frombuffer(vectors[key], dtype="<f4")
+                if not self._filled:
+                    windows = sum(head.windows for head in self._heads)
+                    self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
+                self.vectors[self._filled] = vector
+                self._filled += 1
+        self._nodes += len(stored)
+        self._chunks += len(chunks)
+
+    def table(self) -> NodeTable:
+        """Return the table of all nodes."""
+        columns = {
+            name: _joined([getattr(one, name) for one in self._tables])
+            for name in ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
+        }
+        return NodeTable(ids=[id_ for one in self._tables for id_ in one.ids], **columns)
+
+
+def _joined(arrays: Sequence[IntArray]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
 
 
 def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
@@ -210,24 +290,30 @@ def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
     Raises:
         NodeGoneError: If the store has another state by now.
     """
-    stored = store.nodes_at(snapshot.generation, snapshot.nodes.ids)
-    return build_lexical(window_texts(snapshot, [stored[id_].text for id_ in snapshot.nodes.ids]))
+
+    def texts() -> Iterator[str]:
+        ids = snapshot.nodes.ids
+        for first in range(0, len(ids), _BATCH_NODES):
+            some = ids[first : first + _BATCH_NODES]
+            stored = store.nodes_at(snapshot.generation, some)
+            yield from (stored[id_].text for id_ in some)
+
+    with store.consistent():
+        return build_lexical(window_texts(snapshot, texts()))
 
 
-def window_texts(snapshot: Snapshot, texts: Sequence[str]) -> list[str]:
-    """Return each window as it is searched by words, its document's title before it.
+def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
+    """Yield each window as it is searched by words, its document's title before it.
 
     Args:
         snapshot: Whose windows.
         texts: Of its nodes.
     """
-    found = []
-    for node, (start, end) in zip(
-        snapshot.dense.nodes.tolist(), snapshot.window_spans.tolist(), strict=True
-    ):
+    windows = before(np.bincount(snapshot.dense.nodes, minlength=len(snapshot.nodes.ids)))
+    for node, text in enumerate(texts):
         title = snapshot.titles[int(snapshot.nodes.document[node])]
-        found.append(titled(title, texts[node][start:end]))
-    return found
+        spans = snapshot.window_spans[windows[node] : windows[node + 1]].tolist()
+        yield from (titled(title, text[start:end]) for start, end in spans)
 
 
 def check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:
@@ -292,19 +378,6 @@ def node_table(nodes: Sequence[Node], documents: Mapping[str, int]) -> tuple[Nod
         end_leaf=last,
     )
     return table, np.asarray(chunk_nodes, dtype=np.int64)
-
-
-def _dense(stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> DenseIndex:
-    keys, owners = [], []
-    for i, node in enumerate(stored):
-        for _, key in node.windows:
-            keys.append(key)
-            owners.append(i)
-    width = len(vectors[keys[0]]) // 4 if keys else 0
-    matrix = np.empty((len(keys), width), dtype=np.float32)
-    for row, key in enumerate(keys):
-        matrix[row] = np.frombuffer(vectors[key], dtype="<f4")
-    return DenseIndex(matrix, np.asarray(owners, dtype=np.int64))
 
 
 def window_spans(windows: Iterable[Sequence[tuple[Span, Any]]]) -> IntArray:

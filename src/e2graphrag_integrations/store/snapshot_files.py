@@ -1,32 +1,33 @@
-"""The snapshot on disk: `<index>.snapshot/<generation>/`, written aside, then renamed.
+"""The snapshot on disk: `<index>.snapshot/<generation>/`, beside it what is made at first use.
 
-Derived and disposable: a folder that is missing, incomplete or damaged is built again. No pickle:
-numpy arrays are loaded with `allow_pickle=False`, the rest is JSON.
+Derived and disposable: a folder that is missing, incomplete or damaged is built again. The words of
+windows and the cells of their vectors are in folders of their own within it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shutil
-import time
-import uuid
-import zipfile
-import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
+from e2graphrag_integrations.cells import Cells
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import EntityGraph, MentionColumns
 from e2graphrag_integrations.lexical import LexicalIndex
+from e2graphrag_integrations.store.array_files import (
+    Arrays,
+    drop_leftovers,
+    load_arrays,
+    save_arrays,
+)
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.merging import Merging, can_merge
+from e2graphrag_integrations.store.merging import Merging
 from e2graphrag_integrations.store.snapshot import (
     NodeTable,
     Records,
@@ -35,24 +36,18 @@ from e2graphrag_integrations.store.snapshot import (
     lexical_of,
 )
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.strings import Strings
 from e2graphrag_integrations.vectors import DenseIndex
-
-_FORMAT = 3
-"""Goes up when the files or what is derived in them change: older snapshots are built again."""
 
 _WORTH = 0.1
 """Share of documents that are as they were from which on copying them is quicker than reading all
 (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
-_ASIDE = re.compile(r"new-[0-9a-f]{32}")
-_DAY = 86_400.0
-_META, _ARRAYS, _WORDS = "meta.json", "arrays.npz", "words.npz"
 _NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _MATRICES = ("edges", "postings")
-
-Words = Callable[[Snapshot], LexicalIndex]
+_PARTS = ("data", "indices", "indptr")
 
 
 def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
@@ -68,20 +63,12 @@ def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
     if not _GENERATION.fullmatch(store.generation):
         # It becomes the name of a folder: never one outside the snapshot's.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
-    folder = Path(f"{store.path}.snapshot")
-
-    def words(snapshot: Snapshot) -> LexicalIndex:
-        return _words(store, snapshot, folder / snapshot.generation / _WORDS)
-
-    loaded = _load(folder / store.generation, words)
+    files = _Files(store)
+    loaded = files.load(store.generation)
     if loaded is not None:
         return loaded
-    if older is None:
-        older = _any_generation(folder, words)
-    snapshot = replace(updated_snapshot(store, older), lexical_from=words)
-    with contextlib.suppress(OSError):  # a read-only place: held in memory
-        _save(snapshot, folder)
-    return snapshot
+    snapshot = updated_snapshot(store, older if older is not None else files.any_generation())
+    return files.saved(snapshot)
 
 
 def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
@@ -90,7 +77,7 @@ def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
     Raises:
         CorruptStoreError: As `build_snapshot`.
     """
-    if older is None or not can_merge(older):
+    if older is None:
         return build_snapshot(store)
     with store.consistent():
         stamps = store.stamps()
@@ -106,16 +93,6 @@ def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
     return merging.snapshot(newer.generation, newer.made_with)
 
 
-def _any_generation(folder: Path, words: Words) -> Snapshot | None:
-    """Return a snapshot of another generation, if there is one."""
-    try:
-        found = [one for one in folder.iterdir() if _GENERATION.fullmatch(one.name)]
-    except OSError:
-        return None
-    loaded = (_load(one, words) for one in found)
-    return next((snapshot for snapshot in loaded if snapshot is not None), None)
-
-
 def stale_parts(store: Store) -> list[str]:
     """Return what of the snapshot on disk is not what the store's present state gives.
 
@@ -123,15 +100,16 @@ def stale_parts(store: Store) -> list[str]:
     """
     if store.path == MEMORY or not _GENERATION.fullmatch(store.generation):
         return []
-    folder = Path(f"{store.path}.snapshot") / store.generation
-    loaded = _load(folder, lambda snapshot: lexical_of(store, snapshot))
+    files = _Files(store)
+    loaded = files.load(store.generation)
     if loaded is None:
         return []
     built = build_snapshot(store)
     there, expected = _arrays(loaded), _arrays(built)
     stale = [name for name in expected if not np.array_equal(expected[name], there[name])]
-    stale += [name for name, value in _meta(built).items() if _meta(loaded)[name] != value]
-    words = _load_words(folder / _WORDS, len(built.dense.nodes))
+    told = _meta(loaded)
+    stale += [name for name, value in _meta(built).items() if told[name] != value]
+    words = files.load_words(built)
     if words is not None:
         fresh = lexical_of(store, built)
         same = list(words.words) == list(fresh.words) and not (words.weights != fresh.weights).nnz
@@ -139,87 +117,102 @@ def stale_parts(store: Store) -> list[str]:
     return stale
 
 
-def _words(store: Store, snapshot: Snapshot, path: Path) -> LexicalIndex:
-    """Return the words of a snapshot, from disk where they are there."""
-    loaded = _load_words(path, len(snapshot.dense.nodes))
-    if loaded is not None:
-        return loaded
-    built = lexical_of(store, snapshot)
-    aside = path.with_name(f"new-{uuid.uuid4().hex}.npz")
-    parts = {name: getattr(built.weights, name) for name in ("data", "indices", "indptr")}
-    vocabulary = np.frombuffer("\n".join(built.words).encode(), dtype=np.uint8)
-    with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
+class _Files:
+    """The folders of one store's snapshots."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder = Path(f"{store.path}.snapshot")
+
+    def load(self, generation: str) -> Snapshot | None:
+        found = load_arrays(self._folder / generation)
+        if found is None:
+            return None
+        arrays, meta = found
         try:
-            np.savez(aside, **parts, vocabulary=vocabulary)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
-    return built
-
-
-def _load_words(path: Path, texts: int) -> LexicalIndex | None:
-    try:
-        # The zip's own checksums are verified as its parts are read.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            words = arrays["vocabulary"].tobytes().decode().split("\n")
-            parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
-        words = words if words != [""] else []
-        return LexicalIndex(words, csc_array(parts, shape=(texts, len(words))))
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile):
-        return None
-
-
-def _save(snapshot: Snapshot, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    aside = folder / f"new-{uuid.uuid4().hex}"  # not mkdtemp: other users may read it
-    aside.mkdir()
-    try:
-        np.savez(aside / _ARRAYS, **_arrays(snapshot))
-        meta = _meta(snapshot) | {"checksum": _crc(aside / _ARRAYS)}
-        text = json.dumps(meta, ensure_ascii=False)
-        wrapped = {"format": _FORMAT, "checksum": zlib.crc32(text.encode()), "meta": text}
-        (aside / _META).write_text(json.dumps(wrapped), encoding="utf-8")
-        shutil.rmtree(folder / snapshot.generation, ignore_errors=True)  # a damaged one
-        aside.rename(folder / snapshot.generation)
-    except OSError:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    for other in folder.iterdir():
-        # Only what has the name of a generation, or was left aside by a process that died: the
-        # folder may be a link to someone else's.
-        old = _GENERATION.fullmatch(other.name) or _is_leftover(other)
-        if other.name != snapshot.generation and old:
-            shutil.rmtree(other, ignore_errors=True)
-
-
-def _is_leftover(folder: Path) -> bool:
-    try:
-        return bool(_ASIDE.fullmatch(folder.name)) and time.time() - folder.stat().st_mtime > _DAY
-    except OSError:
-        return False
-
-
-def _load(folder: Path, words: Words) -> Snapshot | None:
-    try:
-        wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
-        text = wrapped["meta"]
-        if wrapped["format"] != _FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
+            dense = DenseIndex(
+                arrays["vectors"],
+                arrays["window_nodes"],
+                self._load_cells(generation),
+                lambda cells: self._keep_cells(generation, cells),
+            )
+            loaded = _restore(arrays, meta, dense, self._words)
+        except (ValueError, KeyError, TypeError):
             return None
-        meta = json.loads(text)
-        if meta["checksum"] != _crc(folder / _ARRAYS) or meta["generation"] != folder.name:
+        return loaded if loaded.generation == generation else None
+
+    def any_generation(self) -> Snapshot | None:
+        """Return a snapshot of another generation, if there is one."""
+        try:
+            found = [one.name for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
+        except OSError:
             return None
-        with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
-            return _restore(meta, dict(arrays), words)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+        loaded = (self.load(name) for name in found)
+        return next((snapshot for snapshot in loaded if snapshot is not None), None)
+
+    def saved(self, snapshot: Snapshot) -> Snapshot:
+        """Write a snapshot, if that can be, and remove others; return it as it would be loaded."""
+        folder = self._folder / snapshot.generation
+        with contextlib.suppress(OSError):  # a read-only place: held in memory
+            self._folder.mkdir(exist_ok=True)
+            save_arrays(folder, _arrays(snapshot), _meta(snapshot))
+            for other in self._folder.iterdir():
+                # Only what has a generation's name: the folder may be a link to someone else's.
+                if _GENERATION.fullmatch(other.name) and other != folder:
+                    shutil.rmtree(other, ignore_errors=True)
+            drop_leftovers(self._folder)
+            cells = _dense(snapshot).known_cells
+            if cells is not None:
+                self._keep_cells(snapshot.generation, cells)
+        # What was written is mapped: the memory of what it was written from is given back.
+        return self.load(snapshot.generation) or snapshot
+
+    # What is made at first use.
+
+    def _words(self, snapshot: Snapshot) -> LexicalIndex:
+        """Return the words of a snapshot's windows, from disk where they are there."""
+        loaded = self.load_words(snapshot)
+        if loaded is not None:
+            return loaded
+        built = lexical_of(self._store, snapshot)
+        words = Strings.of(built.words)
+        self._keep(
+            self._folder / snapshot.generation / "words",
+            {name: getattr(built.weights, name) for name in _PARTS}
+            | {"words": words.data, "bounds": words.bounds},
+        )
+        return self.load_words(snapshot) or built
+
+    def load_words(self, snapshot: Snapshot) -> LexicalIndex | None:
+        found = load_arrays(self._folder / snapshot.generation / "words")
+        if found is None:
+            return None
+        arrays, _ = found
+        try:
+            words = Strings(arrays["words"], arrays["bounds"])
+            parts = tuple(arrays[name] for name in _PARTS)
+            shape = (len(snapshot.dense.nodes), len(words))
+            return LexicalIndex(words, csc_array(parts, shape=shape))
+        except (ValueError, KeyError):
+            return None
+
+    def _keep_cells(self, generation: str, cells: Cells) -> None:
+        arrays = {"centroids": cells.centroids, "of_vector": cells.of_vector}
+        self._keep(self._folder / generation / "cells", arrays)
+
+    def _load_cells(self, generation: str) -> Cells | None:
+        found = load_arrays(self._folder / generation / "cells")
+        return None if found is None else Cells(found[0]["centroids"], found[0]["of_vector"])
+
+    def _keep(self, folder: Path, arrays: Arrays) -> None:
+        with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
+            save_arrays(folder, arrays, {})
 
 
-def _crc(path: Path) -> int:
-    crc = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            crc = zlib.crc32(block, crc)
-    return crc
+def _dense(snapshot: Snapshot) -> DenseIndex:
+    if not isinstance(snapshot.dense, DenseIndex):
+        raise TypeError("only a snapshot that holds its own vectors can be saved")
+    return snapshot.dense
 
 
 def _meta(snapshot: Snapshot) -> dict[str, Any]:
@@ -229,21 +222,25 @@ def _meta(snapshot: Snapshot) -> dict[str, Any]:
         "documents": list(snapshot.documents),
         "titles": list(snapshot.titles),
         "stamps": list(snapshot.stamps),
-        "nodes": list(snapshot.nodes.ids),
-        "entities": list(snapshot.graph.names),
         "records": [dict(value) for value in snapshot.records.values],
     }
 
 
-def _arrays(snapshot: Snapshot) -> dict[str, Any]:
-    if not isinstance(snapshot.dense, DenseIndex) or snapshot.mentions is None:
-        raise TypeError("only a snapshot that holds its own vectors and mentions can be saved")
-    arrays: dict[str, Any] = {
+def _arrays(snapshot: Snapshot) -> Arrays:
+    dense = _dense(snapshot)
+    if snapshot.mentions is None:
+        raise TypeError("only a snapshot that holds its own mentions can be saved")
+    ids, names = Strings.of(snapshot.nodes.ids), Strings.of(snapshot.graph.names)
+    arrays: Arrays = {
+        "ids": ids.data,
+        "ids_bounds": ids.bounds,
+        "names": names.data,
+        "names_bounds": names.bounds,
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.words,
         "named": snapshot.graph.named,
-        "vectors": snapshot.dense.vectors,
-        "window_nodes": snapshot.dense.nodes,
+        "vectors": dense.vectors,
+        "window_nodes": dense.nodes,
         "window_spans": snapshot.window_spans,
         "record_first": snapshot.records.first,
         "record_last": snapshot.records.last,
@@ -255,17 +252,20 @@ def _arrays(snapshot: Snapshot) -> dict[str, Any]:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
         matrix = getattr(snapshot.graph, name)
-        arrays |= {
-            f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")
-        }
+        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _PARTS}
         arrays[f"{name}_shape"] = np.asarray(matrix.shape)
     return arrays
 
 
-def _restore(meta: dict[str, Any], arrays: dict[str, Any], words: Words) -> Snapshot:
+def _restore(
+    arrays: Arrays,
+    meta: dict[str, Any],
+    dense: DenseIndex,
+    words: Callable[[Snapshot], LexicalIndex],
+) -> Snapshot:
     matrices = {
         name: csr_array(
-            tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr")),
+            tuple(arrays[f"{name}_{part}"] for part in _PARTS),
             shape=tuple(arrays[f"{name}_shape"].tolist()),
         )
         for name in _MATRICES
@@ -275,11 +275,16 @@ def _restore(meta: dict[str, Any], arrays: dict[str, Any], words: Words) -> Snap
         made_with=meta["made_with"],
         documents=meta["documents"],
         titles=meta["titles"],
-        nodes=NodeTable(meta["nodes"], *(arrays[f"node_{name}"] for name in _NODE_ARRAYS)),
+        nodes=NodeTable(
+            Strings(arrays["ids"], arrays["ids_bounds"]),
+            *(arrays[f"node_{name}"] for name in _NODE_ARRAYS),
+        ),
         chunk_nodes=arrays["chunk_nodes"],
         words=arrays["words"],
-        graph=EntityGraph(meta["entities"], arrays["named"], **matrices),
-        dense=DenseIndex(arrays["vectors"], arrays["window_nodes"]),
+        graph=EntityGraph(
+            Strings(arrays["names"], arrays["names_bounds"]), arrays["named"], **matrices
+        ),
+        dense=dense,
         window_spans=arrays["window_spans"],
         records=Records(
             meta["records"],

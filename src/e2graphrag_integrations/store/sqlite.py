@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -177,7 +177,7 @@ class Store(Database):
             advance(db)
         return before or ()
 
-    def drop_unused(self, keys: Iterable[bytes] | None = None) -> None:
+    def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Forget content that nothing links to; where documents wait that may need it, afterwards.
 
         Args:
@@ -185,17 +185,7 @@ class Store(Database):
                 call after one that found documents waiting.
         """
         with self.transaction() as db:
-            if waiting(db):
-                put_manifest(db, _LEFTOVERS, "")
-                return
-            left = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
-            if keys is not None and not left:
-                drop_unused(db, keys)
-                return
-            db.execute(
-                "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key)"
-                " AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
-            )
+            _drop(db, keys)
 
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents, their nodes, and content that nothing else uses; all or none.
@@ -205,30 +195,22 @@ class Store(Database):
         Raises:
             UnknownDocumentError: If an id is not there.
         """
-        chunks = nodes = 0
+        chunks = nodes = waited = 0
         gone: list[bytes] = []
         with self.transaction() as db:
             for document_id in ids:
                 count = "SELECT count(*), total(level = 0) FROM nodes WHERE document_id = ?"
                 all_, leaves = db.execute(count, (document_id,)).fetchone()
                 nodes, chunks = nodes + all_, chunks + int(leaves)
-                waited = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
+                in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
                 keys = delete_document(db, document_id)
-                if keys is None and not waited:
+                if keys is None and not in_queue:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                waited += in_queue
                 gone += keys or ()
-            if waiting(db):
-                put_manifest(db, _LEFTOVERS, "")
-            else:
-                drop_unused(db, gone)
-            self._drop_leftovers(db)
+            _drop(db, None if waited else gone)  # nothing tells what was made of one that waited
             advance(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
-
-    def _drop_leftovers(self, db: sqlite3.Connection) -> None:
-        """Forget what builds that died left behind, once there is nothing to go on with."""
-        if not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone() and not waiting(db):
-            db.execute("DELETE FROM content")
 
     def stamps(self) -> dict[str, str]:
         """Return the stamp of each document by its id, in the order of ids."""
@@ -325,6 +307,17 @@ def waiting(db: sqlite3.Connection) -> bool:
         for table in ("queue", "pending")
         if table in tables
     )
+
+
+def _drop(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
+    """Forget content that nothing links to: of some keys, or all that documents left behind."""
+    if waiting(db):
+        if keys is None or keys:
+            put_manifest(db, _LEFTOVERS, "")
+        return
+    left = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
+    emptied = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
+    drop_unused(db, None if left or emptied else keys)
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
