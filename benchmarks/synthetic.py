@@ -82,11 +82,14 @@ class Corpus:
             random = np.random.default_rng([self.seed, number])
             count = min(CHUNKS_A_DOCUMENT, self.chunks - number * CHUNKS_A_DOCUMENT)
             lines = [_line(random, entities, vocabulary) for _ in range(count)]
-            yield SourceDocument(f"d{number:07d}", "\n".join(lines), metadata={"part": number % 10})
+            [title] = entities.draw(random, 1).tolist()
+            yield SourceDocument(
+                f"d{number:07d}", "\n".join(lines), name(title), metadata={"part": number % 10}
+            )
 
     def questions(self, count: int) -> list[str]:
-        """Return questions about one to three names, drawn as they are mentioned, and some words."""
-        random = np.random.default_rng([self.seed, 1 << 30])
+        """Return questions: one to three names, drawn as they are mentioned, and some words."""
+        random = np.random.default_rng([self.seed + 1, 1 << 30])
         found = []
         for _ in range(count):
             names = self.entities.draw(random, int(random.integers(1, 4)))
@@ -107,8 +110,9 @@ class Lines:
     """Cuts at line ends."""
 
     def __call__(self, text: str) -> list[Span]:
-        sizes = [len(line) + 1 for line in text.split("\n")]
-        return [Span(end - size, end - 1) for end, size in zip(accumulate(sizes), sizes, strict=True)]
+        lines = text.split("\n")
+        ends = accumulate(len(line) + 1 for line in lines)
+        return [Span(end - 1 - len(line), end - 1) for end, line in zip(ends, lines, strict=True)]
 
 
 class CapitalPairs:
@@ -130,6 +134,7 @@ class Beginning:
     fingerprint = "beginning"
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
+        del max_tokens
         return f"{word(level)} {texts[0]}"
 
 
@@ -139,12 +144,13 @@ class MixedVectors:
     Args:
         stored: Real vectors that passages are mixed of.
         asked: Others, for questions.
+        max_tokens: Longest window.
     """
 
     fingerprint = "mixed"
-    max_tokens = None
 
-    def __init__(self, stored: Floats, asked: Floats) -> None:
+    def __init__(self, stored: Floats, asked: Floats, max_tokens: int | None = None) -> None:
+        self.max_tokens = max_tokens
         self._stored = stored
         self._asked = asked
 
@@ -166,7 +172,8 @@ def _mixed(texts: Sequence[str], real: Floats) -> Floats:
     share = (0.5 + (keys >> np.uint64(40)) % 1000 / 2000).astype(np.float32)[:, None]
     mixed = share * real[one] + (1 - share) * real[other]
     # One generator a batch would make a text's vector depend on its neighbours.
-    noise = np.stack([np.random.default_rng(s).standard_normal(real.shape[1], np.float32) for s in seeds])
-    mixed += noise * (NOISE / np.sqrt(real.shape[1]))
+    size = real.shape[1]
+    noise = [np.random.default_rng(seed).standard_normal(size, np.float32) for seed in seeds]
+    mixed += np.stack(noise) * (NOISE / np.sqrt(size))
     unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
     return unit

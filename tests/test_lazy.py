@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from e2graphrag_integrations.lazy import lazy
+import pytest
+
+from e2graphrag_integrations.lazy import LazySequence, lazy
 
 
 class Sums:
@@ -38,3 +40,18 @@ def test_making_one_does_not_wait_for_another_instance():
         assert Sums().total is not None  # with one lock for all instances it would wait for `slow`
         ready.set()
         assert slow.result(10) is not None
+
+
+def test_items_of_a_sequence_are_made_when_they_are_looked_at():
+    made = []
+
+    def make(at):
+        made.append(at)
+        return at * at
+
+    squares = LazySequence(5, make)
+    assert (len(squares), made) == (5, [])
+    assert (squares[3], squares[-1], squares[1:3], made) == (9, 16, [1, 4], [3, 4, 1, 2])
+    assert list(squares) == [0, 1, 4, 9, 16]
+    with pytest.raises(IndexError):
+        squares[5]

@@ -64,18 +64,20 @@ class Aliases:
     @lazy
     def _table(self) -> dict[str, list[int]]:
         table: dict[str, list[int]] = {}
-        for row in np.flatnonzero(self.named).tolist():
-            for alias in dict.fromkeys(_aliases_of(self.names[row])):
-                table.setdefault(alias, []).append(row)
+        for row, (name, named) in enumerate(zip(self.names, self.named.tolist(), strict=True)):
+            if named:
+                for alias in _aliases_of(name):
+                    bearers = table.setdefault(alias, [])
+                    if not bearers or bearers[-1] != row:
+                        bearers.append(row)
         return table
 
     @lazy
     def _comparable(self) -> dict[str, list[str]]:
         """Return the names that spellings are compared with, by the first letters of words."""
         names: dict[str, list[str]] = {}
-        for row in np.flatnonzero(self.named).tolist():
-            name = self.names[row]
-            if len(name) >= _SHORTEST_SIMILAR:
+        for name, named in zip(self.names, self.named.tolist(), strict=True):
+            if named and len(name) >= _SHORTEST_SIMILAR:
                 for letter in {word[0] for word in name.split(" ")}:
                     names.setdefault(letter, []).append(name)
         return names
@@ -109,12 +111,13 @@ def _numbers(form: str) -> list[str]:
 
 def _aliases_of(name: str) -> Iterator[str]:
     """Yield what else a name is called: its last word, its initials, what is before its colon."""
-    head, colon, _ = name.partition(":")
-    if colon and head.strip():
-        yield head.strip()
+    if ":" in name and (head := name.partition(":")[0].strip()):
+        yield head
     words = name.replace(".", "").split(" ")
-    if 1 < len(words) <= _LONGEST_PERSON and words[-1].isalpha() and words[-1] not in _JOINERS:
+    if len(words) == 1:
+        return
+    if len(words) <= _LONGEST_PERSON and words[-1].isalpha() and words[-1] not in _JOINERS:
         yield words[-1]
-    heavy = [word for word in words if word not in _JOINERS and word[:1].isalpha()]
+    heavy = [word[0] for word in words if word[:1].isalpha() and word not in _JOINERS]
     if len(heavy) > 1:
-        yield "".join(word[0] for word in heavy)
+        yield "".join(heavy)

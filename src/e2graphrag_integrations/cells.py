@@ -25,7 +25,7 @@ SEARCHED = 256
 """Cells that are searched: .98 of what all would give (docs/benchmarks.md)."""
 
 _SAMPLE = 39
-"""Vectors a centroid is found from: with fewer FAISS warns."""
+"""Vectors a centroid is found from, where there are so many."""
 
 _ITERATIONS = 8
 _BATCH = 1 << 16
@@ -46,9 +46,16 @@ class Cells:
     @classmethod
     def trained(cls, vectors: FloatArray) -> Cells:
         """Return cells for vectors; equal ones give equal cells."""
-        count = int(_CELLS * math.sqrt(len(vectors)))
+        count = min(len(vectors), int(_CELLS * math.sqrt(len(vectors))))
         sample = np.random.default_rng(0).permutation(len(vectors))[: count * _SAMPLE]
-        means = _faiss().Kmeans(vectors.shape[1], count, niter=_ITERATIONS, spherical=True, seed=1)
+        means = _faiss().Kmeans(
+            vectors.shape[1],
+            count,
+            niter=_ITERATIONS,
+            spherical=True,
+            seed=1,
+            min_points_per_centroid=1,  # fewer than _SAMPLE are no reason to warn
+        )
         means.train(vectors[np.sort(sample)])
         return cls(means.centroids, nearest(means.centroids, vectors))
 

@@ -241,7 +241,7 @@ def _canonical(value: Any) -> str:
     """Return JSON that is equal for equal values: 1.0 is 1, at any depth."""
     if value is _MISSING:
         return ""  # no JSON text is empty
-    text = json.dumps(value, sort_keys=True, allow_nan=False, default=_from_numpy)
+    text = _ENCODER.encode(value)
     if value is None or isinstance(value, str | int):  # most are, and need no second look
         return text
     return json.dumps(json.loads(text, parse_float=_number), sort_keys=True)
@@ -256,3 +256,7 @@ def _from_numpy(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is no JSON type")
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False, default=_from_numpy)
+"""Made once: of each record a value is encoded."""

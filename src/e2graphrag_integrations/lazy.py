@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+Item_co = TypeVar("Item_co", covariant=True)
 
 
 class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
@@ -38,3 +39,30 @@ class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
         value = self._make(instance)
         instance.__dict__[self._name] = value
         return value
+
+
+class LazySequence(Sequence[Item_co]):
+    """Items that are made when they are looked at.
+
+    Args:
+        count: How many there are.
+        make: Makes the item at a place, from 0.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Item_co]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Item_co: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Item_co]: ...
+    def __getitem__(self, at: int | slice) -> Item_co | list[Item_co]:
+        """Return one, or a list of some."""
+        if isinstance(at, slice):
+            return [self._make(i) for i in range(*at.indices(self._count))]
+        return self._make(range(self._count)[at])

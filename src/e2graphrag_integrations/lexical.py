@@ -23,6 +23,9 @@ _K1, _B = 1.5, 0.75
 _COMMON = 50_000
 """Texts that hold a word from which on it is left to rarer ones to find texts."""
 
+_ROUNDING = 1.0001
+"""Sums in another order differ by less."""
+
 _WORD = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
@@ -77,7 +80,7 @@ class LexicalIndex:
                 by, beyond the one that BM25 has: stop words of any language fade.
         """
         known = [word for word in words if word in self._columns]
-        common = [word for word in known if self._held(word) > self.common]
+        common = sorted((w for w in known if self._held(w) > self.common), key=self._held)
         finding = [word for word in known if word not in common] or known
         scores = np.zeros(self.weights.shape[0], dtype=np.float32)
         for word in finding:
@@ -86,13 +89,15 @@ class LexicalIndex:
         if len(finding) == len(known):
             best = best_rows(scores, count, allowed)
             return best, scores[best]
-        found = np.flatnonzero(scores if allowed is None else scores * allowed)
-        if len(found) > count > 0:
-            # Lucene's weights stay below the idf: what cannot come in by them is left out.
-            within = sum(self._idf(word) ** (1 + rarity) for word in common)
-            least = np.partition(scores[found], len(found) - count)[len(found) - count]
-            found = found[scores[found] + within >= least]
-        total = scores[found] + self.at(common, found, rarity=rarity)
+        found = np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed)
+        total = scores[found]
+        most = [self._texts(w)[1].max() * self._rare(w, rarity) for w in common]
+        for number, word in enumerate(common):
+            if len(found) > count > 0:  # what all that is left cannot bring in is left out
+                least = np.partition(total, len(total) - count)[len(total) - count]
+                near = total + sum(most[number:]) * _ROUNDING >= least
+                found, total = found[near], total[near]
+            total = total + self.at([word], found, rarity=rarity)
         best = best_rows(total, count)
         return found[best], total[best]
 
@@ -104,7 +109,9 @@ class LexicalIndex:
         for word in words:
             if word in self._columns:
                 texts, weights = self._texts(word)
-                at = np.minimum(np.searchsorted(texts, rows), len(texts) - 1)
+                # Of another type, all texts would be copied to it.
+                at = np.searchsorted(texts, rows.astype(texts.dtype))
+                at = np.minimum(at, len(texts) - 1)
                 held = np.where(texts[at] == rows, weights[at], np.float32(0))
                 scores += held * self._rare(word, rarity)
         return scores

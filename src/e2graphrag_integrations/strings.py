@@ -60,7 +60,9 @@ class Strings(Sequence[str]):
 
     def __eq__(self, other: object) -> bool:
         """Tell whether another sequence has the same strings."""
-        return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return False
+        return len(self) == len(other) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment] # like a list
 

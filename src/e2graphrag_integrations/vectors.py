@@ -153,16 +153,23 @@ class DenseIndex(NodeSearch):
         fetch, cells = min(usable, 2 * count), SEARCHED
         while True:
             parameters = search_parameters(cells, selector)
-            [_], [rows] = self._divided.search(query[None, :], fetch, params=parameters)
+            [near], [rows] = self._divided.search(query[None, :], fetch, params=parameters)
             found = rows[rows >= 0]
-            if len(found) >= min(count, usable) or cells >= self._divided.nlist:
-                return self._best_of(found, query, count)
-            cells *= 4
+            if len(found) < min(count, usable) and cells < self._divided.nlist:
+                cells *= 4
+                continue
+            best, scores = self._best_of(found, query, count)
+            # What these cells hold and is not fetched may still tie with the last one.
+            whole = len(found) < fetch or fetch == usable
+            if whole or not np.isin(rows[near == near[-1]], best).any():
+                return best, scores
+            fetch = min(usable, fetch * 4)
 
     def _best_of(
         self, rows: NDArray[np.int64], query: FloatArray, count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        scores = self.vectors[rows] @ query
+        # Not `@`: of equal rows BLAS may give sums that differ in their last bits.
+        scores = np.einsum("ij,j->i", self.vectors[rows], query)
         order = np.lexsort((rows, -scores))[:count]
         return rows[order], scores[order].astype(np.float64)
 

@@ -24,13 +24,17 @@ about an entity weighs twice one that mentions it once."""
 _EXACT = 20_000
 """Up to so many chunks every step goes over the whole graph; beyond, over the part that matters."""
 
-_ROUNDS = 3
-_PUSHED = 5_000
+_ROUNDS = 4
+_PUSHED = 4_000
 """Rounds of a walk over part of the graph, and links from entities to chunks followed in each:
 recall of the exact walk's best chunks in docs/benchmarks.md."""
 
 _KEPT = 20_000
-"""Chunks of a round whose entities are followed: a name that fewer hold is followed everywhere."""
+"""Links of the question's own names that are followed, of the rarest at least; and chunks of a
+round whose entities are."""
+
+_SORTED = 100
+"""Columns for each link from which on sorting the links costs less than going over all columns."""
 
 FloatVector = NDArray[np.float64]
 
@@ -132,31 +136,36 @@ class EntityWalk:
     ) -> tuple[IntArray, FloatVector]:
         of_chunk, of_entity = self._sums
         rounds = min(steps - 1, _ROUNDS)
-        passed = np.zeros(self.by_chunk.shape[1])  # what came by each entity
-        passed[entities] = weights if not rounds else (1 - damping) * weights
-        reached = []
+        given = np.zeros(self.by_chunk.shape[1])  # what each entity gives for each weight
+        goes_on = 1 - damping if rounds else 1.0
+        given[entities] = goes_on * weights / of_entity[entities]
+        reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
         for number in range(1, rounds + 2):
-            if number > 1:
-                entities, weights = self._worth_following(entities, weights)
+            links = _KEPT if number == 1 else _PUSHED
+            entities, weights = self._worth_following(entities, weights, links)
             chunks, shares = _led_to(self.by_entity, entities, weights / of_entity[entities])
-            reached.append(chunks)
+            reached[chunks] = True
             if number > rounds:
                 break
             chunks, shares = _most(chunks, shares)
             entities, weights = _led_to(self.by_chunk, chunks, shares / of_chunk[chunks])
-            goes_on = 1.0 if number == rounds else 1 - damping
-            passed[entities] += goes_on * damping**number * weights
-        chunks = np.unique(np.concatenate(reached))
-        return chunks, _row_sums(self.by_chunk, chunks, passed / of_entity)
+            goes_on = damping**number * (1 - damping if number < rounds else 1.0)
+            given[entities] += goes_on * weights / of_entity[entities]
+        chunks = np.flatnonzero(reached)
+        return chunks, _row_sums(self.by_chunk, chunks, given)
 
     def _worth_following(
-        self, entities: IntArray, weights: FloatVector
+        self, entities: IntArray, weights: FloatVector, most: int
     ) -> tuple[IntArray, FloatVector]:
-        """Return the entities with most for each of their chunks, those of few thousand links."""
-        held = self.held[entities]
-        order = np.argsort(-(weights / held), kind="stable")
+        """Return entities with most for each of their chunks: one, or more of `most` links."""
+        held = np.maximum(self.held[entities], 1)
+        worth = weights / held
+        first = np.arange(len(worth))
+        if len(worth) > most:  # each has a link or more
+            first = np.sort(np.argpartition(-worth, most)[:most])
+        order = first[np.argsort(-worth[first], kind="stable")]
         links = np.cumsum(held[order])
-        kept = order[: max(1, int(np.searchsorted(links, _PUSHED, side="right")))]
+        kept = order[: max(1, int(np.searchsorted(links, most, side="right")))]
         return entities[kept], weights[kept]
 
 
@@ -167,10 +176,13 @@ def _led_to(
     starts = matrix.indptr[rows]
     sizes = matrix.indptr[rows + 1] - starts
     at = stretches(starts, sizes)
-    given = matrix.data[at] * np.repeat(weights, sizes)
-    sums = np.bincount(matrix.indices[at], weights=given, minlength=matrix.shape[1])
-    columns = np.flatnonzero(sums).astype(np.int64)
-    return columns, sums[columns].astype(np.float64)
+    given, columns = matrix.data[at] * np.repeat(weights, sizes), matrix.indices[at]
+    if len(at) * _SORTED < matrix.shape[1]:
+        few, place = np.unique(columns, return_inverse=True)
+        return few, np.bincount(place, weights=given).astype(np.float64)
+    sums = np.bincount(columns, weights=given, minlength=matrix.shape[1])
+    found = np.flatnonzero(sums > 0)  # of truth values it is several times quicker
+    return found, sums[found].astype(np.float64)
 
 
 def _row_sums(matrix: csr_array, rows: IntArray, weights: FloatVector) -> FloatVector:

@@ -12,6 +12,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
@@ -20,11 +21,13 @@ from e2graphrag_integrations.errors import (
     SchemaVersionError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.store import connection, migrations
+from e2graphrag_integrations.store import array_files, connection, migrations
+from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.store.pending import read_pending
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION, TABLES, checksum
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.strings import Strings
 from fakes import STORY, CountingLLM, NameExtractor, numbered
 
 VERSION_1 = Path(__file__).parent / "data" / "schema_v1.e2g"
@@ -327,23 +330,36 @@ def test_an_instance_that_was_open_sees_a_queue_of_another(old, open_old):
 # The snapshot that stood beside it
 
 
-@pytest.fixture
-def with_snapshot(tmp_path, open_old):
-    """Make a file of version 1 with the snapshot that version 1 wrote for it."""
+@pytest.fixture(params=["zipped", "folder"])
+def with_snapshot(tmp_path, open_old, request):
+    """Make a file of version 1 with the snapshot that version 1 wrote for it.
+
+    And one that is told from today's by nothing but the number of its format.
+    """
     made, old = tmp_path / "made.e2g", tmp_path / "with.e2g"
     shutil.copy(VERSION_1, made)
     with open_old(made) as rag:
         rag.retrieve("Anna")
     [folder] = Path(f"{made}.snapshot").iterdir()
-    wrapped = json.loads((folder / "meta.json").read_text())
-    meta = json.loads(wrapped["meta"])
+    arrays, meta = load_arrays(folder)
     for later in ("chunking", "grouping"):
         del meta["made_with"][later]
     shutil.copy(VERSION_1, old)
     [(meta["generation"],)] = query(old, "SELECT value FROM manifest WHERE key = 'generation'")
-    text = json.dumps(meta, ensure_ascii=False)
-    wrapped |= {"format": 2, "meta": text, "checksum": zlib.crc32(text.encode())}
-    (folder / "meta.json").write_text(json.dumps(wrapped))
+    if request.param == "zipped":
+        shutil.rmtree(folder)
+        folder.mkdir()
+        meta["nodes"] = list(Strings(arrays.pop("ids"), arrays.pop("ids_bounds")))
+        meta["entities"] = list(Strings(arrays.pop("names"), arrays.pop("names_bounds")))
+        np.savez(folder / "arrays.npz", **arrays)
+        meta["checksum"] = zlib.crc32((folder / "arrays.npz").read_bytes())
+        text = json.dumps(meta, ensure_ascii=False)
+        wrapped = {"format": 2, "checksum": zlib.crc32(text.encode()), "meta": text}
+        (folder / "meta.json").write_text(json.dumps(wrapped))
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(array_files, "FORMAT", 2)
+            save_arrays(folder, arrays, meta)
     Path(f"{old}.snapshot").mkdir()
     shutil.move(folder, f"{old}.snapshot/{meta['generation']}")
     return old

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import pytest
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.store import snapshot_files
+from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
 from fakes import numbered
 
 
@@ -94,12 +98,12 @@ def test_another_process_uses_it(path, open_index):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("arrays.npz", b""),
-        ("arrays.npz", b"PK\x03\x04 not a zip"),
+        ("vectors.npy", b""),
+        ("ids.npy", b"\x93NUMPY not an array"),
         ("meta.json", b""),
         ("meta.json", b"[]"),
-        ("meta.json", b'{"format": 1, "checksum": 0, "meta": "{}"}'),
-        ("meta.json", b'{"format": 1, "checksum": 0, "meta": 7}'),
+        ("meta.json", b'{"format": 4, "checksum": 0, "text": "{}"}'),
+        ("meta.json", b'{"format": 4, "checksum": 0, "text": 7}'),
         ("meta.json", b"\xff\xfe"),
     ],
 )
@@ -113,22 +117,80 @@ def test_a_damaged_one_is_rebuilt_and_repaired_on_disk(path, open_index, builds,
     assert len(builds) == 1  # the third found it sound again
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        (("edges_data", "edges_indices"), np.zeros((2, 2))),
+        (("edges_shape",), np.zeros(3, dtype=np.int64)),
+        (("vectors",), None),
+    ],
+)
+def test_arrays_that_no_snapshot_is_made_of_are_made_again(path, open_index, builds, names, wrong):
+    """Whatever wrote them: their checksums are right."""
+    expected = answers(open_index(path))
+    [folder] = folders(path)
+    arrays, meta = load_arrays(folder)
+    for name in names:
+        arrays[name] = wrong
+    save_arrays(folder, {name: one for name, one in arrays.items() if one is not None}, meta)
+    assert answers(open_index(path)) == expected
+    assert answers(open_index(path)) == expected
+    assert len(builds) == 1
+
+
 def test_one_flipped_byte_anywhere_is_noticed(path, open_index, builds):
     expected = answers(open_index(path))
     [folder] = folders(path)
-    for name in ("arrays.npz", "meta.json"):
-        whole = (folder / name).read_bytes()
-        for at in range(0, len(whole), len(whole) // 7):
-            (folder / name).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-            assert answers(open_index(path)) == expected
-    assert len(builds) >= 10
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    flips = [(file, number) for number, file in enumerate(files)]
+    flips += [(folder / "meta.json", number) for number in range(7)]
+    for file, number in flips:
+        whole = file.read_bytes()
+        at = number % 7 * (len(whole) - 1) // 6
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert open_index(path)._reader.snapshot().generation == folder.name
+    assert len(builds) == len(flips) >= 30
+    assert answers(open_index(path)) == expected
 
 
 def test_a_half_written_one_is_rebuilt(path, open_index, builds):
     [folder] = folders(path)
-    (folder / "arrays.npz").unlink()
-    assert open_index(path).retrieve("Anna").nodes
+    files = [file for file in folder.iterdir() if file.is_file()]
+    for number, file in enumerate(files, start=1):
+        file.unlink()
+        assert open_index(path).retrieve("Anna", k=1, mode="global").nodes
+        assert len(builds) == number
+
+
+def test_one_of_an_earlier_layout_is_replaced(path, open_index, builds):
+    expected = answers(open_index(path))
+    [folder] = folders(path)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "arrays.npz").write_bytes(b"PK")
+    (folder / "words.npz").write_bytes(b"PK")
+    text = json.dumps({"generation": folder.name, "nodes": [], "checksum": 0})
+    wrapped = {"format": 3, "checksum": zlib.crc32(text.encode()), "meta": text}
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+    assert answers(open_index(path)) == expected
+    assert list(folder.rglob("*.npz")) == []
+    assert answers(open_index(path)) == expected
     assert len(builds) == 1
+
+
+def test_what_a_process_that_died_had_written_aside_goes_a_day_later(path, open_index):
+    home = Path(f"{path}.snapshot")
+    old, new = home / f"new-{'0' * 32}", home / f"new-{'1' * 32}"
+    for aside in (old, new):
+        aside.mkdir()
+        (aside / "ids.npy").write_bytes(b"half")
+    day = 24 * 60 * 60
+    os.utime(old, (time.time() - day - 60,) * 2)
+    os.utime(new, (time.time() - day + 60,) * 2)
+    with open_index(path) as rag:
+        rag.add(numbered(3))
+        rag.retrieve("Anna")
+        assert [one.name for one in folders(path)] == sorted([rag._store.generation, new.name])
 
 
 def test_after_a_write_elsewhere_it_is_never_stale(path, open_index):
@@ -189,9 +251,14 @@ def test_a_generation_that_is_no_name_never_becomes_a_path(path, open_index):
 
 def test_it_holds_no_pickle(path):
     [folder] = folders(path)
-    with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
-        assert all(array.dtype != object for array in dict(arrays).values())
-    assert json.loads((folder / "meta.json").read_text())["format"] == 3
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert len(files) > 30
+    for file in files:
+        if file.suffix == ".npy":
+            assert np.load(file, allow_pickle=False).dtype != object
+        else:
+            assert file.name == "meta.json"
+            assert json.loads(file.read_text())["format"] == 4
 
 
 def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open_index, builds):
@@ -238,9 +305,9 @@ def word_builds(monkeypatch):
     return made
 
 
-def words_file(path):
+def words_of(path):
     [folder] = folders(path)
-    return folder / "words.npz"
+    return folder / "words"
 
 
 def weights(rag):
@@ -251,33 +318,50 @@ def weights(rag):
 def test_words_are_indexed_once_for_all_processes(path, open_index, word_builds):
     loaded, found = answers(open_index(path)), weights(open_index(path))
     assert word_builds == []
-    words_file(path).unlink()
+    shutil.rmtree(words_of(path))
     assert answers(open_index(path)) == loaded
     assert weights(open_index(path)) == found
     assert len(word_builds) == 1
-    assert sorted(file.name for file in folders(path)[0].iterdir()) == [
-        "arrays.npz",
+    arrays = snapshot_files._arrays(open_index(path)._reader.snapshot())
+    assert {file.name for file in folders(path)[0].iterdir()} == {
+        *(f"{name}.npy" for name in arrays),
         "meta.json",
-        "words.npz",
+        "words",
+    }
+    assert sorted(file.name for file in words_of(path).iterdir()) == [
+        "bounds.npy",
+        "data.npy",
+        "indices.npy",
+        "indptr.npy",
+        "meta.json",
+        "words.npy",
     ]
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\xff" * 400])
-def test_damaged_words_are_indexed_again_and_repaired(path, open_index, word_builds, content):
+@pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy"])
+@pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
+def test_damaged_words_are_indexed_again_and_repaired(path, open_index, word_builds, name, content):
     expected = answers(open_index(path))
-    words_file(path).write_bytes(content)
+    if content is None:
+        (words_of(path) / name).unlink()
+    else:
+        (words_of(path) / name).write_bytes(content)
     assert answers(open_index(path)) == expected
     assert answers(open_index(path)) == expected
     assert len(word_builds) == 1
 
 
 def test_a_flipped_bit_in_the_words_never_changes_an_answer(path, open_index):
-    expected, whole = answers(open_index(path)), words_file(path).read_bytes()
-    for at in range(0, len(whole), max(1, len(whole) // 60)):
-        flipped = bytearray(whole)
-        flipped[at] ^= 1 << at % 8
-        words_file(path).write_bytes(flipped)
-        assert answers(open_index(path)) == expected
+    expected, flips = answers(open_index(path)), 0
+    for file in sorted(words_of(path).iterdir()):
+        whole = file.read_bytes()
+        for at in range(0, len(whole), max(1, len(whole) // 9)):
+            flipped = bytearray(whole)
+            flipped[at] ^= 1 << at % 8
+            file.write_bytes(flipped)
+            assert answers(open_index(path)) == expected
+            flips += 1
+    assert flips >= 54
 
 
 def test_an_index_without_a_word_is_opened_again(tmp_path, open_index):
@@ -291,12 +375,13 @@ def test_an_index_without_a_word_is_opened_again(tmp_path, open_index):
 
 def test_words_that_cannot_be_written_are_held_in_memory(path, open_index, monkeypatch):
     expected = answers(open_index(path))
-    words_file(path).unlink()
+    shutil.rmtree(words_of(path))
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np, "save", full)
     rag = open_index(path)
     assert answers(rag) == expected
-    assert not words_file(path).exists()
+    assert not words_of(path).exists()
+    assert not list(words_of(path).parent.glob("new-*"))

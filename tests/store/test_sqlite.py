@@ -343,8 +343,9 @@ def test_an_index_in_a_read_only_place_is_read_and_not_written(tmp_path_factory,
         with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
             rag.add(story)
             expected = rag.retrieve("Anna and Bert").context()
-        for file in Path(f"{path}.snapshot").glob("*/*"):
-            file.unlink()
+        for file in Path(f"{path}.snapshot").rglob("*.*"):
+            if file.is_file():
+                file.unlink()
         path.chmod(0o444)
         Path(name).chmod(0o555)
 

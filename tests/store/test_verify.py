@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import sqlite3
-import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
+from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import checksum
 from fakes import CountingLLM, numbered
@@ -98,23 +97,20 @@ def snapshot_of(path):
     return folder
 
 
-def tamper(path, name, change):
+def tamper(folder, name, change):
     """Change an array, or a value of the meta data, and make every checksum right again."""
-    folder = snapshot_of(path)
-    file = folder / "arrays.npz"
-    wrapped = json.loads((folder / "meta.json").read_text())
-    meta = json.loads(wrapped["meta"])
+    arrays, meta = load_arrays(folder)
     if name in meta:
         meta[name] = change(meta[name])
     else:
-        with np.load(file) as loaded:
-            arrays = dict(loaded)
         changed = change(arrays[name].copy())
         assert not np.array_equal(changed, arrays[name])
-        np.savez(file, **(arrays | {name: changed}))
-    text = json.dumps(meta | {"checksum": zlib.crc32(file.read_bytes())}, ensure_ascii=False)
-    wrapped |= {"meta": text, "checksum": zlib.crc32(text.encode())}
-    (folder / "meta.json").write_text(json.dumps(wrapped))
+        arrays[name] = changed
+    aside = folder.with_name("aside")
+    save_arrays(aside, arrays, meta)
+    for file in aside.iterdir():  # folders in it stay as they are
+        file.replace(folder / file.name)
+    aside.rmdir()
 
 
 def swapped(values):
@@ -144,20 +140,24 @@ def one_more(values):
         ("node_start", one_more),
         ("node_first_leaf", one_more),
         ("record_of_node", lambda values: values * 0),
+        ("ids", lambda ids: np.roll(ids, 1)),
+        ("ids_bounds", one_more),
+        ("names", lambda names: names[::-1]),
+        ("names_bounds", swapped),
+        ("mention_entities", swapped),
         ("titles", lambda _: ["Another", None]),
-        ("entities", lambda names: names[::-1]),
         ("made_with", lambda made: made | {"chunk_size": "17"}),
         ("records", lambda records: [{**record, "kind": "lie"} for record in records]),
     ],
 )
 def test_a_snapshot_that_is_not_what_the_rows_give_is_found(asked, open_index, name, change):
-    tamper(asked, name, change)
+    tamper(snapshot_of(asked), name, change)
     problems = open_index(asked).verify().problems
     assert f"{name} of the snapshot are not what the rows give: delete {asked}.snapshot" in problems
 
 
 def test_what_was_found_of_a_snapshot_goes_with_it(asked, open_index):
-    tamper(asked, "edges_data", one_more)
+    tamper(snapshot_of(asked), "edges_data", one_more)
     with open_index(asked) as rag:
         assert not rag.verify().ok
     shutil.rmtree(f"{asked}.snapshot")
@@ -167,21 +167,24 @@ def test_what_was_found_of_a_snapshot_goes_with_it(asked, open_index):
         assert rag.verify().ok
 
 
-@pytest.mark.parametrize("part", ["data", "indices", "vocabulary"])
-def test_words_that_are_not_what_the_texts_give_are_found(asked, open_index, part):
-    file = snapshot_of(asked) / "words.npz"
-    with np.load(file) as loaded:
-        arrays = dict(loaded)
-    if part == "vocabulary":
-        arrays[part] = np.frombuffer(arrays[part].tobytes().replace(b"anna", b"olga"), "u1")
-    else:
-        arrays[part] = arrays[part][::-1] if part == "indices" else arrays[part] + 1
-    np.savez(file, **arrays)
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("data", lambda values: values + 1),
+        ("indices", lambda values: values[::-1]),
+        ("words", lambda words: np.frombuffer(words.tobytes().replace(b"anna", b"olga"), "u1")),
+        ("bounds", lambda bounds: np.maximum(bounds, 1)),
+    ],
+)
+def test_words_that_are_not_what_the_texts_give_are_found(asked, open_index, part, change):
+    tamper(snapshot_of(asked) / "words", part, change)
     [problem] = open_index(asked).verify().problems
     assert problem.startswith("words of the snapshot are not what the rows give")
 
 
-@pytest.mark.parametrize("name", ["arrays.npz", "meta.json", "words.npz"])
+@pytest.mark.parametrize(
+    "name", ["vectors.npy", "ids.npy", "meta.json", "words/data.npy", "words/meta.json"]
+)
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
 def test_a_snapshot_that_is_damaged_or_gone_is_no_problem_of_the_index(
     asked, open_index, name, damage

@@ -185,7 +185,7 @@ class SimpleVectors(AnyVectors):
     """LlamaIndex's own in memory; searched through FAISS, as its own search is a Python loop."""
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - the mask says it
-        """Return an exact search over the store's vectors."""
+        """Return a search over the store's own vectors."""
         try:
             return DenseIndex(self.read(ids), owners.astype(np.int64))
         except CorruptStoreError as error:

@@ -99,6 +99,6 @@ class Strategy(Protocol):
         """How the trace calls it."""
         ...
 
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Return at most `query.k` candidates, best first, and what was done."""
         ...

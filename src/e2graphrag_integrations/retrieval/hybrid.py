@@ -10,7 +10,7 @@ import numpy as np
 from e2graphrag_integrations.arrays import IntArray, stretches
 from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.lazy import lazy
+from e2graphrag_integrations.lazy import LazySequence, lazy
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.ranking import Floats, best_rows, firsts, reciprocal
 from e2graphrag_integrations.rerankers import reranker_scores
@@ -114,7 +114,7 @@ class HybridStrategy:
         """How the trace calls it."""
         return "hybrid"
 
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Return candidates, best first, and what was done: at most `query.k`, or all parts."""
         return _Retrieval(self, query, snapshot).run()
 
@@ -164,10 +164,11 @@ class _Retrieval:
         self.seeds = Seeds(query, snapshot, self.seen, aliases=strategy.aliases)
         self.specific = self._specific()
 
-    def run(self) -> tuple[list[Candidate], Trace]:
+    def run(self) -> tuple[Sequence[Candidate], Trace]:
         lists = self._lists()
         # By names alone chunks are found, not parts of them; and no vector is needed.
         parts = self.query.parts and self.query.mode != "local"
+        candidates: Sequence[Candidate]
         candidates, dropped = (self._parts(lists), 0) if parts else self._nodes(lists)
         reranked = None
         if self.strategy.reranker is not None and candidates:
@@ -298,7 +299,7 @@ class _Retrieval:
         at = order[np.minimum(np.searchsorted(found, rows, sorter=order), len(found) - 1)]
         return np.where(found[at] == rows, windows[at], -1)
 
-    def _parts(self, lists: Sequence[_List]) -> list[Candidate]:
+    def _parts(self, lists: Sequence[_List]) -> Sequence[Candidate]:
         """Return windows by their relevance, which every other list multiplies for its chunks.
 
         The factor is 1 + w (1 + c) / (c + rank): 1 + w for the best chunk of a list of weight w. A
@@ -326,13 +327,15 @@ class _Retrieval:
         first = np.searchsorted(self.owners, rows[after])
         order = np.concatenate([windows[found], first])
         given = np.concatenate([scores[found], least * led[after] / most if most else led[after]])
-        told = {row: self._told(row, lists) for row in rows.tolist()}
-        return [
-            Candidate(row, score, *told[row], best=span, part=True)
-            for row, score, span in zip(
-                self.owners[order].tolist(), given.tolist(), self._spans(order), strict=True
+
+        def part(at: int) -> Candidate:
+            row, (start, end) = int(self.owners[order[at]]), self.snapshot.window_spans[order[at]]
+            told = self._told(row, lists)
+            return Candidate(
+                row, float(given[at]), *told, best=Span(int(start), int(end)), part=True
             )
-        ]
+
+        return LazySequence(len(order), part)
 
     def _reranked(
         self, reranker: Reranker, candidates: Sequence[Candidate]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from e2graphrag_integrations.checks import shown, whole_number
 from e2graphrag_integrations.components import Components
@@ -114,15 +112,28 @@ def answer(
     return _Answer(request, snapshot, source, components).run()
 
 
-def _ranked(strategy: Strategy, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
+def _ranked(
+    strategy: Strategy, query: Query, snapshot: Snapshot
+) -> tuple[Sequence[Candidate], Trace]:
     ranked: Any = strategy.rank(query, snapshot)
     pair = isinstance(ranked, tuple) and len(ranked) == 2  # noqa: PLR2004 - it is a pair
-    if not (pair and isinstance(ranked[0], list) and isinstance(ranked[1], Trace)):
+    if not (pair and isinstance(ranked[0], Sequence) and isinstance(ranked[1], Trace)):
         raise InvalidInputError(
             f"{type(strategy).__name__}.rank() must return a list of candidates and a Trace, not "
             f"{shown(ranked)}"
         )
     return ranked[0], ranked[1]
+
+
+def _within(parts: Iterable[Candidate], reach: int) -> Iterator[Candidate]:
+    """Yield parts until so many characters are reached."""
+    characters = 0
+    for one in parts:
+        if characters >= reach:
+            return
+        yield one
+        if one.best is not None:
+            characters += one.best.end - one.best.start
 
 
 class _Answer:
@@ -177,7 +188,7 @@ class _Answer:
         return RetrievalResult(request.question, tuple(nodes), trace)
 
     def _whole(
-        self, query: Query, candidates: list[Candidate], trace: Trace
+        self, query: Query, candidates: Sequence[Candidate], trace: Trace
     ) -> tuple[list[RetrievedNode], dict[str, int]]:
         """Return nodes as they are, the last cut to the budget, and how many were cut by what."""
         request, snapshot = self.request, self.snapshot
@@ -195,17 +206,15 @@ class _Answer:
         return nodes, cuts
 
     def _parts(
-        self, query: Query, candidates: list[Candidate], trace: Trace
+        self, query: Query, candidates: Sequence[Candidate], trace: Trace
     ) -> tuple[list[RetrievedNode], dict[str, int]]:
         """Return the best parts of nodes that fit the budget, and how many do not."""
         budget, counter = self.request.token_budget or 0, self.components.counter
         if self.request.fill:
             candidates = filled(candidates, query, self.snapshot, "none")
-        sizes = [0 if one.best is None else one.best.end - one.best.start for one in candidates]
-        before = np.cumsum([0, *sizes])[:-1]
         reach = budget * _LONG_TOKEN
         while True:
-            first = [one for one, at in zip(candidates, before, strict=True) if at < reach]
+            first = list(_within(candidates, reach))
             with self.timed("read"):
                 nodes, stored = self._read(first, trace)
                 texts = {id_: node.text for id_, node in stored.items()}

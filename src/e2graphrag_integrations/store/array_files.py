@@ -50,7 +50,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[
         (aside / _META).write_text(json.dumps(wrapped), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         aside.rename(folder)
-    except OSError:
+    except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
 
