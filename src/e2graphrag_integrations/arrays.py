@@ -11,6 +11,10 @@ IntArray = NDArray[np.integer[Any]]
 """Indices and counts: 64 bits where we make them, 32 where scipy does."""
 
 
+_SORTED = 100
+"""Rows for each key from which on sorting the keys costs less than going over all rows."""
+
+
 def before(sizes: ArrayLike) -> NDArray[np.int64]:
     """Return the sum before each size, and of all.
 
@@ -32,3 +36,27 @@ def stretches(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
     total = before(sizes)
     numbers: NDArray[np.int64] = np.repeat(starts - total[:-1], sizes) + np.arange(total[-1])
     return numbers
+
+
+def summed(
+    keys: IntArray, values: NDArray[np.floating[Any]], size: int
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Return the distinct keys, ascending, and the sum of the values of each.
+
+    >>> keys, sums = summed(np.array([5, 2, 5]), np.array([1.0, 0.0, 2.0]), 9)
+    >>> keys.tolist(), sums.tolist()
+    ([2, 5], [0.0, 3.0])
+
+    Args:
+        keys: Below `size`, not negative.
+        values: One a key.
+        size: Of what the keys are rows of.
+    """
+    if len(keys) * _SORTED < size:
+        distinct, place = np.unique(keys, return_inverse=True)
+        return distinct, np.bincount(place, values, len(distinct)).astype(np.float64)
+    there = np.zeros(size, dtype=np.bool_)
+    there[keys] = True
+    found = np.flatnonzero(there)
+    sums: NDArray[np.float64] = np.bincount(keys, values, size).astype(np.float64)[found]
+    return found, sums

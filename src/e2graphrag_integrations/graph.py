@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +18,9 @@ from e2graphrag_integrations.lazy import lazy
 
 _PENDING_LIMIT = 1 << 17
 """Mentions gathered before their pairs are summed: bounds memory while building."""
+
+_REMEMBERED = 4096
+"""Entities whose neighbours are remembered, once they were asked for."""
 
 _LOW = 0xFFFFFFFF
 """Two rows travel in one number of 64 bits: this masks the lower."""
@@ -73,21 +77,65 @@ class EntityGraph:
         neighbours: IntArray = self.edges.indices[stretches(starts, ends - starts)]
         return neighbours
 
+    def neighbours(self, entity: int) -> IntArray:
+        """Return the entities that share a sentence with one, ascending."""
+        row = slice(self.edges.indptr[entity], self.edges.indptr[entity + 1])
+        found: IntArray = self.edges.indices[row]
+        return found
+
     def hops(self, entities: Sequence[int], max_hops: int) -> dict[tuple[int, int], int]:
         """Return the distance in edges of every pair of `entities` at most `max_hops` apart.
 
-        Bidirectional breadth-first search: each entity is expanded half the way once, and a pair's
-        distance is the least sum over the entities that both sides reached.
+        Breadth-first search from both ends, which goes no deeper than a pair needs: most are
+        neighbours, or have one in common. What is around an entity is remembered.
         """
-        forward, backward = (max_hops + 1) // 2, max_hops // 2
-        reach = {e: self.distances(e, forward) for e in dict.fromkeys(entities)}
         found: dict[tuple[int, int], int] = {}
-        for a, b in combinations(reach, 2):
-            one, other = reach[a], reach[b]
-            met = (one >= 0) & (other >= 0) & (other <= backward)
-            if met.any():
-                found[a, b] = int((one[met].astype(np.int16) + other[met]).min())
+        for a, b in combinations(dict.fromkeys(entities), 2):
+            near = self._near(a)
+            if b in near:
+                distance = 1
+            elif not near.isdisjoint(self._near(b)):
+                distance = 2
+            else:
+                distance = self._further(a, b, max_hops)
+            if distance <= max_hops:
+                found[a, b] = distance
         return found
+
+    def _further(self, a: int, b: int, most: int) -> int:
+        """Return the distance of two that have no neighbour in common; beyond `most` any more."""
+        reached = [self._around(a), self._around(b)]
+        distance = 3
+        if distance > most or reached[0][list(self._near(b))].any():
+            return distance
+        while distance < most:
+            distance += 1
+            if (reached[0] & reached[1]).any():
+                return distance
+            reached.reverse()
+            reached[0] = self._with_neighbours(reached[0])
+        return most + 1
+
+    @lazy
+    def _near(self) -> Callable[[int], frozenset[int]]:
+        return lru_cache(_REMEMBERED)(lambda entity: frozenset(self.neighbours(entity).tolist()))
+
+    @lazy
+    def _around(self) -> Callable[[int], NDArray[np.bool_]]:
+        """Return what gives the mask of an entity, its neighbours and theirs."""
+        return lru_cache(_REMEMBERED // 64)(
+            lambda entity: self._with_neighbours(self._with_neighbours(self._mask(entity)))
+        )
+
+    def _mask(self, entity: int) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self.names), dtype=np.bool_)
+        mask[entity] = True
+        return mask
+
+    def _with_neighbours(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        wider: NDArray[np.bool_] = mask.copy()
+        wider[self._neighbours(np.flatnonzero(mask))] = True
+        return wider
 
     def to_networkx(self) -> Any:
         """Return the graph for people: names with `named` and `chunks`, edges with `weight`."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray
+from e2graphrag_integrations.arrays import IntArray, summed
 
 Floats = NDArray[np.floating[Any]]
 
@@ -32,8 +32,13 @@ def best_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = No
 
 def firsts(keys: IntArray) -> IntArray:
     """Return where each distinct key stands for the first time, in order."""
-    _, at = np.unique(keys, return_index=True)
-    return np.sort(at)
+    if not len(keys):
+        return np.empty(0, dtype=np.int64)
+    places = np.arange(len(keys))
+    first = np.empty(int(keys.max()) + 1, dtype=np.int64)
+    first[keys[::-1]] = places[::-1]  # the last to be written stays
+    at: IntArray = places[first[keys] == places]
+    return at
 
 
 def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
@@ -67,11 +72,7 @@ def spread(
     inside &= groups[np.where(inside, to, 0)] == groups[rows][:, None]
     given = values[:, None] * np.power(share, np.abs(steps))
     inside &= given > 0
-    reached, place = np.unique(to[inside], return_inverse=True)
-    sums: NDArray[np.float64] = np.bincount(
-        place, weights=given[inside], minlength=len(reached)
-    ).astype(np.float64)
-    return reached, sums
+    return summed(to[inside], given[inside], len(groups))
 
 
 def reciprocal(ranks: int | IntArray, constant: float) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.graph import EntityGraph
@@ -62,6 +63,13 @@ class Subjects:
     def index(self) -> dict[str, int]:
         """Return the row of each normal form."""
         return {name: row for row, name in enumerate(self.names)}
+
+    @lazy
+    def is_title(self) -> NDArray[np.bool_]:
+        """Return which of them are the title of a document."""
+        mask = np.zeros(len(self.names), dtype=np.bool_)
+        mask[self.of_document[self.of_document >= 0]] = True
+        return mask
 
     @lazy
     def documents(self) -> dict[int, list[int]]:

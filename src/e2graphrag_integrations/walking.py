@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array
 
-from e2graphrag_integrations.arrays import IntArray, stretches
+from e2graphrag_integrations.arrays import IntArray, stretches, summed
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
@@ -24,6 +24,9 @@ about an entity weighs twice one that mentions it once."""
 _EXACT = 20_000
 """Up to so many chunks every step goes over the whole graph; beyond, over the part that matters."""
 
+_DENSE = 500
+"""Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
+
 _ROUNDS = 4
 _PUSHED = 4_000
 """Rounds of a walk over part of the graph, and links from entities to chunks followed in each:
@@ -32,9 +35,6 @@ recall of the exact walk's best chunks in docs/benchmarks.md."""
 _KEPT = 20_000
 """Links of the question's own names that are followed, of the rarest at least; and chunks of a
 round whose entities are."""
-
-_SORTED = 100
-"""Columns for each link from which on sorting the links costs less than going over all columns."""
 
 FloatVector = NDArray[np.float64]
 
@@ -124,12 +124,28 @@ class EntityWalk:
 
     def _stepped(self, start: FloatVector, damping: float, steps: int) -> FloatVector:
         of_chunk, of_entity = self._sums
-        entities = start
-        chunks: FloatVector = self.by_chunk @ (entities / of_entity)
+        first: FloatVector = self.by_chunk @ (start / of_entity)
+        chunks = first
         for _ in range(steps - 1):
-            entities = (1 - damping) * start + damping * (self.by_entity @ (chunks / of_chunk))
-            chunks = self.by_chunk @ (entities / of_entity)
+            if self._between is not None:
+                further = self._between @ chunks
+            else:
+                further = self.by_chunk @ ((self.by_entity @ (chunks / of_chunk)) / of_entity)
+            chunks = (1 - damping) * first + damping * further
         return chunks
+
+    @lazy
+    def _between(self) -> FloatVector | None:
+        """Return what goes from each chunk to each through the entities of both, if they are few.
+
+        One product with it then stands for the two of a step.
+        """
+        if self.by_chunk.shape[0] > _DENSE:
+            return None
+        of_chunk, of_entity = self._sums
+        shares = self.by_chunk @ diags_array(1 / of_entity) @ self.by_entity
+        between: FloatVector = shares.toarray() / of_chunk
+        return between
 
     def _pushed(
         self, entities: IntArray, weights: FloatVector, damping: float, steps: int
@@ -176,13 +192,8 @@ def _led_to(
     starts = matrix.indptr[rows]
     sizes = matrix.indptr[rows + 1] - starts
     at = stretches(starts, sizes)
-    given, columns = matrix.data[at] * np.repeat(weights, sizes), matrix.indices[at]
-    if len(at) * _SORTED < matrix.shape[1]:
-        few, place = np.unique(columns, return_inverse=True)
-        return few, np.bincount(place, weights=given).astype(np.float64)
-    sums = np.bincount(columns, weights=given, minlength=matrix.shape[1])
-    found = np.flatnonzero(sums > 0)  # of truth values it is several times quicker
-    return found, sums[found].astype(np.float64)
+    given = matrix.data[at] * np.repeat(weights, sizes)
+    return summed(matrix.indices[at], given, matrix.shape[1])
 
 
 def _row_sums(matrix: csr_array, rows: IntArray, weights: FloatVector) -> FloatVector:

@@ -50,8 +50,9 @@ def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
     own = int(snapshot.document_of_chunk[chunk])
     subjects = snapshot.subjects
     title = int(subjects.of_document[own])
-    for entity in snapshot.walk.entities_of(chunk).tolist():
-        named = subjects.documents.get(entity, ())
+    entities = snapshot.walk.entities_of(chunk)
+    for entity in entities[subjects.is_title[entities]].tolist():
+        named = subjects.documents[entity]
         # Its own title is no bridge to others that bear it, too.
         if entity != title and len(named) <= _COMMON:
             for document in named:

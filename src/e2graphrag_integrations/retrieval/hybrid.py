@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from e2graphrag_integrations.arrays import IntArray, stretches
+from e2graphrag_integrations.arrays import IntArray, stretches, summed
 from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.lazy import LazySequence, lazy
@@ -266,10 +266,7 @@ class _Retrieval:
         """Return the nodes of all lists, best first, and the sums of what those give them."""
         rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in lists)])
         shares = [np.empty(0), *(one.shares(self.strategy.constant) for one in lists)]
-        together, place = np.unique(rows, return_inverse=True)
-        sums: Floats = np.bincount(
-            place, weights=np.concatenate(shares), minlength=len(together)
-        ).astype(np.float64)
+        together, sums = summed(rows, np.concatenate(shares), len(self.snapshot.nodes.ids))
         best = np.lexsort((together, -sums))
         return together[best], sums[best]
 

@@ -95,18 +95,22 @@ def to_nodes(
     entities: Sequence[int],
 ) -> list[RetrievedNode]:
     """Return the candidates as result nodes, with text, source and the entities they hold."""
-    return [_to_node(c, snapshot, stored[snapshot.nodes.ids[c.row]], entities) for c in candidates]
+    rows = [one.row for one in candidates]
+    held = _held(snapshot, rows, entities)
+    return [
+        _to_node(one, snapshot, stored[snapshot.nodes.ids[row]], names)
+        for one, row, names in zip(candidates, rows, held, strict=True)
+    ]
 
 
 def _to_node(
-    candidate: Candidate, snapshot: Snapshot, node: Node, entities: Sequence[int]
+    candidate: Candidate, snapshot: Snapshot, node: Node, entities: tuple[str, ...]
 ) -> RetrievedNode:
     row = candidate.row
     best = None
     if candidate.best is not None and not node.level:
         best = Span(node.start + candidate.best.start, node.start + candidate.best.end)
     part = best if candidate.part else None
-    held = tuple(snapshot.graph.names[e] for e in entities if _holds(snapshot, row, e))
     return RetrievedNode(
         node_id=node.id,
         text=node.text
@@ -120,7 +124,7 @@ def _to_node(
         score=float(candidate.score),
         route=candidate.route,
         reasons=candidate.reasons,
-        entities=held,
+        entities=entities,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
         metadata=metadata_of(snapshot, row),
         parts=_parts(snapshot, row),
@@ -133,10 +137,17 @@ def _to_node(
     )
 
 
-def _holds(snapshot: Snapshot, row: int, entity: int) -> bool:
-    chunks, _ = snapshot.graph.chunks(entity)
-    first, end = snapshot.nodes.first_leaf[row], snapshot.nodes.end_leaf[row]
-    return bool(np.searchsorted(chunks, first) < np.searchsorted(chunks, end))
+def _held(
+    snapshot: Snapshot, rows: Sequence[int], entities: Sequence[int]
+) -> list[tuple[str, ...]]:
+    """Return for each node the names of those of some entities that it holds."""
+    leaves = np.stack([snapshot.nodes.first_leaf[rows], snapshot.nodes.end_leaf[rows]])
+    held: list[list[str]] = [[] for _ in rows]
+    for entity in entities:
+        first, end = snapshot.graph.chunks(entity)[0].searchsorted(leaves)
+        for at in np.flatnonzero(first < end).tolist():
+            held[at].append(snapshot.graph.names[entity])
+    return [tuple(names) for names in held]
 
 
 def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray
+from e2graphrag_integrations.arrays import IntArray, summed
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.lexical import words_of
 from e2graphrag_integrations.ranking import Floats, firsts, scaled, spread
@@ -110,8 +110,7 @@ class Relevance:
             self._weights.dense * scaled(cosines, float(cosines[-1]) if len(cosines) else 0.0),
             self._weights.words * self.trust * scaled(scores, lowest),
         ]
-        together, place = np.unique(np.concatenate(rows), return_inverse=True)
-        sums = np.bincount(place, weights=np.concatenate(values), minlength=len(together))
+        together, sums = summed(np.concatenate(rows), np.concatenate(values), len(self._owners))
         most = self._weights.dense + self._weights.words
         sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
         reached, spreaded = spread(

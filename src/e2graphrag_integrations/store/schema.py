@@ -60,7 +60,7 @@ CREATE INDEX windows_by_content ON windows (content_key);
 
 def checksum(*fields: str | float | bytes | None) -> int:
     """Return a CRC-32 over the fields, each with its type and length."""
-    crc = 0
+    parts: list[bytes] = []
     for field in fields:
         if field is None:
             data, tag = b"", b"n"
@@ -72,6 +72,5 @@ def checksum(*fields: str | float | bytes | None) -> int:
             data, tag = repr(field).encode(), b"f"
         else:
             data, tag = str(int(field)).encode(), b"i"
-        crc = zlib.crc32(tag + str(len(data)).encode() + b":", crc)
-        crc = zlib.crc32(data, crc)
-    return crc
+        parts += (tag, str(len(data)).encode(), b":", data)
+    return zlib.crc32(b"".join(parts))

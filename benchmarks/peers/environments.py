@@ -1,0 +1,51 @@
+"""An environment of its own for every peer, from exact pins, made again when the pins change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HOME = HERE.parent / ".peers"
+
+
+def python_of(environment: str | None) -> str:
+    """Return the interpreter of an environment, installing it where it is not; None is this one."""
+    if environment is None:
+        return sys.executable
+    folder = HOME / environment
+    python = folder / "bin" / "python"
+    wanted = HERE / "requirements" / f"{environment}.txt"
+    stamp = folder / "installed.txt"
+    if not stamp.exists() or stamp.read_bytes() != wanted.read_bytes():
+        venv.create(folder, clear=True, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", wanted], check=True)
+        shutil.copy(wanted, stamp)
+    return str(python)
+
+
+def offline() -> dict[str, str]:
+    """Return the variables with which no peer downloads anything while it runs.
+
+    LlamaIndex carries the two vocabularies of tiktoken and the NLTK data that the peers ask for.
+    """
+    spec = find_spec("llama_index.core")
+    if spec is None or spec.origin is None:
+        raise SystemExit("llama-index-core is missing: pip install 'llama-index-core>=0.14'")
+    carried = Path(spec.origin).parent / "_static"
+    tiktoken = str(carried / "tiktoken_cache")
+    pipelines = HERE.parents[1] / "src" / "e2graphrag_integrations" / "pipelines"
+    return os.environ | {
+        "TIKTOKEN_CACHE_DIR": tiktoken,
+        "CUSTOM_TIKTOKEN_CACHE_DIR": tiktoken,  # LiteLLM sets the former from it
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "NLTK_DATA": str(carried / "nltk_cache"),
+        "HF_HUB_OFFLINE": "1",
+        "OPENAI_API_KEY": "none",
+        "SPACY_PIPELINE": str(pipelines / "en_e2g_sm"),
+    }

@@ -1,0 +1,168 @@
+r"""This package beside other graph RAG packages: what indexing and asking cost, what is found.
+
+From the repository's root:
+
+    python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
+        --out benchmarks/results/peers.json
+    python benchmarks/peers/run.py ... --only lightrag,raptor    # the rows of the others stay
+
+Each peer is installed from PyPI into benchmarks/.peers, runs as a process of its own against a
+fresh stub server, and retrieves without the LLM that would answer. LLM and embeddings come from
+that server for all, over HTTP: the stub's LLM is rules (no simulated latency), its vectors are
+all-MiniLM-L6-v2's. Two parts: one novel, where calls, tokens and time are counted, and passages of
+hotpotqa, where what is found is. The graphs of the peers are of the entities that the stub's rules
+find, so the second says nothing of a peer with a real LLM; the modes over chunks alone need none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from environments import HERE, offline, python_of
+from questions import QUESTIONS, WARM_UP
+from report import novel_row, passage_row, tables
+
+from quality_bench.corpora import corpora
+from stub import stub_server
+
+NOVEL = "pride_and_prejudice"
+
+
+@dataclass(frozen=True)
+class System:
+    """A peer as it is run.
+
+    Attributes:
+        adapter: The module of `adapters` that runs it.
+        modes: Its ways of retrieving, the first its own default where that asks no LLM.
+        environment: Of `requirements`; None is the one that runs this script.
+        variables: Told to the adapter.
+        parts: What it is measured on. GraphRAG with an LLM would take an hour for the passages.
+    """
+
+    adapter: str
+    modes: tuple[str, ...]
+    environment: str | None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ("novel", "hotpotqa")
+
+
+SYSTEMS = {
+    "e2graphrag": System("e2graphrag", ("hybrid", "paper"), None),
+    "e2graphrag-plain-titles": System(
+        "e2graphrag", ("hybrid", "paper"), None, {"TITLES": "in the text"}, ("hotpotqa",)
+    ),
+    "lightrag": System("lightrag", ("mix", "naive"), "lightrag"),
+    "nano-graphrag": System("nano_graphrag", ("local", "naive"), "nano_graphrag"),
+    "graphrag": System("graphrag", ("local",), "graphrag", parts=("novel",)),
+    "graphrag-fast": System(
+        "graphrag", ("local",), "graphrag", {"GRAPHRAG_METHOD": "fast"}, ("novel",)
+    ),
+    "fast-graphrag": System("fast_graphrag", ("PageRank",), "fast_graphrag"),
+    "raptor": System("raptor", ("collapsed", "tree_traversal"), "raptor"),
+}
+
+
+def measured(system: System, job: dict[str, Any], stub: Path, timeout: float) -> dict[str, Any]:
+    """Run the adapter on the job beside a fresh stub; return what it measured, or its error."""
+    try:
+        python = python_of(system.environment)
+    except subprocess.CalledProcessError as error:
+        return {"error": f"not installed: {error}"}
+    with tempfile.TemporaryDirectory() as folder, stub_server(stub) as base:
+        given, told, out = (Path(folder) / name for name in ("job.json", "log.txt", "out.json"))
+        index = Path(folder) / "index"
+        index.mkdir()
+        job = job | {"base": base, "folder": str(index), "modes": system.modes}
+        given.write_text(json.dumps(job), encoding="utf-8")
+        command = [python, "-m", f"adapters.{system.adapter}", str(given), str(out)]
+        variables = offline() | dict(system.variables)
+        with told.open("w", encoding="utf-8") as log:
+            try:
+                subprocess.run(
+                    command,
+                    check=True,
+                    cwd=HERE,
+                    env=variables,
+                    stdout=log,
+                    stderr=log,
+                    timeout=timeout,
+                )
+            except subprocess.TimeoutExpired:
+                return {"error": f"not done after {timeout:.0f} s"}
+            except subprocess.CalledProcessError:
+                lines = told.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                return {"error": lines[-1][:300] if lines else "it said nothing"}
+        measured_there: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return measured_there
+
+
+def novel_job(data: Path) -> dict[str, Any]:
+    text = (data / "novels" / f"{NOVEL}.txt").read_text(encoding="utf-8")
+    return {"texts": {NOVEL: text}, "questions": [WARM_UP, *QUESTIONS]}
+
+
+def passage_job(data: Path, count: int) -> tuple[dict[str, Any], list[frozenset[str]]]:
+    """Return the first passages with the report questions they answer, and the gold of each."""
+    [corpus] = corpora(data, ["hotpotqa"])
+    documents = corpus.documents()[:count]
+    texts = {one.id: one.text for one in documents}
+    titles = {one.id: one.title for one in documents}
+    asked = [one for one in corpus.questions("report") if one.gold <= texts.keys()]
+    questions = [WARM_UP, *(one.text for one in asked)]
+    job = {"texts": texts, "titles": titles, "questions": questions}
+    return job, [one.gold for one in asked]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--stub", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="JSON; a .md is written beside it")
+    parser.add_argument("--only", default=",".join(SYSTEMS), help="systems, by name")
+    parser.add_argument("--parts", default="novel,hotpotqa")
+    parser.add_argument("--passages", type=int, default=1000, help="of hotpotqa, the first so many")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds a system and part")
+    options = parser.parse_args()
+    result: dict[str, Any] = {"novel": {}, "hotpotqa": {}}
+    if options.out.exists():
+        result = json.loads(options.out.read_text(encoding="utf-8"))
+    passages, gold = passage_job(options.data, options.passages)
+    if result.get("passages") != len(texts := passages["texts"]):
+        result["hotpotqa"] = {}  # rows of another corpus
+    result |= {
+        "command": " ".join(["python", *sys.argv]),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}",
+        "text": NOVEL,
+        "questions": {"novel": len(QUESTIONS), "hotpotqa": len(gold)},
+        "passages": len(texts),
+    }
+    stub = options.stub.resolve()
+    for name in options.only.split(","):
+        for part in [p for p in SYSTEMS[name].parts if p in options.parts.split(",")]:
+            job = novel_job(options.data) if part == "novel" else passages
+            load = round(os.getloadavg()[0], 1)
+            raw = measured(SYSTEMS[name], job, stub, options.timeout)
+            row = novel_row(raw) if part == "novel" else passage_row(raw, passages, gold)
+            result[part][name] = row | {"load before": load}
+            print(name, part, json.dumps(row), flush=True)
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            options.out.with_suffix(".md").write_text(tables(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
