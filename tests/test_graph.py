@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from e2graphrag_integrations import graph as graph_module
-from e2graphrag_integrations.graph import EntityGraph, GraphBuilder, build_graph
+from e2graphrag_integrations.graph import EntityGraph, GraphBuilder, build_graph, capped
 from strategies import quick
 
 
@@ -184,3 +185,34 @@ def test_hops_equal_networkx(size, pairs, max_hops):
         if b in lengths[a]
     }
     assert graph.hops(range(size), max_hops) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 4)), max_size=25),
+    st.integers(1, 8),
+)
+def test_a_cap_leaves_the_edges_that_are_among_the_heaviest_at_both_ends(drawn, most):
+    dense = np.zeros((8, 8))
+    for a, b, weight in drawn:
+        if a != b:
+            dense[a, b] = dense[b, a] = weight
+    left = capped(csr_array(dense), most).toarray()
+    heaviest = [
+        set(sorted(np.flatnonzero(row), key=lambda b, row=row: (-row[b], b))[:most])
+        for row in dense
+    ]
+    expected = [
+        [dense[a, b] if b in heaviest[a] and a in heaviest[b] else 0 for b in range(8)]
+        for a in range(8)
+    ]
+    assert left.tolist() == expected
+
+
+def test_a_word_beside_all_others_keeps_its_heaviest_edges(monkeypatch):
+    monkeypatch.setattr("e2graphrag_integrations.graph.MOST_NEIGHBOURS", 3)
+    chunks = [[[("hub", False), (f"e{n}", True)]] * (9 - n) for n in range(8)]
+    graph = build_graph(chunks)
+    near = [graph.names[row] for row in graph.neighbours(graph.index["hub"])]
+    assert near == ["e0", "e1", "e2"]
+    assert graph.neighbours(graph.index["e5"]).tolist() == []
+    assert len(graph.chunks(graph.index["e5"])[0]) == 1  # it is still found

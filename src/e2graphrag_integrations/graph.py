@@ -19,6 +19,10 @@ from e2graphrag_integrations.lazy import lazy
 _PENDING_LIMIT = 1 << 17
 """Mentions gathered before their pairs are summed: bounds memory while building."""
 
+MOST_NEIGHBOURS = 1000
+"""Of an entity in the graph: its heaviest edges. No novel has an entity of more; in a library a
+common noun would be a neighbour of nearly all (benchmarks/edge_cap.py)."""
+
 _REMEMBERED = 4096
 """Entities whose neighbours are remembered, once they were asked for."""
 
@@ -35,7 +39,7 @@ class EntityGraph:
         named: Whether any mention of it was a name.
         edges: Symmetric weights, shape (entities, entities), no self-pairs. The weight of a pair
             sums `1 / distinct entities of the sentence` over the sentences that hold both
-            (E2GraphRAG, section 3.2).
+            (E2GraphRAG, section 3.2). Of each entity the `MOST_NEIGHBOURS` heaviest.
         postings: Mention counts, shape (entities, chunks).
     """
 
@@ -167,6 +171,29 @@ class MentionColumns:
     named: NDArray[np.bool_]
     sentence_sizes: IntArray
     chunk_sizes: IntArray
+
+
+def capped(edges: csr_array, most: int) -> csr_array:
+    """Return symmetric edges without those that are not among the `most` heaviest at both ends.
+
+    Ties go to the earlier neighbour.
+    """
+    degrees = np.diff(edges.indptr)
+    hubs = np.flatnonzero(degrees > most)
+    if not len(hubs):
+        return edges
+    heavy = np.ones(edges.nnz, dtype=np.bool_)
+    for hub in hubs.tolist():
+        row = slice(edges.indptr[hub], edges.indptr[hub + 1])
+        order = np.argsort(-edges.data[row], kind="stable")
+        heavy[row.start + order[most:]] = False
+    here = csr_array((heavy.astype(np.int8), edges.indices, edges.indptr), shape=edges.shape)
+    there = here.T.tocsr()
+    there.sort_indices()  # now its entries stand where those of `here` do
+    kept = edges.copy()
+    kept.data = np.where(heavy & (there.data > 0), edges.data, 0)
+    kept.eliminate_zeros()
+    return kept
 
 
 def columns_of(
@@ -332,6 +359,7 @@ class GraphBuilder:
         ).tocsr()
         postings.sum_duplicates()
         edges.sort_indices()
+        edges = capped(edges, MOST_NEIGHBOURS)
         named = np.zeros(size, dtype=np.bool_)
         named[rank] = self._named
         return EntityGraph(names, named, edges, postings)
