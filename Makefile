@@ -9,7 +9,7 @@ OLD_LLAMA_INDEX := .venv-oldest-llama-index
 OLD_LANGCHAIN := .venv-oldest-langchain
 
 .PHONY: demo test test-oldest-llama-index test-oldest-langchain lint bench bench-quality bench-quality-dev \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -90,6 +90,15 @@ bench-speed: $(STAMP)
 # Ten thousand to a million chunks (half an hour, 12 GB of disk for the time).
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
+
+# Each peer in an environment of its own (4.5 GB, pinned in benchmarks/peers/requirements); three quarters of an hour.
+bench-peers: $(STAMP)
+	$(BIN)/python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
+		--out benchmarks/results/peers.json
+
+# What a cap on the edges of each entity costs, after bench-quality.
+bench-edges: $(STAMP)
+	$(BIN)/python benchmarks/edge_cap.py --data ../shared/data --out benchmarks/results/edge_cap.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

@@ -49,7 +49,7 @@ class System:
         modes: Its ways of retrieving, the first its own default where that asks no LLM.
         environment: Of `requirements`; None is the one that runs this script.
         variables: Told to the adapter.
-        parts: What it is measured on. GraphRAG with an LLM would take an hour for the passages.
+        parts: What it is measured on; GraphRAG not on the passages, which would take it too long.
     """
 
     adapter: str

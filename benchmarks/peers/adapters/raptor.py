@@ -1,7 +1,7 @@
 """RAPTOR, as the LlamaIndex pack: its retriever asks no LLM.
 
-Asked by `aretrieve` in one event loop: `retrieve` starts a loop a question, in which the OpenAI
-client's open connection is dead, and the retry takes half a second.
+Asked by `aretrieve` in one event loop: `retrieve` starts a loop a question, and with a new loop
+each embedding of a question took half a second here, against 40 ms in one that stays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Peer:
         self._job = job
         self._loop = asyncio.new_event_loop()
         self.settings = {
-            "chunks": f"{CHUNK} tokens, overlap {OVERLAP} (the pack's README)",
+            "chunks": f"{CHUNK} tokens, overlap {OVERLAP} (chosen here)",
             "tree_depth": 3,
             "similarity_top_k": TOP_K,
         }
