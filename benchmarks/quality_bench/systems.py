@@ -10,7 +10,6 @@ import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.lexical import words_of
-from e2graphrag_integrations.ranking import best_rows
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
@@ -65,8 +64,9 @@ class Baseline:
             rows, _ = snapshot.dense.windows(query.vector, _LIST, allowed)
             self._add(scores, rows)
         if self.kind != "dense":
-            words = snapshot.lexical.scores(words_of(query.question))
-            self._add(scores, best_rows(words, _LIST, allowed[snapshot.dense.nodes]))
+            seen = allowed[snapshot.dense.nodes]
+            rows, _ = snapshot.lexical.best(words_of(query.question), _LIST, seen)
+            self._add(scores, rows)
         return scores
 
     def _add(self, scores: dict[int, float], rows: Any) -> None:

@@ -263,7 +263,8 @@ def worked_out(rag, question, weights):
 
     def sharp(window):
         least, most = min(cosines.values()), max(cosines.values())
-        dense = (cosines[window] - least) / (most - least) if most > least else 1.0
+        alike = most - least < 1e-6  # vector stores round their last digits
+        dense = 1.0 if alike else (cosines[window] - least) / (most - least)
         words = bm25.get(window, 0) / max(bm25.values(), default=1)
         both = weights.dense * dense + weights.words * found.trust * words
         return (both / (weights.dense + weights.words)) ** weights.sharpness
