@@ -39,7 +39,7 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
 def file_identity(path: str) -> tuple[int, int] | None:
     """Return what tells the file at a path from another put in its place, None if there is none."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - at every read: making a Path takes longer than this
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -62,15 +62,15 @@ def checksum(*fields: str | float | bytes | None) -> int:
     """Return a CRC-32 over the fields, each with its type and length."""
     parts: list[bytes] = []
     for field in fields:
-        if field is None:
-            data, tag = b"", b"n"
+        if isinstance(field, str):
+            data, tag = field.encode("utf-8"), b"s"
         elif isinstance(field, bytes):
             data, tag = field, b"b"
-        elif isinstance(field, str):
-            data, tag = field.encode("utf-8"), b"s"
+        elif field is None:
+            data, tag = b"", b"n"
         elif isinstance(field, float):  # nothing writes one: no such row matches
             data, tag = repr(field).encode(), b"f"
         else:
-            data, tag = str(int(field)).encode(), b"i"
-        parts += (tag, str(len(data)).encode(), b":", data)
+            data, tag = b"%d" % field, b"i"
+        parts.append(b"%b%d:%b" % (tag, len(data), data))
     return zlib.crc32(b"".join(parts))
