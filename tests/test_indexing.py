@@ -462,6 +462,9 @@ def test_progress_is_monotone_and_ends_complete_in_every_stage(open_index, monke
         assert done == sorted(done), stage
         assert all(step.done <= step.total for step in steps), stage
         assert steps[-1].done == steps[-1].total, stage
+        assert [s.seconds for s in steps] == sorted(s.seconds for s in steps), stage
+        assert steps[-1].rate > 0
+        assert steps[-1].seconds_left == 0
     # 7 + 7 + 13 chunks; 2 + 2 + 3 summaries; 3 documents
     totals = {stage: steps[-1].total for stage, steps in by_stage.items()}
     assert totals == {"chunk": 27, "extract": 27, "embed": 34, "summarise": 7, "write": 3}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -214,3 +216,11 @@ def test_module_level_dicts_are_never_written_to():
 
 def test_the_package_says_that_it_is_typed():
     assert (SOURCE / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n, path in MODULES.items() if ">>> " in path.read_text(encoding="utf-8"))
+)
+def test_the_examples_in_docstrings_are_true(name):
+    module = importlib.import_module(f"{package.__name__}.{name}")
+    assert doctest.testmod(module).failed == 0

@@ -8,6 +8,7 @@ and searches; what is kept is which cell each vector is in, from which the rest 
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
+
+logger = logging.getLogger(__name__)
 
 _CELLS = 4.0
 """Cells for each root of the number of vectors."""
@@ -48,6 +51,7 @@ class Cells:
         """Return cells for vectors; equal ones give equal cells."""
         count = min(len(vectors), int(_CELLS * math.sqrt(len(vectors))))
         sample = np.random.default_rng(0).permutation(len(vectors))[: count * _SAMPLE]
+        logger.info("finding %d cells for %d vectors", count, len(vectors))
         means = _faiss().Kmeans(
             vectors.shape[1],
             count,

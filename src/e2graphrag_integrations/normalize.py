@@ -35,7 +35,7 @@ def normal_form(name: str) -> str:
 
     Leading articles, quotes and a trailing possessive are dropped, unless nothing would be left.
 
-    >>> normal_form("The  Palace of\\nGreen Porcelain's")
+    >>> normal_form("The  Palace of  Green Porcelain's")
     'palace of green porcelain'
     """
     previous = ""

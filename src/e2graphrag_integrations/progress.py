@@ -61,6 +61,7 @@ class StageWatch:
         self._listener = listener
         self._done: defaultdict[str, float] = defaultdict(float)
         self._total: defaultdict[str, int] = defaultdict(int)
+        self._began: dict[str, float] = {}
         self._lock = threading.Lock()
 
     @contextmanager
@@ -76,6 +77,7 @@ class StageWatch:
     def expect(self, stage: Stage, count: int) -> None:
         """Add to what a stage has to do."""
         with self._lock:
+            self._began.setdefault(stage, time.perf_counter())
             self._total[stage] += count
 
     def advance(self, stage: Stage, count: float) -> None:
@@ -83,7 +85,9 @@ class StageWatch:
         with self._lock:
             self._done[stage] += count
             if self._listener is not None and count:
-                self._listener(Progress(stage, round(self._done[stage]), self._total[stage]))
+                seconds = time.perf_counter() - self._began.get(stage, time.perf_counter())
+                done = round(self._done[stage])
+                self._listener(Progress(stage, done, self._total[stage], seconds))
 
 
 class ProgressBar:
@@ -107,8 +111,20 @@ class ProgressBar:
         self._bar.total = sum(p.total for p in self._latest.values())
         self._bar.n = sum(p.done for p in self._latest.values())
         open_stages = [p for p in self._latest.values() if p.done < p.total]
-        self._bar.set_description(", ".join(f"{p.stage} {p.done}/{p.total}" for p in open_stages))
+        self._bar.set_description(", ".join(map(_told, open_stages)))
 
     def close(self) -> None:
         """Remove the bar."""
         self._bar.close()
+
+
+def _told(progress: Progress) -> str:
+    """Return a stage as the bar shows it: `embed 12/90, 14/s, 6 s left`.
+
+    >>> _told(Progress("embed", 12, 90, 0.857))
+    'embed 12/90, 14/s, 6 s left'
+    """
+    text = f"{progress.stage} {progress.done}/{progress.total}"
+    if progress.seconds_left is None:
+        return text
+    return f"{text}, {progress.rate:.3g}/s, {progress.seconds_left:.0f} s left"

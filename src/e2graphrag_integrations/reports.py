@@ -11,11 +11,25 @@ Stage = Literal["chunk", "extract", "embed", "summarise", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of long work: `done` of `total` items of a stage; `total` may still grow."""
+    """One step of long work: `done` of `total` items of a stage; `total` may still grow.
+
+    `seconds` is how long the stage has been at work, waiting for others included.
+    """
 
     stage: Stage
     done: int
     total: int
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Return the items a second, 0 while nobody can tell."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return how long what is known of will take at this rate, None while nobody can tell."""
+        return (self.total - self.done) / self.rate if self.rate else None
 
 
 ProgressListener = Callable[[Progress], None]

@@ -6,6 +6,7 @@ themselves, in which every node covers a contiguous range.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ from e2graphrag_integrations.titles import Subjects, titled
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
 from e2graphrag_integrations.walking import EntityWalk
+
+logger = logging.getLogger(__name__)
 
 _BATCH_NODES = 10_000
 """Nodes whose rows are read at once."""
@@ -233,6 +236,9 @@ class _Columns:
                     self.segments[head.id] = _without_gaps(head.segments, text)
             chunks = [s.content_key for s in stored if s.node.level == 0]
             extractions = store.cached(chunks)
+            if self._nodes >= _BATCH_NODES:  # long enough to wonder
+                whole = sum(head.nodes for head in self._heads)
+                logger.info("deriving the snapshot: %d of %d nodes", self._nodes, whole)
             yield from (contribution(decode_sentences(extractions[c]), forms) for c in chunks)
 
     def _batches(self) -> Iterator[list[DocumentHead]]:
