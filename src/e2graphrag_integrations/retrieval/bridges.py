@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from e2graphrag_integrations.arrays import IntArray
-from e2graphrag_integrations.ranking import Floats
+from e2graphrag_integrations.ranking import Floats, firsts
 from e2graphrag_integrations.store.snapshot import Snapshot
+
+_MOST = 2000
+"""Chunks, those led to most surely, after which no further way is followed."""
 
 _COMMON = 100
 """A title that more documents than this name leads nowhere in particular."""
@@ -30,23 +33,30 @@ def bridges(
         snapshot: Of the index.
         fit: Returns how well chunks, given by their numbers, fit the question.
     """
-    reached: dict[int, float] = {}
-    for row, score in found:
-        chunk = int(snapshot.nodes.first_leaf[row])
-        trust = score / found[0][1]
-        for targets, share in _links(chunk, snapshot):
-            for target in targets.tolist():
-                reached[target] = max(reached.get(target, 0.0), trust * share)
+    links = [
+        (score / found[0][1] * share, documents, chunks)
+        for row, score in found
+        for share, documents, chunks in _links(int(snapshot.nodes.first_leaf[row]), snapshot)
+    ]
+    reached: list[IntArray] = []
+    sure: list[Floats] = []
+    for surety, documents, chunks in sorted(links, key=lambda link: -link[0]):
+        parts = [chunks, *(_chunks_of(document, snapshot) for document in documents)]
+        reached += parts
+        sure += [np.full(len(part), surety) for part in parts]
+        if sum(map(len, reached)) >= _MOST:
+            break
     if not reached:
         return {}
-    chunks = np.asarray(list(reached), dtype=np.int64)
-    values = np.asarray(list(reached.values())) * fit(chunks)
-    rows = snapshot.chunk_nodes[chunks]
+    together = np.concatenate(reached)
+    first = firsts(together)  # the surest way to each
+    values = np.concatenate(sure)[first] * fit(together[first])
+    rows = snapshot.chunk_nodes[together[first]]
     return {int(row): float(value) for row, value in zip(rows, values, strict=True) if value > 0}
 
 
-def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
-    """Yield chunks of other documents that a chunk's names lead to, and how surely."""
+def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Sequence[int], IntArray]]:
+    """Yield documents, or chunks, that a chunk's names lead to, and before them how surely."""
     own = int(snapshot.document_of_chunk[chunk])
     subjects = snapshot.subjects
     title = int(subjects.of_document[own])
@@ -55,14 +65,13 @@ def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[IntArray, float]]:
         named = subjects.documents[entity]
         # Its own title is no bridge to others that bear it, too.
         if entity != title and len(named) <= _COMMON:
-            for document in named:
-                yield _chunks_of(document, snapshot), 1 / len(named)
+            yield 1 / len(named), named, np.empty(0, dtype=np.int64)
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
         documents = snapshot.document_of_chunk[chunks]
         others = len(np.unique(documents[documents != own]))
         if 0 < others <= _COMMON:
-            yield chunks[documents != own], 1 / float(np.log2(2 + others))
+            yield 1 / float(np.log2(2 + others)), (), chunks[documents != own]
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:
