@@ -20,8 +20,8 @@ _PENDING_LIMIT = 1 << 17
 """Mentions gathered before their pairs are summed: bounds memory while building."""
 
 MOST_NEIGHBOURS = 1000
-"""Of an entity in the graph: its heaviest edges. No novel has an entity of more; in a library a
-common noun would be a neighbour of nearly all (benchmarks/edge_cap.py)."""
+"""Of an entity in the graph: its heaviest edges. The commonest of a novel has about as many; in a
+library it would be a neighbour of nearly all (benchmarks/edge_cap.py)."""
 
 _REMEMBERED = 4096
 """Entities whose neighbours are remembered, once they were asked for."""
