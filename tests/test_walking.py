@@ -196,3 +196,32 @@ def test_of_a_name_that_very_many_chunks_hold_some_are_followed(monkeypatch):
     monkeypatch.setattr("e2graphrag_integrations.walking._KEPT", 50)
     share = shares(replace(walk, exact=0), {graph.index["anna"]: 1.0})
     assert (share > 0).all()
+
+
+def test_of_few_chunks_that_may_be_seen_every_one_is_weighed():
+    # All of the first thousand hold the name; the walk follows but some of them.
+    graph = build_graph(
+        [[[("anna", True), (f"e{n % 40}", True)]] for n in range(1000)]
+        + [[[(f"e{n % 40}", True)]] for n in range(50)]
+    )
+    walk, _ = walk_of(graph)
+    seen = np.zeros(1050, dtype=np.bool_)
+    seen[[3, 500, 999, 1001, 1040]] = True
+    seeds = {graph.index["anna"]: 1.0}
+    chunks, found = replace(walk, exact=20).rank(seeds, steps=4, seen=seen)
+    assert chunks.tolist() == [3, 500, 999, 1001, 1040]
+    np.testing.assert_allclose(found, shares(walk, seeds, steps=4)[chunks], rtol=1e-9)
+
+
+@given(indexes(), st.data())
+def test_what_may_not_be_seen_is_left_out_of_the_walks_end_alone(drawn, data):
+    graph, titles, documents = drawn
+    held = np.flatnonzero(counted(*drawn).any(axis=0)).tolist()
+    assume(held)
+    seeds = {data.draw(st.sampled_from(held)): 1.0}
+    mask = st.lists(st.booleans(), min_size=len(documents), max_size=len(documents))
+    seen = np.asarray(data.draw(mask), dtype=np.bool_)
+    walk, _ = walk_of(graph, titles, documents)
+    for one in (walk, replace(walk, exact=0)):
+        whole = shares(one, seeds, steps=3)
+        np.testing.assert_allclose(shares(one, seeds, steps=3, seen=seen), whole * seen, rtol=1e-9)

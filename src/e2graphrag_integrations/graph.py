@@ -110,7 +110,7 @@ class EntityGraph:
         """Return the distance of two that have no neighbour in common; beyond `most` any more."""
         reached = [self._around(a), self._around(b)]
         distance = 3
-        if distance > most or reached[0][list(self._near(b))].any():
+        if distance > most or reached[0][self.neighbours(b)].any():
             return distance
         while distance < most:
             distance += 1

@@ -95,7 +95,12 @@ class EntityWalk:
         return entities
 
     def rank(
-        self, seeds: Mapping[int, float], *, damping: float = 0.5, steps: int = 10
+        self,
+        seeds: Mapping[int, float],
+        *,
+        damping: float = 0.5,
+        steps: int = 10,
+        seen: NDArray[np.bool_] | None = None,
     ) -> tuple[IntArray, FloatVector]:
         """Return the chunks that a walk comes to that starts over at the seeds, and their shares.
 
@@ -107,6 +112,7 @@ class EntityWalk:
             seeds: Weights of the entities to start from.
             damping: Share of the walk that goes on.
             steps: Rounds.
+            seen: Mask over the chunks that are of use; the walk goes through all. None: all are.
 
         Returns:
             Chunks, ascending, and the share of each.
@@ -115,11 +121,11 @@ class EntityWalk:
         weights = np.asarray(list(seeds.values()), dtype=np.float64)
         weights /= weights.sum()
         if self.by_chunk.shape[0] > self.exact:
-            return self._pushed(entities, weights, damping, steps)
+            return self._pushed(entities, weights, damping, steps, seen)
         start = np.zeros(self.by_chunk.shape[1])
         start[entities] = weights
         chunks = self._stepped(start, damping, steps)
-        reached = np.flatnonzero(chunks)
+        reached = np.flatnonzero(chunks if seen is None else chunks * seen)
         return reached, chunks[reached]
 
     def _stepped(self, start: FloatVector, damping: float, steps: int) -> FloatVector:
@@ -148,7 +154,12 @@ class EntityWalk:
         return between
 
     def _pushed(
-        self, entities: IntArray, weights: FloatVector, damping: float, steps: int
+        self,
+        entities: IntArray,
+        weights: FloatVector,
+        damping: float,
+        steps: int,
+        seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
         of_chunk, of_entity = self._sums
         rounds = min(steps - 1, _ROUNDS)
@@ -167,8 +178,12 @@ class EntityWalk:
             entities, weights = _led_to(self.by_chunk, chunks, shares / of_chunk[chunks])
             goes_on = damping**number * (1 - damping if number < rounds else 1.0)
             given[entities] += goes_on * weights / of_entity[entities]
-        chunks = np.flatnonzero(reached)
-        return chunks, _row_sums(self.by_chunk, chunks, given)
+        if seen is not None:
+            # Few are all weighed: those that the walk comes to first may not be among them.
+            reached = seen if seen.sum() <= self.exact else reached & seen
+        chunks = np.flatnonzero(reached & (np.diff(self.by_chunk.indptr) > 0))
+        shares = _row_sums(self.by_chunk, chunks, given)
+        return chunks[shares > 0], shares[shares > 0]
 
     def _worth_following(
         self, entities: IntArray, weights: FloatVector, most: int

@@ -15,7 +15,7 @@ from e2graphrag_integrations.retrieval.bridges import bridges
 def led(open_index):
     """Index (title, text) by letters and return where found documents' first chunks lead to."""
 
-    def make(*documents, found, fit=None, **options):
+    def make(*documents, found, fit=None, seen=None, **options):
         rag = open_index(**options)
         rag.add([SourceDocument(f"d{n}", text, title) for n, (title, text) in enumerate(documents)])
         snapshot = rag._reader.snapshot()
@@ -28,7 +28,8 @@ def led(open_index):
 
         chunks = nodes.document[snapshot.chunk_nodes].tolist()
         sources = [(int(snapshot.chunk_nodes[chunks.index(d)]), score) for d, score in found]
-        reached = bridges(sources, snapshot, fits)
+        mask = None if seen is None else np.isin(chunks, seen)
+        reached = bridges(sources, snapshot, fits, mask)
         return {
             (int(nodes.document[row]), int(nodes.position[row])): pytest.approx(value)
             for row, value in reached.items()
@@ -110,3 +111,14 @@ def test_without_titles_nothing_leads_anywhere(led):
 def test_a_blank_title_leads_nowhere(led):
     documents = (" ", "Anna met Bert."), ("?", "Bert met Anna."), ("", "Anna sat.")
     assert led(*documents, found=[(0, 1.0), (1, 1.0), (2, 1.0)]) == {}
+
+
+def test_what_may_not_be_seen_takes_no_place_of_what_may(led, monkeypatch):
+    monkeypatch.setattr("e2graphrag_integrations.retrieval.bridges._MOST", 3)
+    documents = ("Bert", "He ran off."), *[(None, f"Bert sat {n}.") for n in range(6)]
+    assert set(led(*documents, ("Bert", "He stayed."), found=[(0, 1.0)], seen=[5, 6])) == {
+        (5, 0),
+        (6, 0),
+    }
+    several = (None, "Anna met Bert."), *[("Bert", f"He sat {n}.") for n in range(6)]
+    assert set(led(*several, found=[(0, 1.0)], seen=[6])) == {(6, 0)}

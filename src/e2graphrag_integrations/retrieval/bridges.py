@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.ranking import Floats, firsts
@@ -21,6 +22,7 @@ def bridges(
     found: Sequence[tuple[int, float]],
     snapshot: Snapshot,
     fit: Callable[[IntArray], Floats],
+    seen: NDArray[np.bool_] | None = None,
 ) -> dict[int, float]:
     """Return the chunks that passages lead to by titles, with how good each is.
 
@@ -32,21 +34,25 @@ def bridges(
         found: Chunks by their rows, best first, with their scores.
         snapshot: Of the index.
         fit: Returns how well chunks, given by their numbers, fit the question.
+        seen: Mask over chunks; None where all may be seen.
     """
-    links = [
-        (score / found[0][1] * share, documents, chunks)
+    ways = [
+        (score / found[0][1] * share, parts)
         for row, score in found
-        for share, documents, chunks in _links(int(snapshot.nodes.first_leaf[row]), snapshot)
+        for share, parts in _ways(int(snapshot.nodes.first_leaf[row]), snapshot)
     ]
     reached: list[IntArray] = []
     sure: list[Floats] = []
-    for surety, documents, chunks in sorted(links, key=lambda link: -link[0]):
-        parts = [chunks, *(_chunks_of(document, snapshot) for document in documents)]
-        reached += parts
-        sure += [np.full(len(part), surety) for part in parts]
-        if sum(map(len, reached)) >= _MOST:
+    count = 0
+    for surety, parts in sorted(ways, key=lambda way: -way[0]):
+        for part in parts:
+            chunks = part if seen is None else part[seen[part]]
+            reached.append(chunks)
+            sure.append(np.full(len(chunks), surety))
+            count += len(chunks)
+        if count >= _MOST:
             break
-    if not reached:
+    if not count:
         return {}
     together = np.concatenate(reached)
     first = firsts(together)  # the surest way to each
@@ -55,8 +61,8 @@ def bridges(
     return {int(row): float(value) for row, value in zip(rows, values, strict=True) if value > 0}
 
 
-def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Sequence[int], IntArray]]:
-    """Yield documents, or chunks, that a chunk's names lead to, and before them how surely."""
+def _ways(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
+    """Yield how surely a chunk's names lead to chunks of other documents, and to which."""
     own = int(snapshot.document_of_chunk[chunk])
     subjects = snapshot.subjects
     title = int(subjects.of_document[own])
@@ -65,13 +71,13 @@ def _links(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Sequence[int
         named = subjects.documents[entity]
         # Its own title is no bridge to others that bear it, too.
         if entity != title and len(named) <= _COMMON:
-            yield 1 / len(named), named, np.empty(0, dtype=np.int64)
+            yield 1 / len(named), (_chunks_of(document, snapshot) for document in named)
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
         documents = snapshot.document_of_chunk[chunks]
         others = len(np.unique(documents[documents != own]))
         if 0 < others <= _COMMON:
-            yield 1 / float(np.log2(2 + others)), (), chunks[documents != own]
+            yield 1 / float(np.log2(2 + others)), [chunks[documents != own]]
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:

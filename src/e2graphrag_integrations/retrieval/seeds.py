@@ -106,7 +106,7 @@ class Seeds:
     def walk(self, damping: float, steps: int) -> tuple[IntArray, NDArray[np.float64]]:
         """Return chunks and their shares of a walk from the seeds, the rarer the stronger."""
         start = {seed.entity: seed.score / seed.held for seed in self.all}
-        return self._snapshot.walk.rank(start, damping=damping, steps=steps)
+        return self._snapshot.walk.rank(start, damping=damping, steps=steps, seen=self._seen)
 
     def _shared(self, a: Seed, b: Seed) -> int:
         walk = self._snapshot.walk
