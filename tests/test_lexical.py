@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.lexical import build_lexical, words_of
+from e2graphrag_integrations.lexical import build_lexical, merged, words_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
 
@@ -156,3 +156,49 @@ def test_scores_of_some_texts_are_those_of_the_search(some, words, rarity):
     index = build_lexical(some)
     rows, scores = index.best(words, len(some) + 1, rarity=rarity)
     np.testing.assert_allclose(index.at(words, rows, rarity=rarity), scores, rtol=1e-6)
+
+
+def arrays(index):
+    weights = index.weights
+    parts = weights.data, weights.indices, weights.indptr, index.counts, index.lengths
+    return list(index.words), [(part.dtype, part.tolist()) for part in parts]
+
+
+@given(st.lists(st.tuples(st.text("ab c", max_size=12), st.sampled_from("gon")), max_size=9))
+def test_an_index_put_together_is_the_one_made_of_all_texts(drawn):
+    # Of each text: whether it is in the older index alone, in both, or in the new one alone.
+    older = [(text, kind) for text, kind in drawn if kind != "n"]
+    now = [(text, kind) for text, kind in drawn if kind != "g"]
+    old_rows = [row for row, (_, kind) in enumerate(now) if kind == "o"]
+    new_rows = [row for row, (_, kind) in enumerate(now) if kind == "n"]
+    of_older = iter(old_rows)
+    parts = [
+        (
+            build_lexical(text for text, _ in older),
+            np.asarray([-1 if kind == "g" else next(of_older) for _, kind in older], dtype=int),
+        ),
+        (build_lexical(now[row][0] for row in new_rows), np.asarray(new_rows, dtype=int)),
+    ]
+    assert arrays(merged(parts, len(now))) == arrays(build_lexical(text for text, _ in now))
+
+
+def test_counts_take_as_few_bytes_as_they_can():
+    few, many = build_lexical(["a b"]), build_lexical(["a " * 300, "b"])
+    assert (few.counts.dtype, many.counts.dtype) == (np.uint8, np.uint16)
+    rows = np.asarray([-1, 0])
+    assert merged([(many, rows)], 1).counts.dtype == np.uint8
+    together = merged([(few, np.asarray([0])), (many, np.asarray([1, 2]))], 3)
+    assert arrays(together) == arrays(build_lexical(["a b", "a " * 300, "b"]))
+
+
+@given(st.lists(st.integers(0, 30), min_size=40, max_size=60), st.integers(1, 8), st.data())
+def test_the_best_of_many_are_found_by_what_a_sample_has_at_least(drawn, count, data):
+    some = [" ".join(["a"] * (n % 4) + ["b"] * (n % 3) + ["c"] * (n % 11)) for n in drawn]
+    whole = build_lexical(some)
+    allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
+    index = replace(whole, common=len(some) - 1)
+    for mask in (None, allowed.astype(np.bool_)):
+        every = dict(found(whole, ["a", "b", "c"], len(some), mask))
+        best = found(index, ["a", "b", "c"], count, mask)
+        assert [score for _, score in best] == pytest.approx(sorted(every.values())[::-1][:count])
+        assert dict(best) == pytest.approx({row: every[row] for row, _ in best})

@@ -11,7 +11,7 @@ IntArray = NDArray[np.integer[Any]]
 """Indices and counts: 64 bits where we make them, 32 where scipy does."""
 
 
-_SORTED = 100
+_SPARSE = 300
 """Rows for each key from which on sorting the keys costs less than going over all rows."""
 
 
@@ -52,11 +52,20 @@ def summed(
         values: One a key.
         size: Of what the keys are rows of.
     """
-    if len(keys) * _SORTED < size:
+    distinct: IntArray
+    place: IntArray
+    if len(keys) * _SPARSE < size:
         distinct, place = np.unique(keys, return_inverse=True)
-        return distinct, np.bincount(place, values, len(distinct)).astype(np.float64)
-    there = np.zeros(size, dtype=np.bool_)
-    there[keys] = True
-    found = np.flatnonzero(there)
-    sums: NDArray[np.float64] = np.bincount(keys, values, size).astype(np.float64)[found]
-    return found, sums
+    else:
+        there = np.zeros(size, dtype=np.bool_)
+        there[keys] = True
+        distinct = np.flatnonzero(there)
+        places = np.empty(size, dtype=index_type(size))  # only those of keys are read
+        places[distinct] = np.arange(len(distinct))
+        place = places[keys]
+    return distinct, np.bincount(place, values, len(distinct)).astype(np.float64)
+
+
+def index_type(most: int) -> type[np.int32 | np.int64]:
+    """Return the smaller type that holds numbers up to `most`: half the memory where it does."""
+    return np.int32 if most <= np.iinfo(np.int32).max else np.int64

@@ -76,7 +76,7 @@ class Cells:
             _quantizer(self.centroids),
             dimension,
             count,
-            faiss.ScalarQuantizer.QT_8bit,
+            faiss.ScalarQuantizer.QT_8bit_uniform,  # one scale for all: a fifth quicker
             faiss.METRIC_INNER_PRODUCT,
             False,  # noqa: FBT003 - C++: of the vectors themselves, not of what differs from means
         )

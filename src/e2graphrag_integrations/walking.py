@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from e2graphrag_integrations.arrays import IntArray, stretches, summed
+from e2graphrag_integrations.arrays import IntArray, index_type, summed
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
@@ -27,14 +27,12 @@ _EXACT = 20_000
 _DENSE = 500
 """Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
 
-_ROUNDS = 4
-_PUSHED = 4_000
-"""Rounds of a walk over part of the graph, and links from entities to chunks followed in each:
-recall of the exact walk's best chunks in docs/benchmarks.md."""
+_LINKS = (6_000, 6_000, 2_000, 500)
+"""Links from entities to chunks that are followed in each round of a walk over part of a graph, of
+one entity at least: recall of the exact walk's best chunks in docs/benchmarks.md."""
 
-_KEPT = 20_000
-"""Links of the question's own names that are followed, of the rarest at least; and chunks of a
-round whose entities are."""
+_KEPT = 60_000
+"""Chunks of a round whose entities are followed."""
 
 FloatVector = NDArray[np.float64]
 
@@ -162,28 +160,46 @@ class EntityWalk:
         seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
         of_chunk, of_entity = self._sums
-        rounds = min(steps - 1, _ROUNDS)
+        rounds = min(steps, len(_LINKS)) - 1
         given = np.zeros(self.by_chunk.shape[1])  # what each entity gives for each weight
         goes_on = 1 - damping if rounds else 1.0
         given[entities] = goes_on * weights / of_entity[entities]
         reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
-        for number in range(1, rounds + 2):
-            links = _KEPT if number == 1 else _PUSHED
+        followed: list[tuple[IntArray, csr_array]] = []
+        for number, links in enumerate(_LINKS[: rounds + 1], 1):
             entities, weights = self._worth_following(entities, weights, links)
-            chunks, shares = _led_to(self.by_entity, entities, weights / of_entity[entities])
+            there = self.by_entity[entities]
+            chunks, shares = _columns(there, weights / of_entity[entities])
             reached[chunks] = True
             if number > rounds:
                 break
             chunks, shares = _most(chunks, shares)
-            entities, weights = _led_to(self.by_chunk, chunks, shares / of_chunk[chunks])
+            followed.append((chunks, self.by_chunk[chunks]))
+            entities, weights = _columns(followed[-1][1], shares / of_chunk[chunks])
             goes_on = damping**number * (1 - damping if number < rounds else 1.0)
             given[entities] += goes_on * weights / of_entity[entities]
         if seen is not None:
             # Few are all weighed: those that the walk comes to first may not be among them.
             reached = seen if seen.sum() <= self.exact else reached & seen
-        chunks = np.flatnonzero(reached & (np.diff(self.by_chunk.indptr) > 0))
-        shares = _row_sums(self.by_chunk, chunks, given)
+        chunks, weighed = np.flatnonzero(reached), self._weighed(reached, followed, given)
+        shares = weighed[chunks]
         return chunks[shares > 0], shares[shares > 0]
+
+    def _weighed(
+        self,
+        reached: NDArray[np.bool_],
+        followed: Sequence[tuple[IntArray, csr_array]],
+        given: FloatVector,
+    ) -> FloatVector:
+        """Return what entities give to each chunk that was reached; others have no meaning."""
+        shares = np.empty(len(reached))
+        left = reached.copy()
+        for chunks, rows in followed:
+            shares[chunks] = rows @ given
+            left[chunks] = False
+        others = np.flatnonzero(left)
+        shares[others] = self.by_chunk[others] @ given
+        return shares
 
     def _worth_following(
         self, entities: IntArray, weights: FloatVector, most: int
@@ -200,27 +216,10 @@ class EntityWalk:
         return entities[kept], weights[kept]
 
 
-def _led_to(
-    matrix: csr_array, rows: IntArray, weights: FloatVector
-) -> tuple[IntArray, FloatVector]:
-    """Return the columns that rows lead to, ascending, and the sums of what they are given."""
-    starts = matrix.indptr[rows]
-    sizes = matrix.indptr[rows + 1] - starts
-    at = stretches(starts, sizes)
-    given = matrix.data[at] * np.repeat(weights, sizes)
-    return summed(matrix.indices[at], given, matrix.shape[1])
-
-
-def _row_sums(matrix: csr_array, rows: IntArray, weights: FloatVector) -> FloatVector:
-    """Return the products of some rows, none of them empty, with a vector."""
-    starts = matrix.indptr[rows]
-    sizes = matrix.indptr[rows + 1] - starts
-    at = stretches(starts, sizes)
-    products: FloatVector = matrix.data[at] * weights[matrix.indices[at]]
-    if not len(rows):
-        return products
-    sums: FloatVector = np.add.reduceat(products, np.cumsum(sizes) - sizes)
-    return sums
+def _columns(rows: csr_array, weights: FloatVector) -> tuple[IntArray, FloatVector]:
+    """Return the columns that weighted rows lead to, ascending, and the sums they are given."""
+    given = rows.data * np.repeat(weights, np.diff(rows.indptr))
+    return summed(rows.indices, given, rows.shape[1])
 
 
 def _most(chunks: IntArray, shares: FloatVector) -> tuple[IntArray, FloatVector]:
@@ -236,15 +235,18 @@ def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray)
     mentions = graph.postings.T.tocoo()
     titles = subjects.of_document[document_of_chunk]
     titled = np.flatnonzero(titles >= 0)
+    shape = graph.postings.shape[1], len(subjects.names)
+    places = [
+        np.concatenate([mentions.row, titled]),
+        np.concatenate([mentions.col, titles[titled]]),
+    ]
+    kind = index_type(max(*shape, len(places[0])))
     counts = coo_array(
         (
             np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float),
-            (
-                np.concatenate([mentions.row, titled]),
-                np.concatenate([mentions.col, titles[titled]]),
-            ),
+            tuple(place.astype(kind) for place in places),
         ),
-        shape=(graph.postings.shape[1], len(subjects.names)),
+        shape=shape,
     ).tocsr()
     counts.sum_duplicates()
     return counts

@@ -32,7 +32,7 @@ def led(open_index):
         reached = bridges(sources, snapshot, fits, mask)
         return {
             (int(nodes.document[row]), int(nodes.position[row])): pytest.approx(value)
-            for row, value in reached.items()
+            for row, value in zip(*reached, strict=True)
         }
 
     return make

@@ -18,8 +18,9 @@ import pytest
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.store import snapshot as store_snapshot
 from e2graphrag_integrations.store import snapshot_files
-from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
+from e2graphrag_integrations.store.array_files import FORMAT, load_arrays, save_arrays
 from fakes import numbered
 
 
@@ -258,7 +259,7 @@ def test_it_holds_no_pickle(path):
             assert np.load(file, allow_pickle=False).dtype != object
         else:
             assert file.name == "meta.json"
-            assert json.loads(file.read_text())["format"] == 4
+            assert json.loads(file.read_text())["format"] == FORMAT
 
 
 def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open_index, builds):
@@ -330,15 +331,60 @@ def test_words_are_indexed_once_for_all_processes(path, open_index, word_builds)
     }
     assert sorted(file.name for file in words_of(path).iterdir()) == [
         "bounds.npy",
+        "counts.npy",
         "data.npy",
         "indices.npy",
         "indptr.npy",
+        "lengths.npy",
         "meta.json",
         "words.npy",
     ]
 
 
-@pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy"])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_after_an_edit_only_the_words_of_what_changed_are_indexed(
+    path, open_index, word_builds, in_memory, monkeypatch
+):
+    read, real = [], store_snapshot.build_lexical
+    monkeypatch.setattr(store_snapshot, "build_lexical", lambda texts: real(noting(texts, read)))
+    rag = open_index(path)
+    rag.add(SourceDocument("kept", "Dora met Emil."))
+    assert weights(rag)
+    if not in_memory:
+        rag.close()
+        rag = open_index(path)
+    read.clear()
+    rag.add(SourceDocument("new", "Zoe met Anna."))
+    rag.delete("story")
+    found = weights(rag)
+    assert word_builds == []
+    assert read == ["Zoe met Anna."]
+    assert rag.verify().problems == ()
+    word_builds.clear()
+    rag.close()
+    shutil.rmtree(f"{path}.snapshot")
+    assert weights(open_index(path)) == found
+    assert len(word_builds) == 1
+
+
+def noting(texts, read):
+    for text in texts:
+        read.append(text)
+        yield text
+
+
+def test_where_nobody_asked_for_words_an_edit_indexes_none(path, open_index, word_builds):
+    shutil.rmtree(words_of(path))
+    rag = open_index(path)
+    rag.add(SourceDocument("new", "Zoe met Anna."))
+    rag.stats()
+    snapshot = rag._reader.snapshot()
+    assert snapshot.lexical_at_hand is None
+    assert "zoe" in snapshot.lexical.words
+    assert len(word_builds) == 1
+
+
+@pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "counts.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
 def test_damaged_words_are_indexed_again_and_repaired(path, open_index, word_builds, name, content):
     expected = answers(open_index(path))

@@ -11,7 +11,7 @@ from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.ranking import Floats, firsts
 from e2graphrag_integrations.store.snapshot import Snapshot
 
-_MOST = 2000
+_MOST = 1000
 """Chunks, those led to most surely, after which no further way is followed."""
 
 _COMMON = 100
@@ -23,8 +23,8 @@ def bridges(
     snapshot: Snapshot,
     fit: Callable[[IntArray], Floats],
     seen: NDArray[np.bool_] | None = None,
-) -> dict[int, float]:
-    """Return the chunks that passages lead to by titles, with how good each is.
+) -> tuple[IntArray, Floats]:
+    """Return the rows of chunks that passages lead to by titles, and how good each is.
 
     A question of two hops names one document and asks about another: the second is named in the
     first, or names it. A chunk's value is that of the passage that leads there, times how few
@@ -53,12 +53,12 @@ def bridges(
         if count >= _MOST:
             break
     if not count:
-        return {}
+        return np.empty(0, dtype=np.int64), np.empty(0)
     together = np.concatenate(reached)
     first = firsts(together)  # the surest way to each
     values = np.concatenate(sure)[first] * fit(together[first])
     rows = snapshot.chunk_nodes[together[first]]
-    return {int(row): float(value) for row, value in zip(rows, values, strict=True) if value > 0}
+    return rows[values > 0], values[values > 0]
 
 
 def _ways(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
@@ -74,10 +74,11 @@ def _ways(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntA
             yield 1 / len(named), (_chunks_of(document, snapshot) for document in named)
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
-        documents = snapshot.document_of_chunk[chunks]
-        others = len(np.unique(documents[documents != own]))
+        documents = snapshot.document_of_chunk[chunks]  # ascending, as chunks are
+        chunks, documents = chunks[documents != own], documents[documents != own]
+        others = len(chunks) and 1 + np.count_nonzero(documents[1:] != documents[:-1])
         if 0 < others <= _COMMON:
-            yield 1 / float(np.log2(2 + others)), [chunks[documents != own]]
+            yield 1 / float(np.log2(2 + others)), [chunks]
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:

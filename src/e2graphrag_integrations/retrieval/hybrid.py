@@ -241,9 +241,7 @@ class _Retrieval:
         """Return chunks that the titles in the best chunks lead to, and their values."""
         chunks = np.flatnonzero(self.snapshot.nodes.level[rows] == 0)[: self.strategy.sources]
         sources = list(zip(rows[chunks].tolist(), scores[chunks].tolist(), strict=True))
-        led = bridges(sources, self.snapshot, self._fit, self.seen) if sources else {}
-        to = np.asarray(list(led), dtype=np.int64)
-        values = np.asarray(list(led.values()), dtype=np.float64)
+        to, values = bridges(sources, self.snapshot, self._fit, self.seen)
         best = np.lexsort((to, -values))[: self.length]
         return to[best], values[best]
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 4
+FORMAT = 5
 """Goes up when the files or what is derived in them change: older folders are made again."""
 
 _META = "meta.json"

@@ -3,7 +3,7 @@
 The arrays of a snapshot lie document after document, so a new one is put together from stretches of
 two: the older one, for documents that are as they were, and one of the others alone. The graph is
 summed anew from the mentions, which costs little; so the result equals, bit by bit, what reading
-everything gives.
+everything gives. So does the index of words, where the older one has it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from e2graphrag_integrations.arrays import IntArray, before, stretches
 from e2graphrag_integrations.cells import Cells, nearest
 from e2graphrag_integrations.graph import MentionColumns, graph_of
 from e2graphrag_integrations.lazy import lazy
+from e2graphrag_integrations.lexical import LexicalIndex, merged
 from e2graphrag_integrations.store.snapshot import NodeTable, Records, Snapshot
 from e2graphrag_integrations.vectors import DenseIndex
 
@@ -115,6 +116,15 @@ class Merging:
             window_spans=self._taken("windows", older.window_spans, newer.window_spans),
             records=self._records(),
         )
+
+    def lexical(self, words: LexicalIndex) -> LexicalIndex:
+        """Return the words of all windows, by those of the older ones."""
+        sizes = [int(bounds.windows[-1]) for bounds in self.bounds]
+        places = self._places("windows")
+        rows = np.full(sum(sizes), -1, dtype=np.int64)
+        rows[places] = np.arange(len(places))
+        older, newer = rows[: sizes[0]], rows[sizes[0] :]
+        return merged([(words, older), (self.sources[1].lexical, newer)], len(places))
 
     # Stretches.
 

@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,9 @@ class NodeTable:
     end_leaf: IntArray
 
 
+NODE_ARRAYS = tuple(one.name for one in fields(NodeTable) if one.name != "ids")
+
+
 @dataclass(frozen=True, eq=False)
 class Records:
     """The distinct metadata that nodes stand under, for filters.
@@ -98,6 +101,7 @@ class Snapshot:
         window_spans: Of each window in its node's text.
         records: Metadata of the nodes.
         lexical_from: Makes the index of words.
+        known_lexical: The index of words, where it was made with the rest.
     """
 
     generation: str
@@ -114,11 +118,18 @@ class Snapshot:
     lexical_from: Callable[[Snapshot], LexicalIndex]
     stamps: Sequence[str] = ()
     mentions: MentionColumns | None = None
+    known_lexical: LexicalIndex | None = None
 
     @lazy
     def lexical(self) -> LexicalIndex:
         """Return the words of all windows, indexed at first use."""
-        return self.lexical_from(self)
+        return self.lexical_from(self) if self.known_lexical is None else self.known_lexical
+
+    @property
+    def lexical_at_hand(self) -> LexicalIndex | None:
+        """The words of all windows, if they were indexed already."""
+        found: LexicalIndex | None = vars(self).get("lexical", self.known_lexical)
+        return found
 
     @lazy
     def subjects(self) -> Subjects:
@@ -280,8 +291,7 @@ class _Columns:
     def table(self) -> NodeTable:
         """Return the table of all nodes."""
         columns = {
-            name: _joined([getattr(one, name) for one in self._tables])
-            for name in ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
+            name: _joined([getattr(one, name) for one in self._tables]) for name in NODE_ARRAYS
         }
         return NodeTable(ids=[id_ for one in self._tables for id_ in one.ids], **columns)
 

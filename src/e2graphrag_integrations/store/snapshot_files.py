@@ -10,6 +10,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from e2graphrag_integrations.store.array_files import (
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.merging import Merging
 from e2graphrag_integrations.store.snapshot import (
+    NODE_ARRAYS,
     NodeTable,
     Records,
     Snapshot,
@@ -44,7 +46,6 @@ _WORTH = 0.1
 (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
-_NODE_ARRAYS = ("document", "level", "position", "start", "end", "first_leaf", "end_leaf")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _MATRICES = ("edges", "postings")
 _PARTS = ("data", "indices", "indptr")
@@ -59,7 +60,8 @@ def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
             for. Only what changed since is read.
     """
     if store.path == MEMORY:
-        return updated_snapshot(store, older)
+        words = None if older is None else older.lexical_at_hand
+        return updated_snapshot(store, older, words)
     if not _GENERATION.fullmatch(store.generation):
         # It becomes the name of a folder: never one outside the snapshot's.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
@@ -67,12 +69,20 @@ def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
     loaded = files.load(store.generation)
     if loaded is not None:
         return loaded
-    snapshot = updated_snapshot(store, older if older is not None else files.any_generation())
-    return files.saved(snapshot)
+    older = older if older is not None else files.any_generation()
+    words = None if older is None else older.lexical_at_hand or files.load_words(older)
+    return files.saved(updated_snapshot(store, older, words))
 
 
-def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
+def updated_snapshot(
+    store: Store, older: Snapshot | None, words: LexicalIndex | None = None
+) -> Snapshot:
     """Return the snapshot of the present state, copied as far as an older one has it.
+
+    Args:
+        store: The truth.
+        older: A snapshot of another generation, if there is one.
+        words: Its index of words, if there is one; then the new snapshot has one, too.
 
     Raises:
         CorruptStoreError: As `build_snapshot`.
@@ -89,8 +99,10 @@ def updated_snapshot(store: Store, older: Snapshot | None) -> Snapshot:
         if len(same) < _WORTH * len(stamps):
             return build_snapshot(store)
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in same])
-    merging = Merging(older, newer, list(stamps))
-    return merging.snapshot(newer.generation, newer.made_with)
+        merging = Merging(older, newer, list(stamps))
+        lexical = None if words is None else merging.lexical(words)
+    snapshot = merging.snapshot(newer.generation, newer.made_with)
+    return replace(snapshot, known_lexical=lexical)
 
 
 def stale_parts(store: Store) -> list[str]:
@@ -112,7 +124,8 @@ def stale_parts(store: Store) -> list[str]:
     words = files.load_words(built)
     if words is not None:
         fresh = lexical_of(store, built)
-        same = list(words.words) == list(fresh.words) and not (words.weights != fresh.weights).nnz
+        one, other = _word_arrays(words), _word_arrays(fresh)
+        same = all(np.array_equal(one[name], other[name]) for name in one)
         stale += [] if same else ["words"]
     return stale
 
@@ -164,6 +177,8 @@ class _Files:
             cells = _dense(snapshot).known_cells
             if cells is not None:
                 self._keep_cells(snapshot.generation, cells)
+            if snapshot.known_lexical is not None:
+                self._keep_words(snapshot.generation, snapshot.known_lexical)
         # What was written is mapped: the memory of what it was written from is given back.
         return self.load(snapshot.generation) or snapshot
 
@@ -175,12 +190,7 @@ class _Files:
         if loaded is not None:
             return loaded
         built = lexical_of(self._store, snapshot)
-        words = Strings.of(built.words)
-        self._keep(
-            self._folder / snapshot.generation / "words",
-            {name: getattr(built.weights, name) for name in _PARTS}
-            | {"words": words.data, "bounds": words.bounds},
-        )
+        self._keep_words(snapshot.generation, built)
         return self.load_words(snapshot) or built
 
     def load_words(self, snapshot: Snapshot) -> LexicalIndex | None:
@@ -192,9 +202,13 @@ class _Files:
             words = Strings(arrays["words"], arrays["bounds"])
             parts = tuple(arrays[name] for name in _PARTS)
             shape = (len(snapshot.dense.nodes), len(words))
-            return LexicalIndex(words, csc_array(parts, shape=shape))
+            weights = csc_array(parts, shape=shape)
+            return LexicalIndex(words, weights, arrays["counts"], arrays["lengths"])
         except (ValueError, KeyError):
             return None
+
+    def _keep_words(self, generation: str, words: LexicalIndex) -> None:
+        self._keep(self._folder / generation / "words", _word_arrays(words))
 
     def _keep_cells(self, generation: str, cells: Cells) -> None:
         arrays = {"centroids": cells.centroids, "of_vector": cells.of_vector}
@@ -207,6 +221,17 @@ class _Files:
     def _keep(self, folder: Path, arrays: Arrays) -> None:
         with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
             save_arrays(folder, arrays, {})
+
+
+def _word_arrays(index: LexicalIndex) -> Arrays:
+    words = Strings.of(index.words)
+    arrays: Arrays = {name: getattr(index.weights, name) for name in _PARTS}
+    return arrays | {
+        "words": words.data,
+        "bounds": words.bounds,
+        "counts": index.counts,
+        "lengths": index.lengths,
+    }
 
 
 def _dense(snapshot: Snapshot) -> DenseIndex:
@@ -248,7 +273,7 @@ def _arrays(snapshot: Snapshot) -> Arrays:
     }
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(snapshot.mentions, name)
-    for name in _NODE_ARRAYS:
+    for name in NODE_ARRAYS:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
         matrix = getattr(snapshot.graph, name)
@@ -277,7 +302,7 @@ def _restore(
         titles=meta["titles"],
         nodes=NodeTable(
             Strings(arrays["ids"], arrays["ids_bounds"]),
-            *(arrays[f"node_{name}"] for name in _NODE_ARRAYS),
+            *(arrays[f"node_{name}"] for name in NODE_ARRAYS),
         ),
         chunk_nodes=arrays["chunk_nodes"],
         words=arrays["words"],
