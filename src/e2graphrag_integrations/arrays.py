@@ -52,18 +52,30 @@ def summed(
         values: One a key.
         size: Of what the keys are rows of.
     """
-    distinct: IntArray
-    place: IntArray
+    distinct, places = numbered(keys, size)
+    return distinct, np.bincount(places, values, len(distinct)).astype(np.float64)
+
+
+def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return the distinct keys, ascending, and the place of each key among them.
+
+    >>> distinct, places = numbered(np.array([5, 2, 5]), 9)
+    >>> distinct.tolist(), places.tolist()
+    ([2, 5], [1, 0, 1])
+
+    Args:
+        keys: Below `size`, not negative.
+        size: Of what the keys are rows of.
+    """
     if len(keys) * _SPARSE < size:
-        distinct, place = np.unique(keys, return_inverse=True)
-    else:
-        there = np.zeros(size, dtype=np.bool_)
-        there[keys] = True
-        distinct = np.flatnonzero(there)
-        places = np.empty(size, dtype=index_type(size))  # only those of keys are read
-        places[distinct] = np.arange(len(distinct))
-        place = places[keys]
-    return distinct, np.bincount(place, values, len(distinct)).astype(np.float64)
+        found: tuple[IntArray, IntArray] = np.unique(keys, return_inverse=True)
+        return found
+    there = np.zeros(size, dtype=np.bool_)
+    there[keys] = True
+    distinct = np.flatnonzero(there)
+    places = np.empty(size, dtype=index_type(size))  # only those of keys are read
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places[keys]
 
 
 def index_type(most: int) -> type[np.int32 | np.int64]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from e2graphrag_integrations.arrays import IntArray, index_type, summed
+from e2graphrag_integrations.arrays import IntArray, index_type, numbered, summed
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
@@ -27,12 +27,12 @@ _EXACT = 20_000
 _DENSE = 500
 """Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
 
-_LINKS = (6_000, 6_000, 2_000, 500)
-"""Links from entities to chunks that are followed in each round of a walk over part of a graph, of
-one entity at least: recall of the exact walk's best chunks in docs/benchmarks.md."""
+_LINKS = (6_000, 4_000, 2_000)
+"""Links from entities to chunks that the part grows by, time after time, of one entity at least:
+recall of the exact walk's best chunks in docs/benchmarks.md."""
 
-_KEPT = 60_000
-"""Chunks of a round whose entities are followed."""
+_KEPT = 10_000
+"""Chunks that the part grows by at most."""
 
 FloatVector = NDArray[np.float64]
 
@@ -103,8 +103,8 @@ class EntityWalk:
         """Return the chunks that a walk comes to that starts over at the seeds, and their shares.
 
         p <- Wcol e; e <- (1 - d) r + d Wrow^T p (retrieval note D.5, HippoRAG 2's damping). In a
-        large graph the steps go from the entities that have most for each of their chunks, as in
-        Andersen, Chung and Lang (2006), and the chunks that were reached are weighed exactly.
+        large graph the walk keeps to a part that is grown from the seeds by the entities that have
+        most for each of their chunks, as in Andersen, Chung and Lang (2006).
 
         Args:
             seeds: Weights of the entities to start from.
@@ -119,7 +119,7 @@ class EntityWalk:
         weights = np.asarray(list(seeds.values()), dtype=np.float64)
         weights /= weights.sum()
         if self.by_chunk.shape[0] > self.exact:
-            return self._pushed(entities, weights, damping, steps, seen)
+            return self._in_part(entities, weights, damping, steps, seen)
         start = np.zeros(self.by_chunk.shape[1])
         start[entities] = weights
         chunks = self._stepped(start, damping, steps)
@@ -151,7 +151,7 @@ class EntityWalk:
         between: FloatVector = shares.toarray() / of_chunk
         return between
 
-    def _pushed(
+    def _in_part(
         self,
         entities: IntArray,
         weights: FloatVector,
@@ -159,47 +159,42 @@ class EntityWalk:
         steps: int,
         seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
-        of_chunk, of_entity = self._sums
-        rounds = min(steps, len(_LINKS)) - 1
-        given = np.zeros(self.by_chunk.shape[1])  # what each entity gives for each weight
-        goes_on = 1 - damping if rounds else 1.0
-        given[entities] = goes_on * weights / of_entity[entities]
-        reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
-        followed: list[tuple[IntArray, csr_array]] = []
-        for number, links in enumerate(_LINKS[: rounds + 1], 1):
-            entities, weights = self._worth_following(entities, weights, links)
-            there = self.by_entity[entities]
-            chunks, shares = _columns(there, weights / of_entity[entities])
-            reached[chunks] = True
-            if number > rounds:
-                break
-            chunks, shares = _most(chunks, shares)
-            followed.append((chunks, self.by_chunk[chunks]))
-            entities, weights = _columns(followed[-1][1], shares / of_chunk[chunks])
-            goes_on = damping**number * (1 - damping if number < rounds else 1.0)
-            given[entities] += goes_on * weights / of_entity[entities]
-        if seen is not None:
-            # Few are all weighed: those that the walk comes to first may not be among them.
-            reached = seen if seen.sum() <= self.exact else reached & seen
-        chunks, weighed = np.flatnonzero(reached), self._weighed(reached, followed, given)
-        shares = weighed[chunks]
+        chunks, rows = self._part(entities, weights)
+        held, places = numbered(np.concatenate([rows.indices, entities]), self.by_chunk.shape[1])
+        rows = csr_array(
+            (rows.data, places[: rows.nnz], rows.indptr), shape=(len(chunks), len(held))
+        )
+        of_chunk, of_entity = self._sums[0][chunks], self._sums[1][held]
+        start = np.zeros(len(held))
+        start[places[rows.nnz :]] = weights
+        columns = rows.T
+        given = start / of_entity  # what each entity gives for each weight
+        for _ in range(steps - 1):
+            back = columns @ ((rows @ given) / of_chunk)
+            given = ((1 - damping) * start + damping * back) / of_entity
+        if seen is not None and seen.sum() <= self.exact:
+            # Few are all weighed: they may lie outside the part.
+            chunks = np.flatnonzero(seen)
+            whole = np.zeros(self.by_chunk.shape[1])
+            whole[held] = given
+            shares = self.by_chunk[chunks] @ whole
+        else:
+            shares = rows @ given if seen is None else (rows @ given) * seen[chunks]
         return chunks[shares > 0], shares[shares > 0]
 
-    def _weighed(
-        self,
-        reached: NDArray[np.bool_],
-        followed: Sequence[tuple[IntArray, csr_array]],
-        given: FloatVector,
-    ) -> FloatVector:
-        """Return what entities give to each chunk that was reached; others have no meaning."""
-        shares = np.empty(len(reached))
-        left = reached.copy()
-        for chunks, rows in followed:
-            shares[chunks] = rows @ given
-            left[chunks] = False
-        others = np.flatnonzero(left)
-        shares[others] = self.by_chunk[others] @ given
-        return shares
+    def _part(self, entities: IntArray, weights: FloatVector) -> tuple[IntArray, csr_array]:
+        """Return the chunks that the walk comes to first, ascending, and what they hold."""
+        of_chunk, of_entity = self._sums
+        reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
+        for number, links in enumerate(_LINKS, 1):
+            entities, weights = self._worth_following(entities, weights, links)
+            there = self.by_entity[entities]
+            chunks, shares = _most(*_columns(there, weights / of_entity[entities]))
+            reached[chunks] = True
+            if number < len(_LINKS):
+                entities, weights = _columns(self.by_chunk[chunks], shares / of_chunk[chunks])
+        part = np.flatnonzero(reached)
+        return part, self.by_chunk[part]
 
     def _worth_following(
         self, entities: IntArray, weights: FloatVector, most: int
