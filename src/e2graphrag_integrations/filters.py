@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,19 @@ class NodeMask:
 
 Where = Mapping[str, Any] | Predicate | NodeMask
 
+
+class Filter(ABC):
+    """A filter by metadata, understood; as a function it tests one record."""
+
+    @abstractmethod
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether a record passes."""
+
+    @abstractmethod
+    def among(self, records: Records) -> NDArray[np.bool_]:
+        """Return the mask of records that pass: of each key every value is tested but once."""
+
+
 _Test = Callable[[Any], bool]
 """Of a record's value under one key, which may be `_MISSING`."""
 
@@ -41,8 +55,72 @@ _DEEPEST = 50
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
+@dataclass(frozen=True, slots=True)
+class _Key(Filter):
+    """What the value under one key must be."""
+
+    key: str
+    tests: Sequence[_Test]
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return self._passes(record.get(self.key, _MISSING))
+
+    def among(self, records: Records) -> NDArray[np.bool_]:
+        values, of_record = records.column(self.key, _MISSING)
+        passes = np.fromiter(map(self._passes, values), dtype=np.bool_, count=len(values))
+        return passes[of_record]
+
+    def _passes(self, value: Any) -> bool:
+        return all(test(value) for test in self.tests)
+
+
+@dataclass(frozen=True, slots=True)
+class _All(Filter):
+    """Passes what all parts pass."""
+
+    parts: Sequence[Filter]
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return all(part(record) for part in self.parts)
+
+    def among(self, records: Records) -> NDArray[np.bool_]:
+        passes = np.ones(len(records.values), dtype=np.bool_)
+        for part in self.parts:
+            passes &= part.among(records)
+        return passes
+
+
+@dataclass(frozen=True, slots=True)
+class _Any(Filter):
+    """Passes what any part passes."""
+
+    parts: Sequence[Filter]
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return any(part(record) for part in self.parts)
+
+    def among(self, records: Records) -> NDArray[np.bool_]:
+        passes = np.zeros(len(records.values), dtype=np.bool_)
+        for part in self.parts:
+            passes |= part.among(records)
+        return passes
+
+
+@dataclass(frozen=True, slots=True)
+class _Not(Filter):
+    """Passes what its part does not."""
+
+    part: Filter
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return not self.part(record)
+
+    def among(self, records: Records) -> NDArray[np.bool_]:
+        return ~self.part.among(records)
+
+
 def compile_where(where: Where) -> Predicate:
-    """Turn a filter into a test of one metadata record.
+    """Turn a filter into a test of one metadata record; a mapping becomes a `Filter`.
 
     A filter maps keys to conditions, which must all hold. The key `document_id` stands for the
     document's id. A condition is
@@ -74,15 +152,24 @@ def compile_where(where: Where) -> Predicate:
 
 def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
     """Return the mask of nodes all of whose records pass: a summary only if all its leaves do."""
-    passes = np.zeros(len(records.values), dtype=np.bool_)
-    used = np.zeros(len(records.values), dtype=np.bool_)
-    used[records.of_node] = True
-    for row in np.flatnonzero(used).tolist():  # a function need not bear others
-        with blamed(FilterError, "where: the function failed on a node's metadata"):
-            passes[row] = predicate(records.values[row])
+    if isinstance(predicate, Filter):
+        with blamed(FilterError, "where could not be tested on the metadata"):
+            passes = predicate.among(records)
+    else:
+        passes = _passed_by_function(records, predicate)
     failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])
     mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
     return mask
+
+
+def _passed_by_function(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
+    passes = np.zeros(len(records.values), dtype=np.bool_)
+    used = np.zeros(len(records.values), dtype=np.bool_)
+    used[records.of_node] = True
+    for row in np.flatnonzero(used).tolist():  # it need not bear others
+        with blamed(FilterError, "where: the function failed on a node's metadata"):
+            passes[row] = predicate(records.values[row])
+    return passes
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
@@ -97,16 +184,16 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     return lambda snapshot: allowed_nodes(snapshot.records, predicate)
 
 
-def _compiled(where: Any, at: str, depth: int) -> Predicate:
+def _compiled(where: Any, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise FilterError(f"{at} must be a mapping of metadata keys, not {type(where).__name__}")
     if depth > _DEEPEST:
         raise FilterError(f"where is nested more than {_DEEPEST} deep: write it flatter")
     parts = [_part(key, condition, at, depth) for key, condition in where.items()]
-    return lambda record: all(part(record) for part in parts)
+    return _All(parts)
 
 
-def _part(key: object, condition: Any, at: str, depth: int) -> Predicate:
+def _part(key: object, condition: Any, at: str, depth: int) -> Filter:
     """Return the test of a record by one key of a filter."""
     if not isinstance(key, str):
         raise FilterError(f"{at}: key {shown(key)} is not a string")
@@ -115,23 +202,19 @@ def _part(key: object, condition: Any, at: str, depth: int) -> Predicate:
         if key in _JOINS:
             return _joined(key, condition, here, depth)
         if key == "$not":
-            inner = _compiled(condition, here, depth + 1)
-            return lambda record: not inner(record)
+            return _Not(_compiled(condition, here, depth + 1))
         if key.startswith("$"):
             raise FilterError(
                 f"{at}: {shown(key)} does not stand beside keys; there are {_names(_JOINS)}, $not, "
                 "and under a key, as in {'year': {'$gte': 1890}}, " + _names(_OPERATORS)
             )
-        tests = _tests(condition, here)
-        return lambda record: all(test(record.get(key, _MISSING)) for test in tests)
+        return _Key(key, _tests(condition, here))
 
 
-def _joined(name: str, filters: Any, here: str, depth: int) -> Predicate:
+def _joined(name: str, filters: Any, here: str, depth: int) -> Filter:
     if not isinstance(filters, list | tuple):
         raise FilterError(f"{here} needs a list of filters, not {shown(filters)}")
-    inner = [_compiled(one, f"{here}[{i}]", depth + 1) for i, one in enumerate(filters)]
-    join = _JOINS[name]
-    return lambda record: join(one(record) for one in inner)
+    return _JOINS[name]([_compiled(f, f"{here}[{i}]", depth + 1) for i, f in enumerate(filters)])
 
 
 def _tests(condition: Any, here: str) -> list[_Test]:
@@ -212,7 +295,7 @@ def _ordered_kind(value: object) -> type | None:
     return None
 
 
-_JOINS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"$and": all, "$or": any}
+_JOINS: Mapping[str, Callable[[Sequence[Filter]], Filter]] = {"$and": _All, "$or": _Any}
 
 _OPERATORS: Mapping[str, _MakeTest] = {
     "$eq": _equals,

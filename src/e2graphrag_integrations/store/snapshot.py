@@ -83,6 +83,33 @@ class Records:
     of_node: IntArray
     id_key: str = "document_id"
 
+    def column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
+        """Return the distinct values of all records under a key, and which of them each has.
+
+        Args:
+            key: Of the metadata.
+            missing: Stands for the value of records without the key.
+        """
+        if key not in self._columns:
+            rows: dict[Any, int] = {}
+            values: list[Any] = []
+            of_record = np.empty(len(self.values), dtype=np.int64)
+            for at, record in enumerate(self.values):
+                value = record.get(key, missing)
+                # 1, 1.0 and True are equal in Python, but not for a filter; lists have no hash.
+                plain = value is missing or isinstance(value, str | int | float | None)
+                same = (type(value), value) if plain else canonical_json(value)
+                if same not in rows:
+                    rows[same] = len(values)
+                    values.append(value)
+                of_record[at] = rows[same]
+            self._columns[key] = values, of_record
+        return self._columns[key]
+
+    @lazy
+    def _columns(self) -> dict[str, tuple[Sequence[Any], IntArray]]:
+        return {}
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
