@@ -9,7 +9,7 @@ OLD_LLAMA_INDEX := .venv-oldest-llama-index
 OLD_LANGCHAIN := .venv-oldest-langchain
 
 .PHONY: demo test test-oldest-llama-index test-oldest-langchain lint bench bench-quality bench-quality-dev \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -98,6 +98,10 @@ bench-scale: $(STAMP)
 bench-peers: $(STAMP)
 	$(BIN)/python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
 		--out benchmarks/results/peers.json
+
+# Samples of processes at work (seven minutes; needs the indexes of bench-quality).
+bench-hot-spots: $(STAMP)
+	$(BIN)/python benchmarks/hot_spots.py --data ../shared/data --out benchmarks/results/hot_spots.json
 
 # What a cap on the edges of each entity costs, after bench-quality.
 bench-edges: $(STAMP)

@@ -16,9 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
-import platform
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -34,6 +31,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.demo import QUESTIONS, demo_text
+from runs import this_run
 
 PART = 800
 SETTINGS = {"chunk_size": 60, "chunk_overlap": 0, "group_size": 3}
@@ -137,9 +135,7 @@ def main() -> None:
     seconds = [one for answer in answers for one in answer["seconds"]]
     wrong = [one for answer in answers for one in answer["wrong"]]
     result = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}",
+        **this_run(),
         "documents written": options.documents,
         "readers": options.readers,
         "readers that failed": len(failed),

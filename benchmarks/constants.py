@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from quality_bench.corpora import Corpus, corpora
-from quality_bench.measures import passages, spans
+from quality_bench.measures import headlines
 from quality_bench.systems import system
+from runs import this_run
 
 EVERY = {"hotpotqa": 4, "lihuaworld": 2, "qmsum": 6, "graphrag_bench_novel": 16}
 CONSTANTS = {
@@ -43,22 +43,10 @@ CONSTANTS = {
 
 def measured(corpus: Corpus) -> dict[str, float]:
     """Return the headline measure of a set for each setting."""
-    rag = corpus.index()
-    asked = corpus.questions("dev")[:: EVERY[corpus.name]]
-    lengths = {one.id: len(one.text) for one in corpus.documents()}
-    document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
-    settings = ["hybrid", *(f"hybrid:{n}={v}" for n, tried in CONSTANTS.items() for v in tried)]
-    means = {}
-    for name in settings:
-        strategy = system(name)
-        if corpus.long:
-            local = [one for one in asked if one.spans]
-            rows = [spans(rag, one, strategy, lengths, (2000,))["R@2000"] for one in local]
-        else:
-            rows = [passages(rag, one, strategy, document_of)["R@5"] for one in asked]
-        means[name] = round(statistics.mean(rows), 4)
-    rag.close()
-    return means
+    names = ["hybrid", *(f"hybrid:{n}={v}" for n, tried in CONSTANTS.items() for v in tried)]
+    with corpus.index() as rag:
+        settings = {name: system(name) for name in names}
+        return headlines(rag, corpus, settings, EVERY[corpus.name])
 
 
 def table(sets: dict[str, dict[str, float]]) -> str:
@@ -76,7 +64,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     sets = {one.name: measured(one) for one in corpora(options.data, list(EVERY))}
-    result: dict[str, Any] = {"command": " ".join(["python", *sys.argv]), "sets": sets}
+    result: dict[str, Any] = {**this_run(), "sets": sets}
     options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     options.out.with_suffix(".md").write_text(table(sets), encoding="utf-8")
     print(table(sets))

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import signal
 import sys
@@ -39,6 +38,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.demo import demo_text
+from runs import this_run
 from stub import served, stub_server
 
 CONCURRENCY = 4
@@ -219,8 +219,7 @@ def main() -> None:
         )
     }
     result: dict[str, Any] = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        **this_run(),
         "kills": run.kills,
         "files": files,
         "concurrency": CONCURRENCY,

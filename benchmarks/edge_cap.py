@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from constants import EVERY
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy
+from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.graph import capped
 from quality_bench.corpora import Corpus, corpora
-from quality_bench.measures import passages, spans
+from quality_bench.measures import headlines
+from runs import this_run
 
 CAPS = (1_000_000, 1000, 300, 100, 30, 10)
 STRATEGIES = {"paper": PaperStrategy(), "hybrid, paths": HybridStrategy(path_chunks=True)}
@@ -37,27 +35,13 @@ def measured(corpus: Corpus) -> dict[str, Any]:
     for cap in CAPS:
         graph = replace(whole.graph, edges=capped(whole.graph.edges, cap))
         reader._snapshot = replace(whole, graph=graph)  # noqa: SLF001
-        found[str(cap)] = {"edges": graph.edges.nnz // 2} | quality(rag, corpus)
+        found[str(cap)] = {
+            "edges": graph.edges.nnz // 2,
+            **headlines(rag, corpus, STRATEGIES, EVERY[corpus.name]),
+        }
         print(corpus.name, cap, found[str(cap)], flush=True)
     rag.close()
     return found
-
-
-def quality(rag: E2GraphRAG, corpus: Corpus) -> dict[str, float]:
-    asked = corpus.questions("dev")[:: EVERY[corpus.name]]
-    lengths = {one.id: len(one.text) for one in corpus.documents()}
-    document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
-
-    def mean(strategy: Any) -> float:
-        rows: Sequence[float]
-        if corpus.long:
-            local = [one for one in asked if one.spans]
-            rows = [spans(rag, one, strategy, lengths, (2000,))["R@2000"] for one in local]
-        else:
-            rows = [passages(rag, one, strategy, document_of)["R@5"] for one in asked]
-        return round(statistics.mean(rows), 4)
-
-    return {name: mean(strategy) for name, strategy in STRATEGIES.items()}
 
 
 def main() -> None:
@@ -66,7 +50,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     sets = {one.name: measured(one) for one in corpora(options.data, list(EVERY))}
-    result = {"command": " ".join(["python", *sys.argv]), "sets": sets}
+    result = {**this_run(), "sets": sets}
     options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

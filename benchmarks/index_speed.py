@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -43,6 +42,7 @@ from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
 from e2graphrag_integrations.summarizers import RetryPolicy
 from e2graphrag_integrations.tokens import ApproximateTokenCounter
 from goals import Goal, end_by
+from runs import this_run
 from stub import stub_server
 
 CONCURRENCY = 4
@@ -243,9 +243,7 @@ def main() -> None:
     embedder.embed(["warm up"])
     extractor.extract(["Warm up."])
     result: dict[str, Any] = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}",
+        **this_run(),
         "no LLM": without_llm(document, embedder, extractor),
     }
     for latency in LATENCIES:

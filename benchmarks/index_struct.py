@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import sys
-import time
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +22,7 @@ from e2graphrag_integrations.llama_index.reading import build_graph
 from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
 from e2graphrag_integrations.tree import plan_tree
 from e2graphrag_integrations.types import NOUN, Span
+from runs import this_run, timed
 
 ENTITIES = 50_000
 DOCUMENTS = 100
@@ -36,12 +32,6 @@ MENTIONS = 4
 RUNS = 5
 SEED = 7
 SYLLABLES = "ka lo mi ru sen tor vel ash bri dun".split()
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.perf_counter()
-    value = work()
-    return value, time.perf_counter() - began
 
 
 def name(number: int) -> str:
@@ -119,9 +109,7 @@ def main() -> None:
     graph = build_graph(records)
     loads = [load(plain) for _ in range(RUNS)]
     result = {
-        "command": " ".join(["python", *sys.argv]),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
+        **this_run(),
         "documents": DOCUMENTS,
         "chunks": DOCUMENTS * CHUNKS,
         "nodes": sum(len(one.nodes) for one in records),

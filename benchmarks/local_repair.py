@@ -15,9 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import platform
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.sentences import sentence_starts
+from runs import this_run
 
 BOOK = "novels/war_and_peace.txt"
 WAYS = {
@@ -108,8 +107,7 @@ def main() -> None:
     text = (options.data / BOOK).read_text(encoding="utf-8")
     counts = {"content": options.insertions, "fixed": options.fixed_insertions}
     result = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        **this_run(),
         "characters": len(text),
     } | {
         name: {"insertions": counts[name]} | measured(text, counts[name], settings)

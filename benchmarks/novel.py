@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -30,6 +26,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.embedding import WindowedEmbedder
+from runs import this_run, timed
 from stub import served, stub_server
 
 QUESTIONS = (
@@ -39,12 +36,6 @@ QUESTIONS = (
     "Where is Pemberley?",
     "How do pride and first impressions mislead people?",
 )
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.perf_counter()
-    value = work()
-    return value, time.perf_counter() - began
 
 
 def extractive(document: SourceDocument, folder: Path) -> dict:
@@ -120,9 +111,7 @@ def main() -> None:
     document = SourceDocument(options.novel, text, title=title)
     with tempfile.TemporaryDirectory() as folder:
         result = {
-            "command": " ".join(["python", *sys.argv]),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
+            **this_run(),
             "novel": options.novel,
             "no LLM": extractive(document, Path(folder)),
             "stub LLM": against_stub(document, Path(folder), options.stub),

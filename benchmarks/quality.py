@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -32,6 +30,7 @@ from quality_bench.corpora import Corpus, Question, corpora
 from quality_bench.measures import coverage, interval, latencies, passages, spans
 from quality_bench.report import goals, lost, plot, table
 from quality_bench.systems import ABLATIONS, BASELINES, system
+from runs import this_run
 
 HEADLINE = {False: ("R@5", "all@5"), True: ("R@2000", "R@4000")}
 BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
@@ -106,9 +105,7 @@ def main() -> None:
         print(table({corpus.name: sets[corpus.name]}), flush=True)
     reached = goals(sets)
     result = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **this_run(),
         "numpy": np.__version__,
         "split": options.split,
         "sets": sets,

@@ -14,12 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -31,6 +27,7 @@ import numpy as np
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
 from e2graphrag_integrations.graph import EntityGraph
 from goals import Goal, end_by
+from runs import percentiles, this_run, timed
 
 PEOPLE = (
     *("Elizabeth Bennet", "Mr. Darcy", "Jane Bennet", "Mr. Bingley", "Charlotte Lucas"),
@@ -42,16 +39,6 @@ PASSES = 5
 """The machine's own speed changes by a half from one minute to the next."""
 
 PARTS = {"embed": "embedding", "entities": "spaCy and names"}
-
-
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    return {f"p{q}": round(1000 * float(np.quantile(seconds, q / 100)), 3) for q in (50, 95)}
-
-
-def timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def parts_of(rag: E2GraphRAG, strategy: Any, **options: Any) -> dict[str, Any]:
@@ -91,9 +78,9 @@ def hops(rag: E2GraphRAG) -> dict[str, Any]:
         links = rag.retrieve(question, strategy=PaperStrategy(), k=5).trace.links
         asked.append([graph.index[link.entity] for link in links])
     fresh = replace(graph)  # remembers nothing
-    first = [timed(lambda entities=entities: fresh.hops(entities, 4)) for entities in asked]
-    ours = [timed(lambda entities=entities: fresh.hops(entities, 4)) for entities in asked * 3]
-    theirs = [timed(lambda e=entities: official(graph, plain, e)) for entities in asked * 3]
+    first = [timed(lambda e=entities: fresh.hops(e, 4))[1] for entities in asked]
+    ours = [timed(lambda e=entities: fresh.hops(e, 4))[1] for entities in asked * 3]
+    theirs = [timed(lambda e=entities: official(graph, plain, e))[1] for entities in asked * 3]
     return {
         "ours": percentiles(ours),
         "ours, asked for the first time": percentiles(first),
@@ -148,9 +135,7 @@ def main() -> None:
         snapshot = rag._reader.snapshot()  # noqa: SLF001 - for the search alone
         vectors = [rag._components.embedder.embed_question(q) for q in QUESTIONS]  # noqa: SLF001
         result = {
-            "command": " ".join(["python", *sys.argv]),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
-            f"{platform.python_version()}",
+            **this_run(),
             "nodes": len(snapshot.nodes.ids),
             "windows": len(snapshot.dense.nodes),
             "questions": len(QUESTIONS),
@@ -159,7 +144,7 @@ def main() -> None:
                 "hybrid, 2000 tokens": parts_of(rag, HybridStrategy(), token_budget=2000),
                 "paper, k=10": parts_of(rag, PaperStrategy()),
                 "dense search alone": percentiles(
-                    [timed(lambda v=v: snapshot.dense.windows(v, 200)) for v in vectors]
+                    [timed(lambda v=v: snapshot.dense.windows(v, 200))[1] for v in vectors]
                 ),
                 "hops of the paper's strategy": hops(rag),
             },

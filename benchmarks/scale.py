@@ -14,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +30,7 @@ from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.vectors import DenseIndex
 from goals import Goal, end_by
 from quality_bench.corpora import corpora
+from runs import percentiles, this_run, timed
 from synthetic import Beginning, CapitalPairs, Corpus, Floats, Lines, MixedVectors
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -48,16 +47,6 @@ SIXTH = 18
 """Longest window that cuts a chunk in six."""
 
 NO_PARTS = {"embed", "entities", "load"}
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.perf_counter()
-    value = work()
-    return value, time.perf_counter() - began
-
-
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    return {f"p{q}": round(1000 * float(np.quantile(seconds, q / 100)), 2) for q in (50, 95)}
 
 
 def memory() -> dict[str, int]:
@@ -323,9 +312,7 @@ def main() -> None:
         return
     real = real_vectors(options.data)
     result: dict[str, Any] = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}",
+        **this_run(),
         "recall on real vectors": on_real_vectors(real),
         "sizes": {},
     }

@@ -12,14 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +22,7 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.store.merging import Merging
 from e2graphrag_integrations.store.snapshot import build_snapshot
 from e2graphrag_integrations.store.snapshot_files import _arrays, _meta
+from runs import this_run, timed
 
 SHARES = (0.0005, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
 ROUNDS = 3
@@ -36,12 +32,6 @@ def documents(data: Path, count: int) -> list[SourceDocument]:
     lines = (data / "hotpotqa" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines[:count]]
     return [SourceDocument(str(r["id"]), r["text"], title=r.get("title")) for r in rows]
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.perf_counter()
-    made = work()
-    return made, time.perf_counter() - began
 
 
 def main() -> None:
@@ -86,8 +76,7 @@ def main() -> None:
                 }
             )
     result = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        **this_run(),
         "documents": len(given),
         "chunks": chunks,
         "by share": rows,

@@ -6,6 +6,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -92,3 +93,13 @@ def numbered(count: int, document_id: str = "numbered", first: int = 0) -> Sourc
     """Return a document of `count` sentences of four tokens each: so many chunks of size 4."""
     sentences = [f"Item {number} ends." for number in range(first, first + count)]
     return SourceDocument(document_id, " ".join(sentences))
+
+
+def damaged(file: Path, how: str) -> None:
+    """Damage a file: it is "gone", "empty", "short", or has a bit "flipped"."""
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :]
+    file.write_bytes({"short": whole[:middle], "flipped": flipped}.get(how, b""))
+    if how == "gone":
+        file.unlink()

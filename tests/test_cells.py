@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations import SourceDocument, cells, vectors
 from e2graphrag_integrations.cells import Cells, nearest
 from e2graphrag_integrations.vectors import DenseIndex
-from fakes import numbered
+from fakes import damaged, numbered
 from strategies import quick
 
 COUNT = 9_000
@@ -373,12 +373,7 @@ def test_they_are_found_once_for_all_processes(path, open_index, few):
 def test_damaged_ones_are_found_again(path, open_index, few, name, damage):
     expected = answers(open_index(path, **CUT))
     file = cells_of(path) / name
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :]
-    file.write_bytes({"empty": b"", "short": whole[:middle], "flipped": flipped}.get(damage, b""))
-    if damage == "gone":
-        file.unlink()
+    damaged(file, damage)
     with open_index(path, **CUT) as rag:
         assert answers(rag) == expected
         assert rag.verify().problems == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 CUTS = (2, 5, 10)
@@ -76,41 +77,56 @@ def _owners(job: dict[str, Any]) -> Callable[[str], str | None]:
     return owner
 
 
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table: of what indexing or a question took, which figure, how it is written."""
+
+    part: str
+    head: str
+    figure: str
+    written: str = ",.0f"
+
+
+_QUESTION = (_Column("query", "LLM calls", "llm_calls", "g"), _Column("query", "p50 ms", "p50_ms"))
+_NOVEL = (
+    _Column("index", "LLM calls", "llm_calls"),
+    _Column("index", "prompt tokens", "prompt_tokens"),
+    _Column("index", "texts embedded", "embed_texts"),
+    _Column("index", "s", "seconds"),
+    _Column("index", "of it embedding s", "embed_seconds"),
+    *_QUESTION,
+    _Column("query", "p95 ms", "p95_ms"),
+    _Column("query", "p50 ms without embedding", "p50_ms_without_embedding"),
+    _Column("query", "prompt tokens", "prompt_tokens"),
+)
+_PASSAGES = (
+    _Column("index", "LLM calls", "llm_calls"),
+    _Column("index", "s", "seconds"),
+    *(_Column("query", f"R@{cut}", f"R@{cut}", ".3f") for cut in CUTS),
+    *_QUESTION,
+)
+
+
 def tables(result: dict[str, Any]) -> str:
     """Return both parts as Markdown."""
     parts = []
     if result["novel"]:
         parts += [
             f"### One novel ({result['text']}), {result['questions']['novel']} questions\n",
-            *_table(
-                ("LLM calls", "prompt tokens", "texts embedded", "s", "of it embedding s"),
-                ("LLM calls", "prompt tokens", "p50 ms", "p95 ms", "p50 ms without embedding"),
-                result["novel"],
-                _novel_cells,
-            ),
+            *_table(_NOVEL, result["novel"]),
         ]
     if result["hotpotqa"]:
         parts += [
             f"\n### hotpotqa: {result['passages']} passages\n",
             f"{result['questions']['hotpotqa']} questions of the report split.\n",
-            *_table(
-                ("LLM calls", "s"),
-                (*(f"R@{cut}" for cut in CUTS), "LLM calls", "p50 ms"),
-                result["hotpotqa"],
-                _passage_cells,
-            ),
+            *_table(_PASSAGES, result["hotpotqa"]),
         ]
     parts += ["\n### Settings\n", *_settings(result["novel"])]
     return "\n".join(parts) + "\n"
 
 
-def _table(
-    once: Sequence[str],
-    each: Sequence[str],
-    rows: Mapping[str, Any],
-    cells: Callable[[dict[str, Any], dict[str, Any]], Sequence[str]],
-) -> Iterator[str]:
-    heads = [*(f"index: {one}" for one in once), *(f"query: {one}" for one in each)]
+def _table(columns: Sequence[_Column], rows: Mapping[str, Any]) -> Iterator[str]:
+    heads = [f"{column.part}: {column.head}" for column in columns]
     yield "| system | mode | " + " | ".join(heads) + " |"
     yield "|---" * (2 + len(heads)) + "|"
     for name, row in rows.items():
@@ -118,32 +134,9 @@ def _table(
             yield f"| {name} | {row['error']} |" + " |" * len(heads)
             continue
         for mode, costs in row["modes"].items():
-            yield f"| {name} | {mode} | " + " | ".join(cells(row["index"], costs)) + " |"
-
-
-def _novel_cells(index: dict[str, Any], costs: dict[str, Any]) -> list[str]:
-    return [
-        f"{index['llm_calls']:.0f}",
-        f"{index['prompt_tokens']:,.0f}",
-        f"{index['embed_texts']:,.0f}",
-        f"{index['seconds']:.0f}",
-        f"{index['embed_seconds']:.0f}",
-        f"{costs['llm_calls']:g}",
-        f"{costs['prompt_tokens']:,.0f}",
-        f"{costs['p50_ms']:.0f}",
-        f"{costs['p95_ms']:.0f}",
-        f"{costs['p50_ms_without_embedding']:.0f}",
-    ]
-
-
-def _passage_cells(index: dict[str, Any], costs: dict[str, Any]) -> list[str]:
-    return [
-        f"{index['llm_calls']:.0f}",
-        f"{index['seconds']:.0f}",
-        *(f"{costs[f'R@{cut}']:.3f}" for cut in CUTS),
-        f"{costs['llm_calls']:g}",
-        f"{costs['p50_ms']:.0f}",
-    ]
+            figures = {"index": row["index"], "query": costs}
+            cells = [format(figures[one.part][one.figure], one.written) for one in columns]
+            yield f"| {name} | {mode} | " + " | ".join(cells) + " |"
 
 
 def _settings(rows: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from questions import QUESTIONS, WARM_UP
 from report import novel_row, passage_row, tables
 
 from quality_bench.corpora import corpora
+from runs import this_run
 from stub import stub_server
 
 NOVEL = "pride_and_prejudice"
@@ -143,9 +143,7 @@ def main() -> None:
     if result.get("passages") != len(texts := passages["texts"]):
         result["hotpotqa"] = {}  # rows of another corpus
     result |= {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}",
+        **this_run(),
         "text": NOVEL,
         "questions": {"novel": len(QUESTIONS), "hotpotqa": len(gold)},
         "passages": len(texts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.store.snapshot import Snapshot
-from quality_bench.corpora import Question, in_words
+from quality_bench.corpora import Corpus, Question, in_words
 
 CUTS = (2, 5, 10)
 BUDGETS = (1000, 2000, 4000, 8000)
@@ -33,6 +34,30 @@ def passages(
     first = next((rank for rank, one in enumerate(found, 1) if one in gold), 0)
     scores = {f"R@{cut}": len(gold & set(found[:cut])) / len(gold) for cut in CUTS}
     return scores | {"all@5": float(gold <= set(found[:5])), "MRR": 1 / first if first else 0.0}
+
+
+def headlines(
+    rag: E2GraphRAG, corpus: Corpus, strategies: Mapping[str, Any], every: int
+) -> dict[str, float]:
+    """Return the mean of a set's first measure over every n-th question of its dev half.
+
+    That is R@5 of passages, or, of long documents, the gold spans' recall in 2000 tokens.
+    """
+    asked = corpus.questions("dev")[::every]
+    if corpus.long:
+        lengths = {one.id: len(one.text) for one in corpus.documents()}
+        local = [one for one in asked if one.spans]
+
+        def rows(strategy: Any) -> list[float]:
+            return [spans(rag, one, strategy, lengths, (2000,))["R@2000"] for one in local]
+
+    else:
+        document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
+
+        def rows(strategy: Any) -> list[float]:
+            return [passages(rag, one, strategy, document_of)["R@5"] for one in asked]
+
+    return {name: round(statistics.mean(rows(one)), 4) for name, one in strategies.items()}
 
 
 def spans(

@@ -52,7 +52,7 @@ class Cells:
         count = min(len(vectors), int(_CELLS * math.sqrt(len(vectors))))
         sample = np.random.default_rng(0).permutation(len(vectors))[: count * _SAMPLE]
         logger.info("finding %d cells for %d vectors", count, len(vectors))
-        means = _faiss().Kmeans(
+        means = faiss_module().Kmeans(
             vectors.shape[1],
             count,
             niter=_ITERATIONS,
@@ -70,7 +70,7 @@ class Cells:
 
     def search_index(self, vectors: FloatArray) -> Any:
         """Return the FAISS index that searches the cells of vectors, in eight bits a number."""
-        faiss = _faiss()
+        faiss = faiss_module()
         count, dimension = self.centroids.shape
         index = faiss.IndexIVFScalarQuantizer(
             _quantizer(self.centroids),
@@ -105,16 +105,17 @@ def nearest(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
 def search_parameters(cells: int, selector: Any = None) -> Any:
     """Return how an index of cells is searched: how many of them, and what may be found."""
     if selector is None:
-        return _faiss().SearchParametersIVF(nprobe=cells)
-    return _faiss().SearchParametersIVF(nprobe=cells, sel=selector)
+        return faiss_module().SearchParametersIVF(nprobe=cells)
+    return faiss_module().SearchParametersIVF(nprobe=cells, sel=selector)
 
 
 def _quantizer(centroids: FloatArray) -> Any:
-    quantizer = _faiss().IndexFlatIP(centroids.shape[1])
+    quantizer = faiss_module().IndexFlatIP(centroids.shape[1])
     quantizer.add(np.ascontiguousarray(centroids))
     return quantizer
 
 
-def _faiss() -> Any:
+def faiss_module() -> Any:
+    """Return FAISS, loaded when it is first needed."""
     # Its stubs describe the C++ signatures, not the Python ones.
     return importlib.import_module("faiss")

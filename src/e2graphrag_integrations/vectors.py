@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.cells import SEARCHED, Cells, search_parameters
+from e2graphrag_integrations.cells import SEARCHED, Cells, faiss_module, search_parameters
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
 
@@ -105,8 +104,7 @@ class DenseIndex(NodeSearch):
 
     @lazy
     def _flat(self) -> Any:
-        faiss = _faiss()
-        index = faiss.IndexFlatIP(self.vectors.shape[1])
+        index = faiss_module().IndexFlatIP(self.vectors.shape[1])
         index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
         return index
 
@@ -135,7 +133,7 @@ class DenseIndex(NodeSearch):
     def _among_all(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        parameters = None if mask is None else _faiss().SearchParameters(sel=_selector(mask))
+        parameters = None if mask is None else faiss_module().SearchParameters(sel=_selector(mask))
         fetch = min(usable, count + 1)
         while True:
             [scores], [rows] = self._flat.search(query[None, :], fetch, params=parameters)
@@ -176,11 +174,6 @@ class DenseIndex(NodeSearch):
 
 def _selector(mask: NDArray[np.bool_]) -> Any:
     bitmap = np.packbits(mask, bitorder="little")
-    selector = _faiss().IDSelectorBitmap(bitmap)
+    selector = faiss_module().IDSelectorBitmap(bitmap)
     selector.kept_alive = bitmap  # FAISS keeps a bare pointer to it
     return selector
-
-
-def _faiss() -> Any:
-    # Its stubs describe the C++ signatures, not the Python ones.
-    return importlib.import_module("faiss")

@@ -16,7 +16,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import checksum
-from fakes import CountingLLM, numbered
+from fakes import CountingLLM, damaged, numbered
 
 
 def test_a_sound_index_passes_and_says_what_was_checked(open_index):
@@ -190,12 +190,7 @@ def test_a_snapshot_that_is_damaged_or_gone_is_no_problem_of_the_index(
     asked, open_index, name, damage
 ):
     file = snapshot_of(asked) / name
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :]
-    file.write_bytes({"empty": b"", "short": whole[:middle], "flipped": flipped}.get(damage, b""))
-    if damage == "gone":
-        file.unlink()
+    damaged(file, damage)
     rag = open_index(asked)
     assert rag.verify().problems == ()
     assert rag.retrieve("Where did Anna meet Bert?").nodes
