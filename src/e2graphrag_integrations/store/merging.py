@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -143,9 +144,19 @@ class Merging:
         return stretches(first + self.side * size, last - first)
 
     def _taken(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
-        if not len(older) or not len(newer):  # of one that is empty the width is unknown
-            return (older if len(older) else newer)[self._places(kind)]
-        return np.concatenate([older, newer])[self._places(kind)]
+        """Return one of the sources' arrays in the order of the documents."""
+        first, last = self._limits(kind)
+        to = before(last - first)
+        whole = older if len(older) else newer  # of one that is empty the width is unknown
+        taken = np.empty((int(to[-1]), *whole.shape[1:]), np.result_type(older, newer))
+        # Documents that lie side by side in a source are copied as one: most of them do.
+        ends = np.flatnonzero((self.side[1:] != self.side[:-1]) | (first[1:] != last[:-1])) + 1
+        bounds = [0, *ends.tolist(), len(self.documents)]
+        for one, end in pairwise(bounds):
+            if to[one] < to[end]:
+                source = (older, newer)[self.side[one]]
+                taken[to[one] : to[end]] = source[first[one] : last[end - 1]]
+        return taken
 
     def _moved(self, kind: str, per: str) -> Ints:
         """Return by how much numbers of a kind move, for each item of another kind."""
