@@ -14,7 +14,7 @@ from stub_server import SCRIPT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmarks fork")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark forks")
 
 
 def run(tmp_path, name, *options):
@@ -30,6 +30,7 @@ def run(tmp_path, name, *options):
     return json.loads(out.read_text(encoding="utf-8"))
 
 
+@forks
 @pytest.mark.shared
 def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path):
     if not SCRIPT.exists():
@@ -42,8 +43,15 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
     assert found["repeated LLM calls"] <= found["concurrency"] * found["kills"]
 
 
+@forks
 def test_every_answer_beside_a_writer_is_of_one_whole_state(tmp_path):
     found = run(tmp_path, "concurrency.py", "--documents", "12", "--readers", "3")
     assert found["answers"] > 0
     assert found["answers that are not of one whole state"] == found["readers that failed"] == 0
     assert found["verify is clean"]
+
+
+def test_the_tables_of_the_documents_are_what_the_results_say():
+    command = [sys.executable, str(BENCHMARKS / "tables.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
