@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument, filters
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.filters import allowed_nodes, compile_where
 from e2graphrag_integrations.store.snapshot import Records
@@ -391,6 +391,30 @@ def test_a_node_passes_only_if_all_its_records_do():
     assert allowed_nodes(records, both).tolist() == [True] * 4
     neither = compile_where({"page": 3})
     assert allowed_nodes(records, neither).tolist() == [False, False, False, True]
+
+
+def test_records_whose_values_are_not_json_are_tested_as_they_are():
+    day = dt.date(1895, 5, 7)
+    values = [{"at": day}, {"at": {1, 2}}, {}, {"at": 3}]
+    bounds = np.arange(5)
+    records = Records(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
+    there = compile_where({"at": {"$exists": True}})
+    assert allowed_nodes(records, there).tolist() == [True, True, False, True]
+    assert allowed_nodes(records, compile_where({"at": {"$gt": 2}})).tolist() == [False] * 3 + [
+        True
+    ]
+
+
+def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
+    tested, real = [], filters._ordered_kind
+    monkeypatch.setattr(filters, "_ordered_kind", lambda own: tested.append(own) or real(own))
+    bounds = np.arange(101)
+    values = [{"year": 1890 + n % 3} for n in range(100)]
+    records = Records(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
+    after = compile_where({"year": {"$gt": 1891}})
+    tested.clear()
+    assert allowed_nodes(records, after).sum() == 33
+    assert sorted(tested) == [1890, 1891, 1892]
 
 
 @pytest.mark.parametrize(

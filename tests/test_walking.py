@@ -201,6 +201,20 @@ def test_of_a_name_that_very_many_chunks_hold_those_with_most_of_it_are_found(mo
     assert len(set(found.tolist())) == 1
 
 
+def test_of_two_names_that_many_chunks_hold_neither_is_left_out():
+    random = np.random.default_rng(1)
+    others = [[(f"e{n}", True) for n in row] for row in random.integers(0, 4000, (9000, 3))]
+    graph = build_graph(
+        [[[*names, ("anna" if at % 2 else "bert", True)]] for at, names in enumerate(others)]
+    )
+    walk, _ = walk_of(graph)
+    seeds = {graph.index[name]: 1 / 4500 for name in ("anna", "bert")}
+    best = best_rows(shares(replace(walk, exact=0), seeds), 200)
+    assert 60 <= np.count_nonzero(best % 2) <= 140
+    expected = best_rows(shares(walk, seeds), 200)
+    assert len(np.intersect1d(best, expected)) >= 160
+
+
 def test_of_few_chunks_that_may_be_seen_every_one_is_weighed():
     # All of the first thousand hold the name; the walk follows but some of them.
     graph = build_graph(

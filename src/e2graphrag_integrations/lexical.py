@@ -260,7 +260,9 @@ def _kept(index: LexicalIndex, rows: IntArray) -> tuple[list[str], IntArray, Int
     """Return what is left of an index: its words, the texts of each, the counts, the new rows."""
     texts = rows.astype(index.weights.indices.dtype)[index.weights.indices]
     there = texts >= 0
-    sizes = np.diff(before(there)[index.weights.indptr])
+    kept = np.zeros(len(there) + 1, dtype=index_type(len(there)))
+    np.cumsum(there, out=kept[1:])
+    sizes = np.diff(kept[index.weights.indptr])
     words = [word for word, size in zip(index.words, sizes.tolist(), strict=True) if size]
     return words, sizes[sizes > 0], index.counts[there], texts[there]
 

@@ -367,6 +367,20 @@ def test_after_an_edit_only_the_words_of_what_changed_are_indexed(
     assert len(word_builds) == 1
 
 
+def test_where_another_searches_the_vectors_words_are_kept_just_the_same(open_index, monkeypatch):
+    read, real = [], store_snapshot.build_lexical
+    monkeypatch.setattr(store_snapshot, "build_lexical", lambda texts: real(noting(texts, read)))
+    rag = open_index(":memory:")
+    rag.search_through(lambda snapshot: snapshot.dense)
+    rag.add(numbered(20))
+    rag.add(SourceDocument("kept", "Dora met Emil."))
+    assert weights(rag)
+    read.clear()
+    rag.add(SourceDocument("new", "Zoe met Anna."))
+    assert weights(rag)
+    assert read == ["Zoe met Anna."]
+
+
 def noting(texts, read):
     for text in texts:
         read.append(text)

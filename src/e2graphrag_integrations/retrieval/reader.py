@@ -52,7 +52,10 @@ class Reader:
         snapshot = self._own = current_snapshot(self._store, self._own)
         if self._through is None:
             return snapshot
-        return replace(snapshot, dense=self._through(snapshot))
+        # Words are kept with what the next snapshot is made from.
+        return replace(
+            snapshot, dense=self._through(snapshot), lexical_from=lambda _: snapshot.lexical
+        )
 
     def answer(self, request: Request) -> RetrievalResult:
         """Return the result of a request, all of it from one generation.

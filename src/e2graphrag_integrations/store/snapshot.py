@@ -11,13 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.aliases import Aliases
-from e2graphrag_integrations.arrays import IntArray, before
+from e2graphrag_integrations.arrays import IntArray, before, index_type
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph import (
     EntityGraph,
@@ -44,6 +45,9 @@ logger = logging.getLogger(__name__)
 
 _BATCH_NODES = 10_000
 """Nodes whose rows are read at once."""
+
+_COLUMNS = 64
+"""Keys of metadata whose values are remembered, once a filter named them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,32 +87,36 @@ class Records:
     of_node: IntArray
     id_key: str = "document_id"
 
-    def column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
-        """Return the distinct values of all records under a key, and which of them each has.
-
-        Args:
-            key: Of the metadata.
-            missing: Stands for the value of records without the key.
-        """
-        if key not in self._columns:
-            rows: dict[Any, int] = {}
-            values: list[Any] = []
-            of_record = np.empty(len(self.values), dtype=np.int64)
-            for at, record in enumerate(self.values):
-                value = record.get(key, missing)
-                # 1, 1.0 and True are equal in Python, but not for a filter; lists have no hash.
-                plain = value is missing or isinstance(value, str | int | float | None)
-                same = (type(value), value) if plain else canonical_json(value)
-                if same not in rows:
-                    rows[same] = len(values)
-                    values.append(value)
-                of_record[at] = rows[same]
-            self._columns[key] = values, of_record
-        return self._columns[key]
-
     @lazy
-    def _columns(self) -> dict[str, tuple[Sequence[Any], IntArray]]:
-        return {}
+    def column(self) -> Callable[[str, object], tuple[Sequence[Any], IntArray]]:
+        """Return what gives the distinct values of all records under a key, and which each has.
+
+        It takes the key, and what stands for the value of records without it.
+        """
+        return lru_cache(_COLUMNS)(self._column)
+
+    def _column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
+        rows: dict[Any, int] = {}
+        values: list[Any] = []
+        of_record = np.empty(len(self.values), dtype=index_type(len(self.values)))
+        for at, record in enumerate(self.values):
+            value = record.get(key, missing)
+            same = _same(value) if value is not missing else missing
+            if same not in rows:
+                rows[same] = len(values)
+                values.append(value)
+            of_record[at] = rows[same]
+        return values, of_record
+
+
+def _same(value: Any) -> Any:
+    """Return what is equal for values that no filter tells apart: 1, 1.0 and True are three."""
+    if value is None or isinstance(value, str | int | float):
+        return type(value), value
+    try:
+        return canonical_json(value)
+    except (TypeError, ValueError, RecursionError):  # not JSON: like no other
+        return id(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,8 +99,10 @@ def updated_snapshot(
         if len(same) < _WORTH * len(stamps):
             return build_snapshot(store)
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in same])
-        merging = Merging(older, newer, list(stamps))
-        lexical = None if words is None else merging.lexical(words)
+        if words is not None:
+            _ = newer.lexical  # reads texts, as they are in this state
+    merging = Merging(older, newer, list(stamps))
+    lexical = None if words is None else merging.lexical(words)
     snapshot = merging.snapshot(newer.generation, newer.made_with)
     return replace(snapshot, known_lexical=lexical)
 
