@@ -114,7 +114,14 @@ def working(work: str, path: Path, data: Path) -> Iterator[int]:
 def sampled(pid: int, folder: Path) -> list[tuple[list[tuple[str, str]], int]]:
     """Return stacks, outermost frame first, as (function, file), and how often each was seen."""
     out = folder / "stacks.txt"
-    command = ["py-spy", "record", "--pid", str(pid), "--duration", str(SECONDS)]
+    command = [
+        str(Path(sys.executable).with_name("py-spy")),
+        "record",
+        "--pid",
+        str(pid),
+        "--duration",
+        str(SECONDS),
+    ]
     command += ["--rate", str(RATE), "--format", "raw", "--full-filenames", "--output", str(out)]
     subprocess.run(command, check=True, capture_output=True)
     stacks = []
@@ -130,8 +137,9 @@ def shares(stacks: list[tuple[list[tuple[str, str]], int]]) -> dict[str, Any]:
     functions: Counter[str] = Counter()
     for frames, count in stacks:
         libraries[library_of(frames)] += count
-        ours = [f"{Path(file).stem}.{name}" for name, file in frames if PACKAGE in file]
-        functions[ours[-1] if ours else "none of ours"] += count
+        ours = [frame for frame in frames if PACKAGE in frame[1]]
+        name, file = (ours or frames or [("no Python", "")])[-1]
+        functions[f"{Path(file).stem}.{name}"] += count
     total = sum(libraries.values())
     return {
         "samples": total,

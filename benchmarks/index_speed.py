@@ -195,7 +195,6 @@ def index_parts(novel: Path, count: int) -> dict[str, Any]:
             report, found = spent(lambda: rag.add(documents))
             after = peak()
     return found.told() | {
-        "documents": count,
         "characters": count * size,
         "chunks": report.chunks,
         "peak MiB": after,

@@ -107,16 +107,18 @@ def llm(result: Result) -> str:
 
 
 def growth(result: Result) -> str:
+    documents = result["growth"]["documents"]
+    one = documents[0]["characters"]
     return rows(
         ("documents", "chunks", "CPU, s", "peak memory beyond the models, MiB"),
         (
             (
-                told["documents"],
+                round(told["characters"] / one),
                 told["chunks"],
                 f"{told['cpu']:.1f}",
                 told["peak MiB beyond the start"],
             )
-            for told in result["growth"]["documents"]
+            for told in documents
         ),
     )
 
