@@ -176,6 +176,17 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     }
 
 
+def ask(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
+    """Answer questions alone: `--step ask INDEX CHUNKS VECTORS`, on an index that was kept."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    questions = corpus.questions(ASKED)
+    for question in questions[:20]:
+        rag.retrieve(question)
+    return {"questions": {"k=10": rests(rag, questions)}}
+
+
 def rests(rag: E2GraphRAG, questions: Sequence[str], **options: Any) -> dict[str, Any]:
     """Return what questions take beside embedding and extraction: in all passes, in the quickest.
 
@@ -270,7 +281,7 @@ STEPS: Mapping[str, Callable[[E2GraphRAG, Corpus], dict[str, Any]]] = {
 def run_step(step: str, path: Path, chunks: int, vectors: Path, window: int | None) -> None:
     real = np.load(vectors, allow_pickle=False)
     with opened(path, real, window) as rag:
-        result = STEPS[step](rag, Corpus(chunks))
+        result = {**STEPS, "ask": ask}[step](rag, Corpus(chunks))
     print(json.dumps(result | {"memory at the end, MiB": memory()}))
 
 
