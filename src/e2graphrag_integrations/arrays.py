@@ -14,6 +14,11 @@ IntArray = NDArray[np.integer[Any]]
 _SPARSE = 300
 """Rows for each key from which on sorting the keys costs less than going over all rows."""
 
+_SMALL = 10_000
+"""Rows up to which a sum for each costs less than finding those that have a key first."""
+
+_MOST_IN_32 = np.iinfo(np.int32).max
+
 
 def before(sizes: ArrayLike) -> NDArray[np.int64]:
     """Return the sum before each size, and of all.
@@ -52,6 +57,9 @@ def summed(
         values: One a key.
         size: Of what the keys are rows of.
     """
+    if size <= _SMALL:
+        distinct = _distinct(keys, size)
+        return distinct, np.bincount(keys, values, size)[distinct].astype(np.float64)
     distinct, places = numbered(keys, size)
     return distinct, np.bincount(places, values, len(distinct)).astype(np.float64)
 
@@ -70,14 +78,18 @@ def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
     if len(keys) * _SPARSE < size:
         found: tuple[IntArray, IntArray] = np.unique(keys, return_inverse=True)
         return found
-    there = np.zeros(size, dtype=np.bool_)
-    there[keys] = True
-    distinct = np.flatnonzero(there)
+    distinct = _distinct(keys, size)
     places = np.empty(size, dtype=index_type(size))  # only those of keys are read
     places[distinct] = np.arange(len(distinct))
     return distinct, places[keys]
 
 
+def _distinct(keys: IntArray, size: int) -> IntArray:
+    there = np.zeros(size, dtype=np.bool_)
+    there[keys] = True
+    return np.flatnonzero(there)
+
+
 def index_type(most: int) -> type[np.int32 | np.int64]:
     """Return the smaller type that holds numbers up to `most`: half the memory where it does."""
-    return np.int32 if most <= np.iinfo(np.int32).max else np.int64
+    return np.int32 if most <= _MOST_IN_32 else np.int64

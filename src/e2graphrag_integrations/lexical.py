@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,7 +206,7 @@ class LexicalIndex:
 
     def _idf(self, word: str) -> float:
         count, held = self.weights.shape[0], self._held(word)
-        return float(np.log1p((count - held + 0.5) / (held + 0.5)))
+        return log1p((count - held + 0.5) / (held + 0.5))
 
 
 def build_lexical(texts: Iterable[str]) -> LexicalIndex:

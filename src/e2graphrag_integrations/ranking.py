@@ -69,7 +69,7 @@ def spread(
     steps = np.arange(-reach, reach + 1)
     to = rows[:, None] + steps
     inside = (to >= 0) & (to < len(groups))
-    inside &= groups[np.where(inside, to, 0)] == groups[rows][:, None]
+    inside &= groups.take(to, mode="clip") == groups[rows][:, None]
     given = values[:, None] * np.power(share, np.abs(steps))
     inside &= given > 0
     return summed(to[inside], given[inside], len(groups))

@@ -47,8 +47,9 @@ class Strings(Sequence[str]):
         """Return one, or a list of some."""
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
-        row = range(len(self))[at]
-        return self.data[self.bounds[row] : self.bounds[row + 1]].tobytes().decode()
+        row = range(len(self.bounds) - 1)[at]
+        start, end = self.bounds[row : row + 2].tolist()
+        return self.data[start:end].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
         """Yield all, decoded many at a time."""

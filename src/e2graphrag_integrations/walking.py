@@ -121,22 +121,26 @@ class EntityWalk:
         weights /= weights.sum()
         if self.by_chunk.shape[0] > self.exact:
             return self._in_part(entities, weights, damping, steps, seen)
-        start = np.zeros(self.by_chunk.shape[1])
-        start[entities] = weights
-        chunks = self._stepped(start, damping, steps)
+        chunks = self._stepped(entities, weights, damping, steps)
         reached = np.flatnonzero(chunks if seen is None else chunks * seen)
         return reached, chunks[reached]
 
-    def _stepped(self, start: FloatVector, damping: float, steps: int) -> FloatVector:
+    def _stepped(
+        self, entities: IntArray, weights: FloatVector, damping: float, steps: int
+    ) -> FloatVector:
         of_chunk, of_entity = self._sums
-        first: FloatVector = self.by_chunk @ (start / of_entity)
+        first = np.zeros(len(of_chunk))
+        for entity, given in zip(entities, weights / of_entity[entities], strict=True):
+            row = slice(self.by_entity.indptr[entity], self.by_entity.indptr[entity + 1])
+            first[self.by_entity.indices[row]] += self.by_entity.data[row] * given
+        anew, between = (1 - damping) * first, self._between
         chunks = first
         for _ in range(steps - 1):
-            if self._between is not None:
-                further = self._between @ chunks
+            if between is not None:
+                further = between @ chunks
             else:
                 further = self.by_chunk @ ((self.by_entity @ (chunks / of_chunk)) / of_entity)
-            chunks = (1 - damping) * first + damping * further
+            chunks = anew + damping * further
         return chunks
 
     @lazy

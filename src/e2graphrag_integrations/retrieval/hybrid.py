@@ -12,7 +12,7 @@ from e2graphrag_integrations.checks import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.lazy import LazySequence, lazy
 from e2graphrag_integrations.protocols import Reranker
-from e2graphrag_integrations.ranking import Floats, best_rows, firsts, reciprocal
+from e2graphrag_integrations.ranking import Floats, best_rows, reciprocal
 from e2graphrag_integrations.rerankers import reranker_scores
 from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.bridges import bridges
@@ -382,8 +382,7 @@ class _Retrieval:
                 ("dense", "cosine", self.relevance.dense),
                 ("words", "bm25", self.relevance.words),
             ):
-                at = firsts(self.owners[windows])
-                shown[name] = Listing(ids, figure, self.owners[windows[at]], values[at])
+                shown[name] = Listing(ids, figure, windows, values, self.owners)
         shown |= {one.name: Listing(ids, one.figure, one.rows, one.scores) for one in lists}
         if reranked is not None:
             shown["reranked"] = reranked

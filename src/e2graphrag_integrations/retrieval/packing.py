@@ -145,8 +145,9 @@ def _held(
     held: list[list[str]] = [[] for _ in rows]
     for entity in entities:
         first, end = snapshot.graph.chunks(entity)[0].searchsorted(leaves)
+        name = snapshot.graph.names[entity]
         for at in np.flatnonzero(first < end).tolist():
-            held[at].append(snapshot.graph.names[entity])
+            held[at].append(name)
     return [tuple(names) for names in held]
 
 

@@ -109,10 +109,10 @@ class Seeds:
         return self._snapshot.walk.rank(start, damping=damping, steps=steps, seen=self._seen)
 
     def _shared(self, a: Seed, b: Seed) -> int:
-        walk = self._snapshot.walk
-        chunks = walk.chunks_of(a.entity)
-        # By a table: sorting tens of thousands would cost more than all other steps.
-        return self._count(chunks[np.isin(chunks, walk.chunks_of(b.entity), kind="table")])
+        chunks_of = self._snapshot.walk.chunks_of
+        few, many = sorted((chunks_of(a.entity), chunks_of(b.entity)), key=len)
+        at = np.minimum(np.searchsorted(many, few), len(many) - 1)
+        return self._count(few[many[at] == few])
 
     def _count(self, chunks: IntArray) -> int:
         return len(chunks) if self._seen is None else int(self._seen[chunks].sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.linking import Link
+from e2graphrag_integrations.ranking import firsts
 
 Route = Literal["local", "global"]
 
@@ -50,14 +51,27 @@ class Listing:
     Attributes:
         ids: Of all nodes.
         figure: What the scores are.
-        rows: Into `ids`.
+        rows: Into `ids`; into `owners`, if there are any.
         scores: One a row.
+        owners: Of windows, the row of each one's node, which is listed by its best window alone.
     """
 
     ids: Sequence[str]
     figure: str
     rows: IntArray
     scores: NDArray[np.floating[Any]]
+    owners: IntArray | None = None
+
+    def ranked(self) -> tuple[Ranked, ...]:
+        """Return the list, written out."""
+        rows, scores = self.rows, self.scores
+        if self.owners is not None:
+            best = firsts(self.owners[rows])
+            rows, scores = self.owners[rows[best]], scores[best]
+        return tuple(
+            Ranked(self.ids[row], rank, {self.figure: round(score, 6)})
+            for rank, (row, score) in enumerate(zip(rows.tolist(), scores.tolist(), strict=True), 1)
+        )
 
 
 class RankedLists(Mapping[str, tuple[Ranked, ...]]):
@@ -70,12 +84,7 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
     def __getitem__(self, name: str) -> tuple[Ranked, ...]:
         """Return a list, best first."""
         if name not in self._written:
-            one = self._listings[name]
-            pairs = zip(one.rows.tolist(), one.scores.tolist(), strict=True)
-            self._written[name] = tuple(
-                Ranked(one.ids[row], rank, {one.figure: round(score, 6)})
-                for rank, (row, score) in enumerate(pairs, 1)
-            )
+            self._written[name] = self._listings[name].ranked()
         return self._written[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -269,10 +269,10 @@ class Store(Database):
             NodeGoneError: If the store has another state by now, or a node is not there.
             CorruptStoreError: If a row does not match its checksum.
         """
-        with self.consistent():
-            if self.generation != generation:
-                raise NodeGoneError("the file has a newer state than the snapshot")
-            found = self.nodes(ids)
+        found = self.nodes(ids)
+        # No state comes again: what has the name after reading had it all the time.
+        if self.generation != generation:
+            raise NodeGoneError("the file has a newer state than the snapshot")
         if len(found) < len(ids):
             raise NodeGoneError("a node of the snapshot is not in the file")
         return found
