@@ -27,13 +27,16 @@ _EXACT = 20_000
 _DENSE = 500
 """Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
 
-_LINKS = (20_000, 4_000, 2_000)
+_LINKS = (20_000, 3_000, 1_000)
 """Links from entities to chunks that the part grows by, time after time, of one entity at least. Of
 the question's names only those that a large share of all chunks hold are ever left out, which the
 gate leaves next to no weight. Recall of the exact walk's best is in docs/benchmarks.md."""
 
-_KEPT = 10_000
+_KEPT = 2_000
 """Chunks that the part grows by at most."""
+
+_LEAST = 1e-9
+"""Keeps what is divided by above nothing."""
 
 FloatVector = NDArray[np.float64]
 
@@ -80,6 +83,17 @@ class EntityWalk:
         of_chunk = np.asarray(self.by_chunk.sum(axis=1)).ravel()
         of_entity = np.asarray(self.by_chunk.sum(axis=0)).ravel()
         return np.where(of_chunk > 0, of_chunk, 1), np.where(of_entity > 0, of_entity, 1)
+
+    @lazy
+    def _returned(self) -> FloatVector:
+        """Return the share of what a chunk gives to its entities that comes straight back."""
+        of_chunk, of_entity = self._sums
+        squares = csr_array(
+            (self.by_chunk.data**2, self.by_chunk.indices, self.by_chunk.indptr),
+            shape=self.by_chunk.shape,
+        )
+        returned: FloatVector = (squares @ (1 / of_entity)) / of_chunk
+        return returned
 
     def chunks_of(self, entity: int) -> IntArray:
         """Return the chunks that hold an entity, or lie under it as their title."""
@@ -164,7 +178,7 @@ class EntityWalk:
         steps: int,
         seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
-        chunks, rows = self._part(entities, weights)
+        chunks, rows = self._part(entities, weights, damping)
         held, places = numbered(np.concatenate([rows.indices, entities]), self.by_chunk.shape[1])
         rows = csr_array(
             (rows.data, places[: rows.nnz], rows.indptr), shape=(len(chunks), len(held))
@@ -187,14 +201,17 @@ class EntityWalk:
             shares = rows @ given if seen is None else (rows @ given) * seen[chunks]
         return chunks[shares > 0], shares[shares > 0]
 
-    def _part(self, entities: IntArray, weights: FloatVector) -> tuple[IntArray, csr_array]:
+    def _part(
+        self, entities: IntArray, weights: FloatVector, damping: float
+    ) -> tuple[IntArray, csr_array]:
         """Return the chunks that the walk comes to first, ascending, and what they hold."""
         of_chunk, of_entity = self._sums
         reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
         for number, links in enumerate(_LINKS, 1):
             entities, weights = self._worth_following(entities, weights, links)
             there = self.by_entity[entities]
-            chunks, shares = _most(*_columns(there, weights / of_entity[entities]))
+            chunks, shares = _columns(there, weights / of_entity[entities])
+            chunks, shares = self._most(chunks, shares, damping)
             reached[chunks] = True
             if number < len(_LINKS):
                 entities, weights = _columns(self.by_chunk[chunks], shares / of_chunk[chunks])
@@ -215,19 +232,25 @@ class EntityWalk:
         kept = order[: max(1, int(np.searchsorted(links, most, side="right")))]
         return entities[kept], weights[kept]
 
+    def _most(
+        self, chunks: IntArray, shares: FloatVector, damping: float
+    ) -> tuple[IntArray, FloatVector]:
+        """Return the chunks that will have most; they stand for those left out, too.
+
+        A common name gives all its chunks about the same at first. How they are told apart in the
+        end is foretold by what returns to each by itself: p = (1 - d) first + d returned p.
+        """
+        if len(chunks) <= _KEPT:
+            return chunks, shares
+        foretold = shares / np.maximum(1 - damping * self._returned[chunks], _LEAST)
+        kept = np.sort(np.argpartition(foretold, -_KEPT)[-_KEPT:])
+        return chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
+
 
 def _columns(rows: csr_array, weights: FloatVector) -> tuple[IntArray, FloatVector]:
     """Return the columns that weighted rows lead to, ascending, and the sums they are given."""
     given = rows.data * np.repeat(weights, np.diff(rows.indptr))
     return summed(rows.indices, given, rows.shape[1])
-
-
-def _most(chunks: IntArray, shares: FloatVector) -> tuple[IntArray, FloatVector]:
-    """Return the chunks with the most; they stand for those left out, too."""
-    if len(chunks) <= _KEPT:
-        return chunks, shares
-    kept = np.sort(np.argpartition(-shares, _KEPT)[:_KEPT])
-    return chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
 
 
 def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> csr_array:
