@@ -30,7 +30,17 @@ RANKS = [
     {
         *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
         *("boundaries", "planning", "failures", "lazy", "arrays", "strings", "cells"),
-        *("chunking", "tree", "names", "graph", "ranking", "titles", "aliases", "linking"),
+        *(
+            "chunking",
+            "tree",
+            "names",
+            "graph",
+            "ranking",
+            "titles",
+            "spellings",
+            "aliases",
+            "linking",
+        ),
         *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
         *("extraction", "extractive", "summarizers", "openai_chat"),
     },

@@ -12,21 +12,13 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.arrays import IntArray
 from e2graphrag_integrations.lazy import lazy
+from e2graphrag_integrations.spellings import Spellings
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _LONGEST_PERSON = 4
 """Words of the longest name whose last word is looked up as a surname."""
 
-_SIMILAR = 88.0
-"""Least similarity, of 100, of a misspelling: one letter of nine may differ."""
-
-_COMPARED = 5
-"""Names most like another that are looked at: some of them differ in a number."""
-
 _NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
-
-_SHORTEST_SIMILAR = 5
-"""Characters of the shortest name that is compared: of shorter ones all are alike."""
 
 
 class Alias(NamedTuple):
@@ -73,30 +65,14 @@ class Aliases:
         return table
 
     @lazy
-    def _comparable(self) -> dict[str, list[str]]:
-        """Return the names that spellings are compared with, by the first letters of words."""
-        names: dict[str, list[str]] = {}
-        for name, named in zip(self.names, self.named.tolist(), strict=True):
-            if named and len(name) >= _SHORTEST_SIMILAR:
-                for letter in {word[0] for word in name.split(" ")}:
-                    names.setdefault(letter, []).append(name)
-        return names
+    def _spellings(self) -> Spellings:
+        named = zip(self.names, self.named.tolist(), strict=True)
+        return Spellings([name for name, is_name in named if is_name])
 
     def _similar(self, form: str) -> Alias | None:
-        from rapidfuzz import fuzz, process
-
-        if len(form) < _SHORTEST_SIMILAR:
-            return None
-        found = process.extract(
-            form,
-            self._comparable.get(form[0], []),
-            scorer=fuzz.token_sort_ratio,
-            score_cutoff=_SIMILAR,
-            limit=_COMPARED,
-        )
-        for name, score, _ in found:
+        for name, similarity in self._spellings.like(form):
             if _numbers(name) == _numbers(form):
-                return Alias(name, "similar", _rounded(score / 100))
+                return Alias(name, "similar", _rounded(similarity))
         return None
 
 
