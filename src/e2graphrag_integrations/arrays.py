@@ -11,8 +11,8 @@ IntArray = NDArray[np.integer[Any]]
 """Indices and counts: 64 bits where we make them, 32 where scipy does."""
 
 
-_SPARSE = 300
-"""Rows for each key from which on sorting the keys costs less than going over all rows."""
+_SPARSE = 50
+"""Rows for each key from which on looking at keys alone costs less than going over all rows."""
 
 _SMALL = 10_000
 """Rows up to which a sum for each costs less than finding those that have a key first."""
@@ -75,11 +75,13 @@ def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
         keys: Below `size`, not negative.
         size: Of what the keys are rows of.
     """
-    if len(keys) * _SPARSE < size:
-        found: tuple[IntArray, IntArray] = np.unique(keys, return_inverse=True)
-        return found
-    distinct = _distinct(keys, size)
     places = np.empty(size, dtype=index_type(size))  # only those of keys are read
+    if len(keys) * _SPARSE < size:
+        order = np.arange(len(keys), dtype=places.dtype)
+        places[keys] = order  # of the same key the last to be written stays
+        distinct: IntArray = np.sort(keys[places[keys] == order])
+    else:
+        distinct = _distinct(keys, size)
     places[distinct] = np.arange(len(distinct))
     return distinct, places[keys]
 
@@ -88,6 +90,18 @@ def _distinct(keys: IntArray, size: int) -> IntArray:
     there = np.zeros(size, dtype=np.bool_)
     there[keys] = True
     return np.flatnonzero(there)
+
+
+def union(*parts: IntArray) -> IntArray:
+    """Return the distinct numbers of several arrays, ascending.
+
+    >>> union(np.array([5, 2]), np.array([2, 3])).tolist()
+    [2, 3, 5]
+    """
+    together = np.sort(np.concatenate(parts))
+    other = np.ones(len(together), dtype=np.bool_)
+    np.not_equal(together[1:], together[:-1], out=other[1:])
+    return together[other]
 
 
 def index_type(most: int) -> type[np.int32 | np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations.arrays import IntArray, before, index_type
+from e2graphrag_integrations.arrays import IntArray, before, index_type, union
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.normalize import UNSPACED
 from e2graphrag_integrations.ranking import best_rows
@@ -165,7 +165,7 @@ class LexicalIndex:
             sample.append(texts if allowed is None else texts[allowed[texts]])
             if sum(map(len, sample)) >= wanted:
                 break
-        return np.unique(np.concatenate(sample))
+        return union(*sample)
 
     def at(
         self, words: Iterable[str], rows: IntArray, *, rarity: float = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray, summed
+from e2graphrag_integrations.arrays import IntArray, stretches
 
 Floats = NDArray[np.floating[Any]]
 
@@ -52,27 +52,35 @@ def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
 
 
 def spread(
-    rows: IntArray, values: Floats, groups: IntArray, share: float, reach: int
+    rows: IntArray, values: Floats, bounds: IntArray, share: float, reach: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Let every row hand `share ** distance` of its value to its neighbours in its group.
 
     Args:
         rows: Distinct rows that have a value, ascending.
         values: Their values.
-        groups: The group of every row there is; those of one group lie side by side.
+        bounds: Where each group begins, ascending, and where the last one ends.
         share: What the next row gets, from 0 to 1.
         reach: How far it goes on both sides.
 
     Returns:
         All rows that have a value now, ascending, and their values.
     """
-    steps = np.arange(-reach, reach + 1)
-    to = rows[:, None] + steps
-    inside = (to >= 0) & (to < len(groups))
-    inside &= groups.take(to, mode="clip") == groups[rows][:, None]
-    given = values[:, None] * np.power(share, np.abs(steps))
-    inside &= given > 0
-    return summed(to[inside], given[inside], len(groups))
+    if not len(rows):
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    group = np.searchsorted(bounds, rows, side="right")
+    # What rows reach is laid side by side: together where it overlaps in a group, else apart.
+    width = 2 * reach + 1
+    gaps = np.minimum(np.diff(rows), width)
+    gaps[group[1:] != group[:-1]] = width
+    sizes = np.append(gaps, width)
+    given = np.zeros(sizes.sum())
+    given[np.cumsum(sizes) - sizes + reach] = values
+    sums = np.convolve(given, np.power(share, np.abs(np.arange(-reach, reach + 1))), "same")
+    to = stretches(rows - reach, sizes)
+    inside = (to >= np.repeat(bounds[group - 1], sizes)) & (to < np.repeat(bounds[group], sizes))
+    some = np.flatnonzero(inside & (sums > 0))
+    return to[some], sums[some]
 
 
 def reciprocal(ranks: int | IntArray, constant: float) -> Any:

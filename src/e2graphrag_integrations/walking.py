@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from e2graphrag_integrations.arrays import IntArray, index_type, numbered, summed
+from e2graphrag_integrations.arrays import (
+    IntArray,
+    index_type,
+    numbered,
+    stretches,
+    summed,
+    union,
+)
 from e2graphrag_integrations.graph import EntityGraph
 from e2graphrag_integrations.lazy import lazy
 from e2graphrag_integrations.titles import Subjects
@@ -206,16 +213,16 @@ class EntityWalk:
     ) -> tuple[IntArray, csr_array]:
         """Return the chunks that the walk comes to first, ascending, and what they hold."""
         of_chunk, of_entity = self._sums
-        reached = np.zeros(self.by_chunk.shape[0], dtype=np.bool_)
+        reached = []
         for number, links in enumerate(_LINKS, 1):
             entities, weights = self._worth_following(entities, weights, links)
-            there = self.by_entity[entities]
-            chunks, shares = _columns(there, weights / of_entity[entities])
-            chunks, shares = self._most(chunks, shares, damping)
-            reached[chunks] = True
+            given = weights / of_entity[entities]
+            chunks, shares = self._most(*_columns(self.by_entity, entities, given), damping)
+            reached.append(chunks)
             if number < len(_LINKS):
-                entities, weights = _columns(self.by_chunk[chunks], shares / of_chunk[chunks])
-        part = np.flatnonzero(reached)
+                given = shares / of_chunk[chunks]
+                entities, weights = _columns(self.by_chunk, chunks, given)
+        part = union(*reached)
         return part, self.by_chunk[part]
 
     def _worth_following(
@@ -247,10 +254,15 @@ class EntityWalk:
         return chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
 
 
-def _columns(rows: csr_array, weights: FloatVector) -> tuple[IntArray, FloatVector]:
+def _columns(
+    matrix: csr_array, rows: IntArray, weights: FloatVector
+) -> tuple[IntArray, FloatVector]:
     """Return the columns that weighted rows lead to, ascending, and the sums they are given."""
-    given = rows.data * np.repeat(weights, np.diff(rows.indptr))
-    return summed(rows.indices, given, rows.shape[1])
+    starts = matrix.indptr[rows]
+    sizes = matrix.indptr[rows + 1] - starts
+    links = stretches(starts, sizes)
+    given = matrix.data[links] * np.repeat(weights, sizes)
+    return summed(matrix.indices[links], given, matrix.shape[1])
 
 
 def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> csr_array:

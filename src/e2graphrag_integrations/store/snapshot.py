@@ -197,11 +197,11 @@ class Snapshot:
 
     @lazy
     def neighbourhoods(self) -> IntArray:
-        """Return a number for each window that those of one level of a document share."""
+        """Return where the windows of each level of a document begin, and where the last end."""
         nodes = self.dense.nodes  # by document, level and position
         document, level = self.nodes.document[nodes], self.nodes.level[nodes]
         other = (np.diff(document) != 0) | (np.diff(level) != 0)
-        return np.concatenate([[0], np.cumsum(other)])[: len(nodes)].astype(np.int64)
+        return np.concatenate([[0], np.flatnonzero(other) + 1, [len(nodes)]])
 
     @lazy
     def words_before(self) -> IntArray:
