@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.arrays import before, stretches
+from e2graphrag_integrations.arrays import before, numbered, stretches, summed, union
 
 sizes = st.lists(st.integers(0, 50), max_size=30)
 
@@ -42,3 +42,33 @@ def test_stretches_from_the_sums_before_are_all_numbers_in_order(given_sizes):
     lengths = np.asarray(given_sizes, dtype=np.int64)
     bounds = before(lengths)
     assert stretches(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
+
+
+@st.composite
+def keyed(draw):
+    """Draw the number of rows, and a value for each of some keys among them, sparse or not."""
+    size = draw(st.sampled_from([1, 7, 900, 10_000, 10_001, 30_000]))
+    keys = draw(st.lists(st.integers(0, size - 1), max_size=draw(st.sampled_from([9, 400]))))
+    return size, keys, [draw(st.floats(0, 9)) for _ in keys]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+@given(keyed())
+def test_keys_are_numbered_and_summed_as_by_a_loop(dtype, case):
+    size, keys, values = case
+    expected = {}
+    for key, value in zip(keys, values, strict=True):
+        expected[key] = expected.get(key, 0) + value
+    array = np.asarray(keys, dtype=dtype)
+    distinct, places = numbered(array, size)
+    assert distinct.tolist() == sorted(expected)
+    assert distinct[places].tolist() == keys
+    distinct, sums = summed(array, np.asarray(values, dtype=np.float64), size)
+    assert dict(zip(distinct.tolist(), sums.tolist(), strict=True)) == expected
+    assert distinct.tolist() == sorted(expected)
+
+
+@given(st.lists(st.lists(st.integers(-9, 9)), min_size=1))
+def test_a_union_is_that_of_sets(parts):
+    found = union(*(np.asarray(part, dtype=np.int64) for part in parts))
+    assert found.tolist() == sorted({number for part in parts for number in part})

@@ -99,6 +99,17 @@ def test_what_neighbours_give_adds_up():
     assert values.tolist() == [4, 8, 10]
 
 
+@given(st.lists(st.floats(0.01, 1), min_size=8, max_size=8), st.sets(st.integers(0, 7)))
+def test_equal_neighbourhoods_have_equal_values_to_the_last_bit(values, left_out):
+    some = [row for row in range(8) if row not in left_out]
+    twice = rows(*some, *[8 + row for row in some], *[16 + row for row in some])
+    its = floats(*[values[row] for row in some] * 3)
+    reached, sums = spread(twice, its, rows(0, 8, 16, 24), 0.5, 8)
+    first, second, third = np.split(sums, 3)
+    assert first.tolist() == second.tolist() == third.tolist()
+    assert reached.tolist() == [*range(24)] or not some
+
+
 @pytest.mark.parametrize("reach", [0, 1, 100])
 def test_nothing_to_hand_on_gives_nothing(reach):
     reached, values = spread(rows(), floats(), rows(0, 2), 0.5, reach)

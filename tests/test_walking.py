@@ -228,6 +228,23 @@ def test_what_returns_to_a_chunk_is_the_diagonal_of_what_goes_between_them(seed)
     np.testing.assert_allclose(walk._returned, np.diag(walk._between), atol=1e-12)
 
 
+@pytest.mark.parametrize("damping", [0.5, 1])
+def test_of_a_common_names_chunks_those_that_may_be_seen_are_kept_beside_the_best(
+    monkeypatch, damping
+):
+    # The hidden ones have the name three times: all that are kept if nobody asks what is seen.
+    anna = [("anna", True)]
+    graph = build_graph([[anna, anna, anna] if n < 40 else [anna] for n in range(300)])
+    walk, _ = walk_of(graph)
+    seen = np.arange(300) >= 40
+    monkeypatch.setattr("e2graphrag_integrations.walking._KEPT", 30)
+    seeds = {graph.index["anna"]: 1.0}
+    chunks, found = replace(walk, exact=0).rank(seeds, damping=damping, seen=seen)
+    assert len(chunks) == 30
+    assert seen[chunks].all()
+    assert (found > 0).all()
+
+
 def test_of_few_chunks_that_may_be_seen_every_one_is_weighed():
     # All of the first thousand hold the name; the walk follows but some of them.
     graph = build_graph(

@@ -74,9 +74,10 @@ def spread(
     gaps = np.minimum(np.diff(rows), width)
     gaps[group[1:] != group[:-1]] = width
     sizes = np.append(gaps, width)
-    given = np.zeros(sizes.sum())
-    given[np.cumsum(sizes) - sizes + reach] = values
-    sums = np.convolve(given, np.power(share, np.abs(np.arange(-reach, reach + 1))), "same")
+    # "valid", with nothing on either side: of sums of fewer the last bits would differ.
+    given = np.zeros(sizes.sum() + 2 * reach)
+    given[np.cumsum(sizes) - sizes + 2 * reach] = values
+    sums = np.convolve(given, np.power(share, np.abs(np.arange(-reach, reach + 1))), "valid")
     to = stretches(rows - reach, sizes)
     inside = (to >= np.repeat(bounds[group - 1], sizes)) & (to < np.repeat(bounds[group], sizes))
     some = np.flatnonzero(inside & (sums > 0))

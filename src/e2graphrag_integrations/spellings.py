@@ -75,9 +75,10 @@ class Spellings:
         first = np.ones(len(codes), dtype=np.bool_)
         first[1:] = codes[:-1] == _SPACE
         first[bounds[:-1]] = True
-        owners = np.repeat(np.arange(len(self._names)), self._sizes)[first]
-        order = np.argsort(codes[first], kind="stable")
-        letters, starts = np.unique(codes[first][order], return_index=True)
+        at = np.flatnonzero(first)
+        owners = np.searchsorted(bounds, at, side="right") - 1
+        order = np.argsort(codes[at], kind="stable")
+        letters, starts = np.unique(codes[at][order], return_index=True)
         rows = np.split(owners[order], starts[1:])
         return {
             letter: np.unique(each) for letter, each in zip(letters.tolist(), rows, strict=True)
@@ -87,8 +88,8 @@ class Spellings:
 def _letter_sets(names: Sequence[str]) -> NDArray[np.uint64]:
     """Return the letters of each name as bits of one number; several letters share a bit."""
     codes, bounds = _codes(names)
-    bits = np.uint64(1) << (codes % 64).astype(np.uint64)
-    sets: NDArray[np.uint64] = np.bitwise_or.reduceat(bits, bounds[:-1])
+    bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    sets: NDArray[np.uint64] = np.bitwise_or.reduceat(bits[codes % 64], bounds[:-1])
     return sets
 
 

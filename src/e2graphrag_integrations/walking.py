@@ -35,12 +35,16 @@ _DENSE = 500
 """Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
 
 _LINKS = (20_000, 3_000, 1_000)
-"""Links from entities to chunks that the part grows by, time after time, of one entity at least. Of
-the question's names only those that a large share of all chunks hold are ever left out, which the
-gate leaves next to no weight. Recall of the exact walk's best is in docs/benchmarks.md."""
+"""Links from entities to chunks that the part grows by, time after time, of one entity at least;
+twice as many where not all chunks may be seen. Of the question's names only those that a large
+share of all chunks hold are ever left out, which the gate leaves next to no weight. Recall of the
+exact walk's best is in docs/benchmarks.md."""
 
 _KEPT = 2_000
 """Chunks that the part grows by at most."""
+
+_WEIGHED = 5
+"""Times as many chunks, where not all may be seen, are all weighed when the walk has ended."""
 
 _LEAST = 1e-9
 """Keeps what is divided by above nothing."""
@@ -185,7 +189,7 @@ class EntityWalk:
         steps: int,
         seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
-        chunks, rows = self._part(entities, weights, damping)
+        chunks, rows = self._part(entities, weights, damping, seen)
         held, places = numbered(np.concatenate([rows.indices, entities]), self.by_chunk.shape[1])
         rows = csr_array(
             (rows.data, places[: rows.nnz], rows.indptr), shape=(len(chunks), len(held))
@@ -198,8 +202,8 @@ class EntityWalk:
         for _ in range(steps - 1):
             back = columns @ ((rows @ given) / of_chunk)
             given = ((1 - damping) * start + damping * back) / of_entity
-        if seen is not None and seen.sum() <= self.exact:
-            # Few are all weighed: they may lie outside the part.
+        if seen is not None and seen.sum() <= _WEIGHED * self.exact:
+            # They may lie outside the part, most of which may not be seen.
             chunks = np.flatnonzero(seen)
             whole = np.zeros(self.by_chunk.shape[1])
             whole[held] = given
@@ -209,15 +213,24 @@ class EntityWalk:
         return chunks[shares > 0], shares[shares > 0]
 
     def _part(
-        self, entities: IntArray, weights: FloatVector, damping: float
+        self,
+        entities: IntArray,
+        weights: FloatVector,
+        damping: float,
+        seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, csr_array]:
         """Return the chunks that the walk comes to first, ascending, and what they hold."""
         of_chunk, of_entity = self._sums
         reached = []
         for number, links in enumerate(_LINKS, 1):
-            entities, weights = self._worth_following(entities, weights, links)
+            most = links if seen is None else 2 * links
+            entities, weights = self._worth_following(entities, weights, most)
             given = weights / of_entity[entities]
-            chunks, shares = self._most(*_columns(self.by_entity, entities, given), damping)
+            chunks, shares = _columns(self.by_entity, entities, given)
+            if len(chunks) > _KEPT:
+                kept = self._kept(chunks, shares, damping, seen)
+                # They stand for those left out, too.
+                chunks, shares = chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
             reached.append(chunks)
             if number < len(_LINKS):
                 given = shares / of_chunk[chunks]
@@ -239,19 +252,32 @@ class EntityWalk:
         kept = order[: max(1, int(np.searchsorted(links, most, side="right")))]
         return entities[kept], weights[kept]
 
-    def _most(
-        self, chunks: IntArray, shares: FloatVector, damping: float
-    ) -> tuple[IntArray, FloatVector]:
-        """Return the chunks that will have most; they stand for those left out, too.
+    def _kept(
+        self,
+        chunks: IntArray,
+        shares: FloatVector,
+        damping: float,
+        seen: NDArray[np.bool_] | None,
+    ) -> IntArray:
+        """Return the places of chunks that will have most, of all and of those that may be seen.
 
         A common name gives all its chunks about the same at first. How they are told apart in the
         end is foretold by what returns to each by itself: p = (1 - d) first + d returned p.
         """
-        if len(chunks) <= _KEPT:
-            return chunks, shares
         foretold = shares / np.maximum(1 - damping * self._returned[chunks], _LEAST)
-        kept = np.sort(np.argpartition(foretold, -_KEPT)[-_KEPT:])
-        return chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
+        kept = _largest(foretold, _KEPT)
+        if seen is None:
+            return np.sort(kept)
+        visible = np.flatnonzero(seen[chunks])
+        return union(kept, visible[_largest(foretold[visible], _KEPT)])
+
+
+def _largest(values: FloatVector, count: int) -> IntArray:
+    """Return where the largest values are, in no order."""
+    if len(values) <= count:
+        return np.arange(len(values))
+    largest: IntArray = np.argpartition(values, -count)[-count:]
+    return largest
 
 
 def _columns(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
+from e2graphrag_integrations.retrieval.trace import Listing
 
 QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", "Anna or Waldo?"]
 
@@ -25,6 +27,17 @@ def test_a_trace_survives_json_unchanged(open_index, story, question, mode):
     assert {"filter", "entities", "rank", "read", "pack"} <= set(again["timings"])
     assert all(seconds >= 0 for seconds in again["timings"].values())
     assert {"k", "token_budget"} <= set(again["cuts"])
+
+
+def test_a_list_of_windows_has_each_node_once_by_its_best_window():
+    owners = np.array([0, 0, 1, 1, 1, 2])
+    windows, cosines = np.array([3, 0, 4, 1, 5]), np.array([0.9, 0.7, 0.6, 0.5, 0.1])
+    listing = Listing(["a", "b", "c"], "cosine", windows, cosines, owners)
+    assert [(one.node_id, one.rank, one.figures) for one in listing.ranked()] == [
+        ("b", 1, {"cosine": 0.9}),
+        ("a", 2, {"cosine": 0.7}),
+        ("c", 3, {"cosine": 0.1}),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.store import rows as rows_module
+from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.store.verify import verify_store
@@ -222,6 +223,23 @@ def test_a_node_gone_from_under_its_snapshot_is_a_typed_error(made, open_index):
     execute(made, "DELETE FROM nodes")
     with pytest.raises(CorruptStoreError, match="not in the file"):
         open_index(made).retrieve("Anna")
+
+
+def test_what_is_read_while_another_writes_is_no_answer(made, open_index, monkeypatch):
+    rag, other = open_index(made), open_index(made)
+    store = rag.store
+    generation, ids = store.generation, [stored.node.id for stored in store.all_nodes()]
+    read = store.nodes
+
+    def nodes(ids):
+        found = read(ids)
+        other.add(SourceDocument("new", "Walter met Anna."))
+        return found
+
+    assert len(store.nodes_at(generation, ids)) == len(ids)
+    monkeypatch.setattr(store, "nodes", nodes)
+    with pytest.raises(NodeGoneError, match="newer state"):
+        store.nodes_at(generation, ids)
 
 
 def test_flipped_bytes_give_the_right_answer_or_a_typed_error(made, open_index):
