@@ -40,8 +40,12 @@ HELD_OUT = 500
 """Real vectors that questions are mixed of."""
 
 ASKED = 200
-PASSES = 3
 TENTH = {"part": 3}
+ASKS: Mapping[str, Mapping[str, Any]] = {
+    "k=10": {},
+    "2000 tokens": {"token_budget": 2000},
+    "a tenth of the documents": {"where": TENTH},
+}
 QUICKEST = "the rest in the quickest pass, ms"
 ADDED = 500
 """Documents of 100 chunks handed over at once."""
@@ -152,11 +156,7 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     _, first = timed(lambda: rag.retrieve(questions[0]))
     for question in questions[:20]:
         rag.retrieve(question)
-    found = {
-        "k=10": rests(rag, questions),
-        "2000 tokens": rests(rag, questions, token_budget=2000),
-        "a tenth of the documents": rests(rag, questions, where=TENTH),
-    }
+    passes = [one_pass_of_each(rag, questions) for _ in range(2)]
     serving = memory()
     vectors = snapshot.dense.vectors
     asked = [rag._components.embedder.embed_question(question) for question in questions]  # noqa: SLF001
@@ -164,6 +164,10 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     flat.add(np.ascontiguousarray(vectors))
     flat.search(asked[0][None], 200)
     floor = percentiles([timed(lambda v=v: flat.search(v[None], 200))[1] for v in asked])
+    recall = recalls(rag, snapshot, questions, asked, flat)
+    # Minutes later: the machine's own speed changes by a half from one to the next.
+    passes += [one_pass_of_each(rag, questions) for _ in range(2)]
+    found = {name: told_of([each[name] for each in passes]) for name in ASKS}
     for told in found.values():
         told["times flat search, p50"] = round(told["the rest, ms"]["p50"] / floor["p50"], 2)
     return {
@@ -173,7 +177,7 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
         "vectors, MiB": vectors.nbytes >> 20,
         "FAISS flat search alone, ms": floor,
         "questions": found,
-        "recall": recalls(rag, snapshot, questions, asked, flat),
+        "recall": recall,
         "one document changed": changed(rag, corpus),
     }
 
@@ -186,30 +190,43 @@ def ask(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     questions = corpus.questions(ASKED)
     for question in questions[:20]:
         rag.retrieve(question)
-    return {"questions": {"k=10": rests(rag, questions)}}
+    passes = [one_pass(rag, questions) for _ in range(4)]
+    return {"questions": {"k=10": told_of(passes)}}
 
 
-def rests(rag: E2GraphRAG, questions: Sequence[str], **options: Any) -> dict[str, Any]:
-    """Return what questions take beside embedding and extraction: in all passes, in the quickest.
+def one_pass_of_each(
+    rag: E2GraphRAG, questions: Sequence[str]
+) -> dict[str, list[dict[str, float]]]:
+    return {name: one_pass(rag, questions, **options) for name, options in ASKS.items()}
 
-    In the first pass much of the files is read for the first time.
+
+def one_pass(rag: E2GraphRAG, questions: Sequence[str], **options: Any) -> list[dict[str, float]]:
+    """Return the seconds that each question takes by step, beside embedding and extraction."""
+    return [
+        {
+            step: spent
+            for step, spent in rag.retrieve(question, **options).trace.timings.items()
+            if step not in NO_PARTS
+        }
+        for question in questions
+    ]
+
+
+def told_of(passes: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """Return what all passes took together, and the quickest.
+
+    In the first one much of the files is read for the first time.
     """
-    passes: list[list[float]] = []
-    steps: dict[str, list[float]] = {}
-    for _ in range(PASSES):
-        passes.append([])
-        for question in questions:
-            timings = rag.retrieve(question, **options).trace.timings
-            mine = {step: spent for step, spent in timings.items() if step not in NO_PARTS}
-            passes[-1].append(sum(mine.values()))
-            for step, spent in mine.items():
-                steps.setdefault(step, []).append(spent)
-    quickest = min(passes, key=lambda rest: float(np.quantile(rest, 0.95)))
+    rests = [[sum(steps.values()) for steps in each] for each in passes]
+    quickest = min(rests, key=lambda rest: float(np.quantile(rest, 0.95)))
+    steps = [steps for each in passes for steps in each]
     return {
-        "the rest, ms": percentiles([spent for rest in passes for spent in rest]),
+        "the rest, ms": percentiles([spent for rest in rests for spent in rest]),
         QUICKEST: percentiles(quickest),
-        "passes, p95 ms": [percentiles(rest)["p95"] for rest in passes],
-        "steps, p50 ms": {step: percentiles(spent)["p50"] for step, spent in steps.items()},
+        "passes, p95 ms": [percentiles(rest)["p95"] for rest in rests],
+        "steps, p50 ms": {
+            step: percentiles([each[step] for each in steps])["p50"] for step in steps[0]
+        },
     }
 
 
@@ -389,6 +406,7 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
         goals += [
             Goal(f"{name}: recall, {what}", share, least=0.98)
             for what, share in serving["recall"].items()
+            if "within" not in what
         ]
         asked = serving["questions"]["k=10"]
         if name == "100000":

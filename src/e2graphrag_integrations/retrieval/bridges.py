@@ -74,11 +74,19 @@ def _ways(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntA
             yield 1 / len(named), (_chunks_of(document, snapshot) for document in named)
     if 0 <= title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(title)
-        documents = snapshot.document_of_chunk[chunks]  # ascending, as chunks are
+        some = chunks[:: len(chunks) // (2 * _COMMON) + 1]
+        if _distinct(snapshot.document_of_chunk[some]) > _COMMON + 1:
+            return  # some tell already that there are too many
+        documents = snapshot.document_of_chunk[chunks]
         chunks, documents = chunks[documents != own], documents[documents != own]
-        others = len(chunks) and 1 + np.count_nonzero(documents[1:] != documents[:-1])
+        others = _distinct(documents)
         if 0 < others <= _COMMON:
             yield 1 / float(np.log2(2 + others)), [chunks]
+
+
+def _distinct(documents: IntArray) -> int:
+    """Return how many documents there are among ascending ones, as those of chunks are."""
+    return len(documents) and 1 + int(np.count_nonzero(documents[1:] != documents[:-1]))
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:
