@@ -406,7 +406,6 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
         goals += [
             Goal(f"{name}: recall, {what}", share, least=0.98)
             for what, share in serving["recall"].items()
-            if "within" not in what
         ]
         asked = serving["questions"]["k=10"]
         if name == "100000":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +41,12 @@ class Spellings:
 
         if len(form) < _SHORTEST or not self._names:
             return []
-        rows = self._by_first_letter.get(ord(form[0]), np.empty(0, dtype=np.int64))
-        lengths, letters = self._sizes[rows], self._letters[rows]
+        of_letter, all_lengths, all_letters = self._table
+        rows = of_letter.get(ord(form[0]), np.empty(0, dtype=np.int64))
+        lengths, letters = all_lengths[rows], all_letters[rows]
         # Similarity is 1 - d / (both lengths), d letters put in or taken out: at least those that
         # one has and the other has not.
-        [own] = _letter_sets([form])
+        [own] = _letter_sets(*_codes([form]))
         near = rows[
             np.maximum(np.bitwise_count(letters ^ own), np.abs(lengths - len(form))) * 100
             <= (100 - _SIMILAR) * (lengths + len(form))
@@ -61,39 +61,33 @@ class Spellings:
         return [(name, score / 100) for name, score, _ in found]
 
     @lazy
-    def _sizes(self) -> NDArray[np.int64]:
-        return np.fromiter(map(len, self._names), dtype=np.int64, count=len(self._names))
-
-    @lazy
-    def _letters(self) -> NDArray[np.uint64]:
-        return _letter_sets(self._names)
-
-    @lazy
-    def _by_first_letter(self) -> dict[int, IntArray]:
-        """Return the names, ascending, that have a word with each first letter."""
+    def _table(self) -> tuple[dict[int, IntArray], IntArray, NDArray[np.uint64]]:
+        """Return names by the first letters of their words; the length and letters of each."""
         codes, bounds = _codes(self._names)
-        first = np.ones(len(codes), dtype=np.bool_)
-        first[1:] = codes[:-1] == _SPACE
-        first[bounds[:-1]] = True
-        at = np.flatnonzero(first)
-        owners = np.searchsorted(bounds, at, side="right") - 1
-        order = np.argsort(codes[at], kind="stable")
-        letters, starts = np.unique(codes[at][order], return_index=True)
-        rows = np.split(owners[order], starts[1:])
-        return {
-            letter: np.unique(each) for letter, each in zip(letters.tolist(), rows, strict=True)
-        }
+        return _by_first_letter(codes, bounds), np.diff(bounds), _letter_sets(codes, bounds)
 
 
-def _letter_sets(names: Sequence[str]) -> NDArray[np.uint64]:
+def _codes(names: Sequence[str]) -> tuple[NDArray[np.uint32], IntArray]:
+    """Return the code points of all names in a row, and where each begins and the last ends."""
+    data = "".join(names).encode("utf-32-le", "surrogatepass")
+    return np.frombuffer(data, dtype="<u4"), before([len(name) for name in names])
+
+
+def _letter_sets(codes: NDArray[np.uint32], bounds: IntArray) -> NDArray[np.uint64]:
     """Return the letters of each name as bits of one number; several letters share a bit."""
-    codes, bounds = _codes(names)
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
     sets: NDArray[np.uint64] = np.bitwise_or.reduceat(bits[codes % 64], bounds[:-1])
     return sets
 
 
-def _codes(names: Sequence[str]) -> tuple[NDArray[np.uint32], Any]:
-    """Return the code points of all names in a row, and where each begins and the last ends."""
-    data = "".join(names).encode("utf-32-le", "surrogatepass")
-    return np.frombuffer(data, dtype="<u4"), before([len(name) for name in names])
+def _by_first_letter(codes: NDArray[np.uint32], bounds: IntArray) -> dict[int, IntArray]:
+    """Return the names, ascending, that have a word with each first letter."""
+    first = np.ones(len(codes), dtype=np.bool_)
+    first[1:] = codes[:-1] == _SPACE
+    first[bounds[:-1]] = True
+    at = np.flatnonzero(first)
+    owners = np.searchsorted(bounds, at, side="right") - 1
+    order = np.argsort(codes[at], kind="stable")
+    letters, starts = np.unique(codes[at][order], return_index=True)
+    rows = np.split(owners[order], starts[1:])
+    return {letter: np.unique(each) for letter, each in zip(letters.tolist(), rows, strict=True)}

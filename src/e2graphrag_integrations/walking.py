@@ -44,7 +44,8 @@ _KEPT = 2_000
 """Chunks that the part grows by at most."""
 
 _WEIGHED = 5
-"""Times as many chunks, where not all may be seen, are all weighed when the walk has ended."""
+"""Where not all chunks may be seen, those that may are all weighed when the walk has ended, up to
+so many times the chunks that exact steps go over."""
 
 _LEAST = 1e-9
 """Keeps what is divided by above nothing."""
