@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations.arrays import before
 from e2graphrag_integrations.checks import MOST, blamed, shown
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.store.snapshot import Records, Snapshot
@@ -157,7 +158,7 @@ def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
             passes = predicate.among(records)
     else:
         passes = _passed_by_function(records, predicate)
-    failures = np.concatenate([[0], np.cumsum(~passes[records.of_node])])
+    failures = before(~passes[records.of_node])
     mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
     return mask
 

@@ -35,13 +35,17 @@ _DENSE = 500
 """Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
 
 _LINKS = (20_000, 3_000, 1_000)
-"""Links from entities to chunks that the part grows by, time after time, of one entity at least;
-twice as many where not all chunks may be seen. Of the question's names only those that a large
+"""Links from entities to chunks that the part grows by, time after time, of one entity at least.
+Of the question's names only those that a large
 share of all chunks hold are ever left out, which the gate leaves next to no weight. Recall of the
 exact walk's best is in docs/benchmarks.md."""
 
 _KEPT = 2_000
 """Chunks that the part grows by at most."""
+
+_FARTHER = 4, 2
+"""So many times the links, and the chunks, where not all chunks may be seen: the best of those that
+may are farther from the names."""
 
 _WEIGHED = 5
 """Where not all chunks may be seen, those that may are all weighed when the walk has ended, up to
@@ -222,14 +226,15 @@ class EntityWalk:
     ) -> tuple[IntArray, csr_array]:
         """Return the chunks that the walk comes to first, ascending, and what they hold."""
         of_chunk, of_entity = self._sums
+        farther, wider = (1, 1) if seen is None else _FARTHER
+        most = wider * _KEPT
         reached = []
         for number, links in enumerate(_LINKS, 1):
-            most = links if seen is None else 2 * links
-            entities, weights = self._worth_following(entities, weights, most)
+            entities, weights = self._worth_following(entities, weights, farther * links)
             given = weights / of_entity[entities]
             chunks, shares = _columns(self.by_entity, entities, given)
-            if len(chunks) > _KEPT:
-                kept = self._kept(chunks, shares, damping, seen)
+            if len(chunks) > most:
+                kept = self._kept(chunks, shares, damping, most, seen)
                 # They stand for those left out, too.
                 chunks, shares = chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
             reached.append(chunks)
@@ -258,6 +263,7 @@ class EntityWalk:
         chunks: IntArray,
         shares: FloatVector,
         damping: float,
+        most: int,
         seen: NDArray[np.bool_] | None,
     ) -> IntArray:
         """Return the places of chunks that will have most, of all and of those that may be seen.
@@ -266,11 +272,11 @@ class EntityWalk:
         end is foretold by what returns to each by itself: p = (1 - d) first + d returned p.
         """
         foretold = shares / np.maximum(1 - damping * self._returned[chunks], _LEAST)
-        kept = _largest(foretold, _KEPT)
+        kept = _largest(foretold, most)
         if seen is None:
             return np.sort(kept)
         visible = np.flatnonzero(seen[chunks])
-        return union(kept, visible[_largest(foretold[visible], _KEPT)])
+        return union(kept, visible[_largest(foretold[visible], most)])
 
 
 def _largest(values: FloatVector, count: int) -> IntArray:
