@@ -36,8 +36,8 @@ PEOPLE = (
 )
 QUESTIONS = [f"What does {one} think of {other}?" for one, other in combinations(PEOPLE, 2)]
 QUICKEST = "p50 of the quickest pass"
-PASSES = 5
-APART = 30
+PASSES = 10
+APART = 15
 """Seconds between passes: the machine's own speed changes by a half from one minute to the next."""
 
 ASKS: Mapping[str, Mapping[str, Any]] = {
@@ -129,7 +129,11 @@ def goals_of(ms: Mapping[str, Any]) -> list[Goal]:
     found, hops = ms["hybrid, k=10"], ms["hops of the paper's strategy"]
     return [
         Goal("ms of the rest, p50 of the quickest pass", found["the rest"][QUICKEST], most=2),
-        Goal("ms of all but embedding, p50", found["all but embedding"]["p50"], most=8),
+        Goal(
+            "ms of all but embedding, p50 of the quickest pass",
+            found["all but embedding"][QUICKEST],
+            most=8,
+        ),
         Goal("hops, times faster than networkx", hops["times faster, mean"], least=20),
     ]
 

@@ -107,6 +107,7 @@ def _to_node(
     candidate: Candidate, snapshot: Snapshot, node: Node, entities: tuple[str, ...]
 ) -> RetrievedNode:
     row = candidate.row
+    records = _records_of(snapshot, row)
     best = None
     if candidate.best is not None and not node.level:
         best = Span(node.start + candidate.best.start, node.start + candidate.best.end)
@@ -126,8 +127,8 @@ def _to_node(
         reasons=candidate.reasons,
         entities=entities,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
-        metadata=metadata_of(snapshot, row),
-        parts=_parts(snapshot, row),
+        metadata=_agreed(records, snapshot.records.id_key),
+        parts=_parts(records, snapshot.records.id_key),
         position=int(snapshot.nodes.position[row]),
         parent_id=node.parent_id,
         child_ids=tuple(
@@ -153,20 +154,22 @@ def _held(
 
 def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
     """Return the metadata that all segments under the node agree on."""
-    first, *others = _records_of(snapshot, row)
+    return _agreed(_records_of(snapshot, row), snapshot.records.id_key)
+
+
+def _agreed(records: Sequence[Mapping[str, Any]], id_key: str) -> dict[str, Any]:
+    first, *others = records
     return {
         key: value
         for key, value in first.items()
-        if key != snapshot.records.id_key and all(key in r and r[key] == value for r in others)
+        if key != id_key and all(key in r and r[key] == value for r in others)
     }
 
 
-def _parts(snapshot: Snapshot, row: int) -> tuple[Mapping[str, Any], ...]:
-    own = _records_of(snapshot, row)
-    if len(own) == 1:
+def _parts(records: Sequence[Mapping[str, Any]], id_key: str) -> tuple[Mapping[str, Any], ...]:
+    if len(records) == 1:
         return ()
-    id_key = snapshot.records.id_key
-    return tuple({k: v for k, v in r.items() if k != id_key} for r in own)
+    return tuple({k: v for k, v in r.items() if k != id_key} for r in records)
 
 
 def _records_of(snapshot: Snapshot, row: int) -> list[Mapping[str, Any]]:

@@ -63,14 +63,16 @@ def checksum(*fields: str | float | bytes | None) -> int:
     parts: list[bytes] = []
     for field in fields:
         if isinstance(field, str):
-            data, tag = field.encode("utf-8"), b"s"
+            data = field.encode("utf-8")
+            parts += b"s%d:" % len(data), data
         elif isinstance(field, bytes):
-            data, tag = field, b"b"
+            parts += b"b%d:" % len(field), field
         elif field is None:
-            data, tag = b"", b"n"
+            parts.append(b"n0:")
         elif isinstance(field, float):  # nothing writes one: no such row matches
-            data, tag = repr(field).encode(), b"f"
+            data = repr(field).encode()
+            parts += b"f%d:" % len(data), data
         else:
-            data, tag = b"%d" % field, b"i"
-        parts.append(b"%b%d:%b" % (tag, len(data), data))
+            data = b"%d" % field
+            parts += b"i%d:" % len(data), data
     return zlib.crc32(b"".join(parts))
