@@ -30,7 +30,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations.demo import QUESTIONS, demo_text
+from e2graphrag_integrations.cli.demo import QUESTIONS, demo_text
 from runs import this_run
 
 PART = 800

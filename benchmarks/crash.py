@@ -37,7 +37,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations.demo import demo_text
+from e2graphrag_integrations.cli.demo import demo_text
 from runs import this_run
 from stub import served, stub_server
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from constants import EVERY
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.graph import capped
+from e2graphrag_integrations.graph.entity_graph import capped
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import headlines
 from runs import this_run

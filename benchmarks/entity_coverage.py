@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from e2graphrag_integrations import SpacyEntityExtractor
-from e2graphrag_integrations.normalize import normal_form
+from e2graphrag_integrations.entities.normalize import normal_form
 
 PARENTHESIS = re.compile(r"\s*\([^)]*\)$")
 

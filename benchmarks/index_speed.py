@@ -35,14 +35,14 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations.bridge import OwnLoop
-from e2graphrag_integrations.embedding import WindowedEmbedder
-from e2graphrag_integrations.planning import plan
+from e2graphrag_integrations._utils.event_loop import OwnLoop
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.indexing.planning import plan
+from e2graphrag_integrations.indexing.summaries import SummaryMaker, fill_tree
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
-from e2graphrag_integrations.summarizers import RetryPolicy
-from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.summarizers.callable import RetryPolicy
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from goals import Goal, end_by
 from runs import this_run
 from stub import stub_server

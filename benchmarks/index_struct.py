@@ -18,8 +18,8 @@ import numpy as np
 
 from e2graphrag_integrations import Mention
 from e2graphrag_integrations.llama_index import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.reading import build_graph
-from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.llama_index.storage.snapshot import build_graph
 from e2graphrag_integrations.tree import plan_tree
 from e2graphrag_integrations.types import NOUN, Span
 from runs import this_run, timed

@@ -6,7 +6,7 @@ From the repository's root:
         --out benchmarks/results/local_repair.json
 
 Sentences are put in at random places of War and Peace (Gutenberg 2600), one after the other, each
-in the index that the one before left. The summariser is a digest of its prompt: no summary that was
+in the index that the one before left. The summarizer is a digest of its prompt: no summary that was
 asked for anew comes out unchanged, which is the worst case.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.sentences import sentence_starts
+from e2graphrag_integrations.text.sentences import sentence_starts
 from runs import this_run
 
 BOOK = "novels/war_and_peace.txt"

@@ -25,7 +25,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations.embedding import WindowedEmbedder
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from runs import this_run, timed
 from stub import served, stub_server
 

@@ -26,7 +26,7 @@ import networkx as nx
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
-from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from goals import Goal, end_by
 from runs import percentiles, this_run, timed
 

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.filters import metadata_filter
-from e2graphrag_integrations.ranking import best_rows
-from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.vectors import DenseIndex
+from e2graphrag_integrations.retrieval.filters import metadata_filter
+from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.fusion import best_rows
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from goals import Goal, end_by
 from quality_bench.corpora import corpora
 from runs import percentiles, this_run, timed

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.store.merging import Merging
-from e2graphrag_integrations.store.snapshot import build_snapshot
-from e2graphrag_integrations.store.snapshot_files import _arrays, _meta
+from e2graphrag_integrations.snapshot.files import _arrays, _meta
+from e2graphrag_integrations.snapshot.incremental import Merging
+from e2graphrag_integrations.snapshot.snapshot import build_snapshot
 from runs import this_run, timed
 
 SHARES = (0.0005, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)

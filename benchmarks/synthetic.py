@@ -128,7 +128,7 @@ class CapitalPairs:
 
 
 class Beginning:
-    """Summarises by the first text."""
+    """Summarizes by the first text."""
 
     uses_llm = False
     fingerprint = "beginning"
@@ -171,7 +171,7 @@ def _mixed(texts: Sequence[str], real: Floats) -> Floats:
     one, other = keys % len(real), (keys >> np.uint64(20)) % len(real)
     share = (0.5 + (keys >> np.uint64(40)) % 1000 / 2000).astype(np.float32)[:, None]
     mixed = share * real[one] + (1 - share) * real[other]
-    # One generator a batch would make a text's vector depend on its neighbours.
+    # One generator a batch would make a text's vector depend on its neighbors.
     size = real.shape[1]
     noise = [np.random.default_rng(seed).standard_normal(size, np.float32) for seed in seeds]
     mixed += np.stack(noise) * (NOISE / np.sqrt(size))

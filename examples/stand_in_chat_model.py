@@ -67,7 +67,7 @@ def _answer(messages: Sequence[BaseMessage], asked: Sequence[str]) -> str:
     if passages:
         return _quote(passages, asked[-1])
     texts, rule, _ = asked[-1].partition("\n\n---\n")
-    if rule:  # what to do with the texts stands under it: summarise
+    if rule:  # what to do with the texts stands under it: summarize
         return " ".join(" ".join(text.split()[:20]) for text in texts.split("\n\n"))
     return " ".join(asked)
 

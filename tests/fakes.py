@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r"[^.]+\.?")
 
 
 class NameExtractor:
-    """Every capitalised word is a person; sentences end with a full stop."""
+    """Every capitalized word is a person; sentences end with a full stop."""
 
     fingerprint = "fake:names"
 

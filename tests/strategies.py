@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from e2graphrag_integrations.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
 
 quick = settings(max_examples=60, deadline=None)
 

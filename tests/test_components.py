@@ -60,7 +60,8 @@ def test_the_defaults_are_minilm_and_the_bundled_pipeline():
 
 
 def test_opening_loads_no_model(path, open_index, monkeypatch):
-    from e2graphrag_integrations import embedders, extraction
+    from e2graphrag_integrations.embedders import sentence_transformers as embedders
+    from e2graphrag_integrations.entities import spacy_extractor as extraction
 
     open_index(path).close()
 
@@ -150,7 +151,7 @@ def test_another_setting_is_refused_naming_both_values(path, open_index, setting
         open_index(path, **setting)
 
 
-def test_another_summariser_may_query_but_not_add(path, open_index):
+def test_another_summarizer_may_query_but_not_add(path, open_index):
     with open_index(path, summarizer=CountingLLM(), summarizer_id="one") as rag:
         rag.add(numbered(3))
         expected = rag.retrieve("Item").nodes
@@ -192,12 +193,12 @@ def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, o
     other.store.writer = WriterLock(":memory:", 0)  # beside the lock, as where none is to be had
     llm = CountingLLM()
 
-    def summarise(prompt):
+    def summarize(prompt):
         if not llm.calls:
             other.add(SourceDocument("quicker", "Anna sat."))
         return llm(prompt)
 
-    rag = open_index(path, summarizer=summarise, **FOUR)
+    rag = open_index(path, summarizer=summarize, **FOUR)
     with pytest.raises(SettingsMismatchError, match=str(path)):
         rag.add(numbered(3))
     assert rag.document_ids == ["quicker"]
@@ -206,10 +207,10 @@ def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, o
 
 
 def test_a_first_add_that_failed_binds_nothing(path, open_index):
-    def summarise(prompt):
+    def summarize(prompt):
         raise RuntimeError("no")
 
-    with open_index(path, embedder=HashingEmbedder(7), summarizer=summarise, **FOUR) as rag:
+    with open_index(path, embedder=HashingEmbedder(7), summarizer=summarize, **FOUR) as rag:
         with pytest.raises(SummaryError, match="no"):
             rag.add(numbered(3))
         assert path.stat().st_size > 0
@@ -269,7 +270,7 @@ class NoMethods:
         ({"summarizer_id": ""}, "summarizer_id must be a non-empty string"),
         ({"summarizer_id": "\ud800"}, "summarizer_id holds a lone surrogate"),
         ({"summarizer_id": 5}, "summarizer_id must be a string"),
-        ({"prompts": "Summarise {text}"}, "must be a Prompts"),
+        ({"prompts": "Summarize {text}"}, "must be a Prompts"),
         ({"retry": 5}, "retry=5 must be a RetryPolicy"),
         ({"lock_timeout": "x"}, "lock_timeout='x'"),
         ({"lock_timeout": None}, "lock_timeout=None"),
@@ -339,7 +340,7 @@ def test_an_embedder_that_fails_its_first_use_writes_nothing(path, open_index, m
 
 
 class Anonymous:
-    """A summariser object without a fingerprint."""
+    """A summarizer object without a fingerprint."""
 
     def __init__(self, name):
         self.name, self.calls = name, 0
@@ -353,7 +354,7 @@ def summaries_of(rag):
     return {n.text for n in rag.retrieve("Item", k=99, mode="global").nodes if n.level}
 
 
-def test_two_summarisers_of_one_class_do_not_share_summaries(tmp_path, open_index):
+def test_two_summarizers_of_one_class_do_not_share_summaries(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path, summarizer=Anonymous("one"), **FOUR) as rag:
         rag.add(numbered(6))
@@ -392,7 +393,7 @@ def test_the_id_of_a_wrapped_function_counts(tmp_path, open_index):
         {"summarizer": CallableSummarizer(str, summarizer_id="a"), "summarizer_id": "b"},
     ],
 )
-def test_options_that_the_summariser_would_ignore_are_refused(open_index, options):
+def test_options_that_the_summarizer_would_ignore_are_refused(open_index, options):
     with pytest.raises(InvalidInputError, match="is for a"):
         open_index(**options)
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from e2graphrag_integrations.chunking import chunk_spans, content_spans
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
     SettingsMismatchError,
 )
 from e2graphrag_integrations.settings import Settings, resolve_settings
+from e2graphrag_integrations.text.chunking import chunk_spans, content_spans
 from e2graphrag_integrations.tree import ContentGroups, FixedGroups
 from strategies import WordCounter
 

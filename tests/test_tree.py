@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.chunking import chunk_spans
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.text.chunking import chunk_spans
 from e2graphrag_integrations.tree import (
     ContentGroups,
     FixedGroups,

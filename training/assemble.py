@@ -1,4 +1,4 @@
-"""Put the trained parts together and write the pipeline folder with its card and licence."""
+"""Put the trained parts together and write the pipeline folder with its card and license."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SOURCES = (
     ),
     (
         "spacy-lookups-data (English lemma tables, derived from WordNet)",
-        "MIT; WordNet licence",
+        "MIT; WordNet license",
         "Explosion; Princeton University",
         "https://github.com/explosion/spacy-lookups-data",
     ),
@@ -88,7 +88,7 @@ LICENSE = """e2g_sm, a small English spaCy pipeline
 Copyright the e2graphrag-integrations contributors
 
 This pipeline (the files of this folder) is licensed under the Creative Commons
-Attribution-ShareAlike 4.0 International licence (CC BY-SA 4.0):
+Attribution-ShareAlike 4.0 International license (CC BY-SA 4.0):
 https://creativecommons.org/licenses/by-sa/4.0/
 https://creativecommons.org/licenses/by-sa/4.0/legalcode
 
@@ -141,7 +141,7 @@ embeddings of the single words by all-MiniLM-L6-v2, reduced, the tags and entity
 regression predicts from them, and weights from lists of given names, family names and places.
 
     python training/train_pipeline.py --data ../shared/data/treebanks \\
-        --out src/e2graphrag_integrations/pipelines/en_e2g_sm
+        --out src/e2graphrag_integrations/models/en_e2g_sm
 
 Sources and authors:
 
@@ -169,11 +169,11 @@ processes are forked.)
 
 Meant for finding names, common-noun lemmas and sentences in English prose. It is a small model
 trained on about 205,000 words of web text and 100 literary excerpts: expect errors on rare names,
-on organisations, on poetry, on text in capitals or without capitals, and on other languages.
+on organizations, on poetry, on text in capitals or without capitals, and on other languages.
 Sentence starts after direct speech are a matter of convention and may differ from yours. It knows
 the biases of its sources. Do not use it to take decisions about people.
 
-## Licence
+## License
 
 CC BY-SA 4.0, see LICENSE in this folder.
 """
@@ -214,7 +214,7 @@ def finish(nlp: Language, ner: Language, lookups: Lookups) -> Language:
 
 
 def write(nlp: Language, folder: Path, scores: dict[str, dict[str, float]]) -> None:
-    """Write the pipeline with its scores by split, a model card and a licence notice.
+    """Write the pipeline with its scores by split, a model card and a license notice.
 
     The words met in training are not kept (their vectors are, by hash).
     """

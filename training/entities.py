@@ -124,10 +124,10 @@ def _with_tags(sentence: Sentence, record: Record) -> Sentence:
     return replace(sentence, words=tuple(replace(w, ent=tag) for w, tag in pairs))
 
 
-# --------------------------------------------------------------------------- detokenising
+# --------------------------------------------------------------------------- detokenizing
 
 
-def detokenise(tokens: Sequence[str]) -> list[bool]:
+def detokenize(tokens: Sequence[str]) -> list[bool]:
     """Guess for each token whether a space follows it."""
     spaces = []
     inside = False
@@ -146,9 +146,9 @@ def detokenise(tokens: Sequence[str]) -> list[bool]:
 
 
 def naturalise(nlp: Language, tokens: Sequence[str], tags: Sequence[str]) -> Sentence:
-    """Write tokens as running text, tokenise that and carry the entity tags over."""
+    """Write tokens as running text, tokenize that and carry the entity tags over."""
     text, starts = "", []
-    for token, space in zip(tokens, detokenise(tokens), strict=True):
+    for token, space in zip(tokens, detokenize(tokens), strict=True):
         starts.append(len(text))
         text += token + " " * space
     doc = nlp.make_doc(text)
@@ -169,7 +169,7 @@ def naturalise(nlp: Language, tokens: Sequence[str], tags: Sequence[str]) -> Sen
 
 
 def read_flat(nlp: Language, path: Path, *, together: bool) -> list[Document]:
-    """Read WikiGold or WNUT 17; `together` keeps neighbouring sentences in one document."""
+    """Read WikiGold or WNUT 17; `together` keeps neighboring sentences in one document."""
     sentences = []
     for record in read_jsonl(path):
         spans = iob_spans(record["tags"])
@@ -221,7 +221,7 @@ def _litbank_tags(record: Record, doc: Doc) -> list[str]:
 def read_litbank(tagger: Language, path: Path) -> list[Document]:
     """Read LitBank and keep the names, told from common nouns by `tagger`."""
     records = read_jsonl(path)
-    blanks = (Doc(tagger.vocab, words=r["tokens"], spaces=detokenise(r["tokens"])) for r in records)
+    blanks = (Doc(tagger.vocab, words=r["tokens"], spaces=detokenize(r["tokens"])) for r in records)
     documents: dict[str, Document] = {}
     for record, doc in zip(records, tagger.pipe(blanks), strict=True):
         sentence = naturalise(tagger, record["tokens"], _litbank_tags(record, doc))

@@ -123,7 +123,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def speed(nlp: Language, texts: Iterable[str]) -> float:
-    """Tokens per second of `nlp.pipe` in one process, tokenising included; best of three."""
+    """Tokens per second of `nlp.pipe` in one process, tokenizing included; best of three."""
     texts = list(texts)
     best = 0.0
     for _ in range(3):

@@ -1,7 +1,7 @@
 """Train the English pipeline that ships with the package, from the treebank and entity sets.
 
     python training/train_pipeline.py --data ../shared/data/treebanks \
-        --out src/e2graphrag_integrations/pipelines/en_e2g_sm
+        --out src/e2graphrag_integrations/models/en_e2g_sm
 
 See training/README.md for the packages needed, the data and what was tried.
 """

@@ -96,14 +96,14 @@ def embed(words: Sequence[str], batch: int = 256) -> np.ndarray:
 
 def reduce(matrix: np.ndarray, dims: int) -> np.ndarray:
     """Principal components, scaled to unit variance over the whole table."""
-    centred = matrix - matrix.mean(axis=0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    reduced = centred @ axes[:, ::-1][:, :dims]
+    centerd = matrix - matrix.mean(axis=0)
+    _, axes = np.linalg.eigh(centerd.T @ centerd)
+    reduced = centerd @ axes[:, ::-1][:, :dims]
     return np.ascontiguousarray(reduced / reduced.std(), dtype="float32")
 
 
 def count_words(texts: Iterable[Iterable[str]]) -> Counter[str]:
-    """Lower-case word counts of tokenised texts."""
+    """Lower-case word counts of tokenized texts."""
     counts: Counter[str] = Counter()
     for tokens in texts:
         counts.update(token.lower() for token in tokens)
@@ -122,19 +122,19 @@ def foretell(matrix: np.ndarray, words: Sequence[str], counts: Counts) -> np.nda
     total = table.sum(axis=1, keepdims=True)
     weights = np.log1p(total)
     shares = table / total - (weights * table / total).sum(axis=0) / weights.sum()
-    centred = (matrix - matrix.mean(axis=0)).astype("float64")
-    centred /= centred.std()
+    centerd = (matrix - matrix.mean(axis=0)).astype("float64")
+    centerd /= centerd.std()
 
     def fit(chosen: np.ndarray) -> np.ndarray:
-        known, weight = centred[rows[chosen]], weights[chosen]
+        known, weight = centerd[rows[chosen]], weights[chosen]
         square = known.T @ (weight * known) + RIDGE * np.eye(known.shape[1])
         return np.linalg.solve(square, known.T @ (weight * shares[chosen]))
 
-    predicted = centred @ fit(np.full(len(rows), fill_value=True))
+    predicted = centerd @ fit(np.full(len(rows), fill_value=True))
     fold = np.arange(len(rows)) % FOLDS
     for number in range(FOLDS):
         held = fold == number
-        predicted[rows[held]] = centred[rows[held]] @ fit(~held)
+        predicted[rows[held]] = centerd[rows[held]] @ fit(~held)
     return predicted
 
 

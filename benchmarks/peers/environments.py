@@ -39,7 +39,7 @@ def offline() -> dict[str, str]:
         raise SystemExit("llama-index-core is missing: pip install 'llama-index-core>=0.14'")
     carried = Path(spec.origin).parent / "_static"
     tiktoken = str(carried / "tiktoken_cache")
-    pipelines = HERE.parents[1] / "src" / "e2graphrag_integrations" / "pipelines"
+    models = HERE.parents[1] / "src" / "e2graphrag_integrations" / "models"
     return os.environ | {
         "TIKTOKEN_CACHE_DIR": tiktoken,
         "CUSTOM_TIKTOKEN_CACHE_DIR": tiktoken,  # LiteLLM sets the former from it
@@ -47,5 +47,5 @@ def offline() -> dict[str, str]:
         "NLTK_DATA": str(carried / "nltk_cache"),
         "HF_HUB_OFFLINE": "1",
         "OPENAI_API_KEY": "none",
-        "SPACY_PIPELINE": str(pipelines / "en_e2g_sm"),
+        "SPACY_PIPELINE": str(models / "en_e2g_sm"),
     }

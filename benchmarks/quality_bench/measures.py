@@ -12,9 +12,9 @@ import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.retrieval.base import Candidate, Query
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from quality_bench.corpora import Corpus, Question, in_words
 
 CUTS = (2, 5, 10)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.lexical import words_of
-from e2graphrag_integrations.retrieval.base import Candidate, Query
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.search.bm25 import words_of
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
 _LIST = 200
@@ -91,7 +91,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "no-vectors": lambda: HybridStrategy(dense=0),
     "no-summaries": lambda: HybridStrategy(summaries=False),
     "no-aliases": lambda: HybridStrategy(aliases=False),
-    "no-neighbours": lambda: HybridStrategy(share=0),
+    "no-neighbors": lambda: HybridStrategy(share=0),
     "no-windows": lambda: WholeNodes(HybridStrategy()),
     "path-chunks": lambda: HybridStrategy(path_chunks=True),
     "packed-summaries": lambda: PackedSummaries(HybridStrategy()),

@@ -15,12 +15,13 @@ from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 
 if TYPE_CHECKING:
     __version__: str
-    from e2graphrag_integrations.embedders import HashingEmbedder, SentenceTransformerEmbedder
+    from e2graphrag_integrations.embedders.sentence_transformers import (
+        HashingEmbedder,
+        SentenceTransformerEmbedder,
+    )
     from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.extraction import SpacyEntityExtractor
-    from e2graphrag_integrations.extractive import ExtractiveSummarizer
-    from e2graphrag_integrations.graph import EntityGraph
-    from e2graphrag_integrations.openai_chat import OpenAISummarizer
+    from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+    from e2graphrag_integrations.graph.entity_graph import EntityGraph
     from e2graphrag_integrations.protocols import (
         Embedder,
         EntityExtractor,
@@ -35,13 +36,19 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
-    from e2graphrag_integrations.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.trace import Trace
-    from e2graphrag_integrations.summarizers import CallableSummarizer, Prompts, RetryPolicy
-    from e2graphrag_integrations.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
+    from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
+    from e2graphrag_integrations.summarizers.callable import (
+        CallableSummarizer,
+        Prompts,
+        RetryPolicy,
+    )
+    from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
+    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
+    from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
 
 __all__ = [
     "ApproximateTokenCounter",
@@ -81,21 +88,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "embedders": ("HashingEmbedder", "SentenceTransformerEmbedder"),
+    "embedders.sentence_transformers": ("HashingEmbedder", "SentenceTransformerEmbedder"),
     "engine": ("E2GraphRAG",),
-    "extraction": ("SpacyEntityExtractor",),
-    "extractive": ("ExtractiveSummarizer",),
-    "graph": ("EntityGraph",),
-    "openai_chat": ("OpenAISummarizer",),
+    "entities.spacy_extractor": ("SpacyEntityExtractor",),
+    "graph.entity_graph": ("EntityGraph",),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
-    "rerankers": ("CrossEncoderReranker",),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
-    "summarizers": ("CallableSummarizer", "Prompts", "RetryPolicy"),
-    "tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
+    "search.rerankers": ("CrossEncoderReranker",),
+    "summarizers.callable": ("CallableSummarizer", "Prompts", "RetryPolicy"),
+    "summarizers.lexrank": ("ExtractiveSummarizer",),
+    "summarizers.openai_chat": ("OpenAISummarizer",),
+    "text.tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
 }
 
 

@@ -13,23 +13,27 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from e2graphrag_integrations.checks import checked_name, fits_port, given_or_new, kind_of
-from e2graphrag_integrations.embedders import (
-    HashingEmbedder,
-    SentenceTransformerEmbedder,
-)
-from e2graphrag_integrations.embedding import WindowedEmbedder
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
-from e2graphrag_integrations.extraction import SpacyEntityExtractor
-from e2graphrag_integrations.extractive import ExtractiveSummarizer
-from e2graphrag_integrations.fingerprints import (
+from e2graphrag_integrations._utils.validation import checked_name, fits_port, given_or_new, kind_of
+from e2graphrag_integrations.embedders.fingerprints import (
     embedder_fingerprint,
     object_fingerprint,
     same_embedder,
 )
+from e2graphrag_integrations.embedders.sentence_transformers import (
+    HashingEmbedder,
+    SentenceTransformerEmbedder,
+)
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
-from e2graphrag_integrations.summarizers import CallableSummarizer, NamedSummarizer, Prompts
-from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.summarizers.callable import (
+    CallableSummarizer,
+    NamedSummarizer,
+    Prompts,
+)
+from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 HASHING = "hashing"
 _SESSION = "session:"
@@ -41,7 +45,7 @@ def embedder_named(name: str) -> Embedder:
 
 
 class Components:
-    """Embedder, extractor, summariser and token counter of one open index.
+    """Embedder, extractor, summarizer and token counter of one open index.
 
     Args:
         path: Of the index, for messages.
@@ -49,8 +53,8 @@ class Components:
         embedder, extractor: Objects, names, or None for those of the manifest or the defaults.
         summarizer: Object, callable, or None for the extractive default.
         token_counter: Object, or None for the approximate default.
-        summarizer_id: Names a callable summariser in the cache.
-        prompts: For a callable summariser.
+        summarizer_id: Names a callable summarizer in the cache.
+        prompts: For a callable summarizer.
 
     Raises:
         InvalidInputError: For a part that lacks a method of its port.
@@ -210,7 +214,7 @@ class Components:
         """Hold the models to those that documents were given for which wait to be indexed.
 
         Raises:
-            SettingsMismatchError: If they would be summarised, or read, in another way.
+            SettingsMismatchError: If they would be summarized, or read, in another way.
         """
         now = self.check_for_writing()
         for part in ("embedder", "extractor", "summarizer", "token_counter"):
@@ -273,7 +277,7 @@ def _resolve_summarizer(
 
 
 def _check_applies(given: object, summarizer_id: str | None, prompts: Prompts | None) -> None:
-    """Refuse options that the given summariser would silently ignore."""
+    """Refuse options that the given summarizer would silently ignore."""
     plain = given is not None and not isinstance(given, Summarizer)
     if prompts is not None and not plain:
         raise InvalidInputError(

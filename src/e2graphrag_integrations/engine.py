@@ -10,10 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from e2graphrag_integrations.bridge import CallerLoop, in_thread
-from e2graphrag_integrations.checks import checked_seconds, given_or_new, shown, whole_number
+from e2graphrag_integrations._utils.event_loop import CallerLoop, in_thread
+from e2graphrag_integrations._utils.validation import (
+    checked_seconds,
+    given_or_new,
+    shown,
+    whole_number,
+)
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.documents import (
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
     OnDuplicate,
@@ -21,11 +28,13 @@ from e2graphrag_integrations.documents import (
     as_id,
     as_ids,
 )
-from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.filters import Where, metadata_filter
-from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.planning import Splitter, planner_of
-from e2graphrag_integrations.progress import Run
+from e2graphrag_integrations.indexing.planning import Splitter, planner_of
+from e2graphrag_integrations.indexing.progress import Run
+from e2graphrag_integrations.indexing.writer import IndexWriter
+from e2graphrag_integrations.portability.canonical import export_lines
+from e2graphrag_integrations.portability.export_import import export_folder, import_folder
+from e2graphrag_integrations.portability.stats import index_stats
+from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CompactReport,
@@ -37,24 +46,20 @@ from e2graphrag_integrations.reports import (
     Stats,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.base import Mode, Strategy
+from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.packing import Expand
-from e2graphrag_integrations.retrieval.reader import Reader
+from e2graphrag_integrations.retrieval.pipeline import Request, check_strategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
+from e2graphrag_integrations.retrieval.session import Reader
+from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
+from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
-from e2graphrag_integrations.store.exchange import export_folder, import_folder
-from e2graphrag_integrations.store.export import export_lines
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.queue import queue_states
-from e2graphrag_integrations.store.snapshot import Snapshot
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.store.stats import index_stats
-from e2graphrag_integrations.store.verify import verify_store
-from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
+from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
 from e2graphrag_integrations.types import SourceDocument
-from e2graphrag_integrations.vectors import NodeSearch
-from e2graphrag_integrations.writing import IndexWriter
 
 
 class E2GraphRAG:
@@ -105,7 +110,7 @@ class E2GraphRAG:
             embedder: An `Embedder`, or a sentence-transformers name. None takes the one the file
                 was made with, at first all-MiniLM-L6-v2.
             summarizer: A `Summarizer`, or any function from prompt to text, sync or async. None
-                summarises extractively, without a language model.
+                summarizes extractively, without a language model.
             extractor: An `EntityExtractor`, or a spaCy pipeline's name or path. None takes the
                 one the file was made with, at first the bundled English pipeline.
             token_counter: Counts tokens for sizes and budgets; None counts by rule.
@@ -117,7 +122,7 @@ class E2GraphRAG:
                 its summaries.
             prompts: For a plain function.
             concurrency: Summaries in the making at once.
-            retry: Patience with transient errors of the summariser.
+            retry: Patience with transient errors of the summarizer.
             lock_timeout: Seconds to wait for another instance that is writing.
             **settings: `chunk_size=1200`, `chunk_overlap=100`, `group_size=5`,
                 `summary_tokens=300`; `chunking="content"` and `grouping="content"` cut where the
@@ -210,7 +215,7 @@ class E2GraphRAG:
                 was written.
             SettingsMismatchError: If the parts are not those the file was made with.
             StoreLockedError: If another instance is writing for longer than `lock_timeout`.
-            IndexingError: If no document went through: summariser, embedder or extractor failed.
+            IndexingError: If no document went through: summarizer, embedder or extractor failed.
         """
         taken = as_documents(documents, on_duplicate)
         return self._writer.add(taken, Run(progress=progress), on_duplicate, on_copy)
@@ -223,7 +228,7 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         progress: ProgressListener | None = None,
     ) -> IndexReport:
-        """Index like `add`, in a thread; an async summariser runs in the caller's event loop."""
+        """Index like `add`, in a thread; an async summarizer runs in the caller's event loop."""
         taken = as_documents(documents, on_duplicate)
         return await self._in_thread(
             lambda run: self._writer.add(taken, run, on_duplicate, on_copy), progress
@@ -268,7 +273,7 @@ class E2GraphRAG:
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
-        """Replace like `update`, in a thread; an async summariser runs in the caller's loop."""
+        """Replace like `update`, in a thread; an async summarizer runs in the caller's loop."""
         taken = as_documents(documents)
         return await self._in_thread(lambda run: self._writer.update(taken, run), progress)
 
@@ -286,7 +291,7 @@ class E2GraphRAG:
         return self._writer.resume(Run(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Go on like `resume`, in a thread; an async summariser runs in the caller's loop."""
+        """Go on like `resume`, in a thread; an async summarizer runs in the caller's loop."""
         return await self._in_thread(self._writer.resume, progress)
 
     def status(self) -> list[DocumentStatus]:

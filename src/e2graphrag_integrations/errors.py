@@ -9,7 +9,7 @@
     ├── RerankError                  a reranker failed or returned no score for each text
     ├── MissingDependencyError       an extra, a model or a pipeline that is not installed
     ├── IndexingError                a document could not be indexed; names document and stage
-    │   ├── SummaryError             the summariser failed or returned nothing
+    │   ├── SummaryError             the summarizer failed or returned nothing
     │   ├── EmbeddingError           the embedder returned something that is no set of vectors
     │   ├── ExtractionError          the extractor returned mentions outside its text
     │   └── StoppedError             indexing was stopped: close(), or a cancelled aadd
@@ -68,7 +68,7 @@ class IndexingError(E2GraphRAGError):
 
 
 class SummaryError(IndexingError):
-    """Raised when the summariser failed for good or returned no text."""
+    """Raised when the summarizer failed for good or returned no text."""
 
 
 class EmbeddingError(IndexingError):

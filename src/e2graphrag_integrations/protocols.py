@@ -1,4 +1,4 @@
-"""The ports: what a user's own embedder, summariser, extractor or tokenizer must offer.
+"""The ports: what a user's own embedder, summarizer, extractor or tokenizer must offer.
 
 Any object with these methods plugs in; nothing has to be subclassed. Each may carry a
 `fingerprint: str` that changes whenever its output would; see `fingerprints.py`.
@@ -60,7 +60,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Summarises consecutive texts in one; may be async."""
+    """Summarizes consecutive texts in one; may be async."""
 
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Literal
 
-Stage = Literal["chunk", "extract", "embed", "summarise", "write"]
+Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
 
 
 @dataclass(frozen=True, slots=True)

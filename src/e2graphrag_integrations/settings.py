@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations.checks import shown, whole_number
-from e2graphrag_integrations.chunking import chunk_spans, content_spans
+from e2graphrag_integrations._utils.validation import shown, whole_number
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
     SettingsMismatchError,
 )
 from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.text.chunking import chunk_spans, content_spans
 from e2graphrag_integrations.tree import ContentGroups, FixedGroups, Grouping
 from e2graphrag_integrations.types import Span
 
@@ -30,11 +30,11 @@ _LEAST = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How documents are cut and summarised.
+    """How documents are cut and summarized.
 
     Args:
         chunk_size: Most tokens in a chunk.
-        chunk_overlap: Most tokens that neighbouring chunks share; None is 100, and 0 for `content`
+        chunk_overlap: Most tokens that neighboring chunks share; None is 100, and 0 for `content`
             chunks, which share none.
         group_size: Nodes under one summary; about so many with `content` groups.
         summary_tokens: Most tokens in a summary; longer ones are cut at a sentence.
@@ -72,7 +72,7 @@ class Settings:
 
     @property
     def overlap(self) -> int:
-        """Tokens that neighbouring chunks share."""
+        """Tokens that neighboring chunks share."""
         return self.chunk_overlap or 0
 
     @property

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
-from e2graphrag_integrations.boundaries import content_cuts, text_hash
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.text.content_defined import content_cuts, text_hash
 from e2graphrag_integrations.types import Node, Span
 
 _BEGINNING = 64

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations.checks import checked_text, shown, whole_number
+from e2graphrag_integrations._utils.validation import checked_text, shown, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"

@@ -18,7 +18,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError,
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.backends import AnyBackend, backend_of
 from e2graphrag_integrations.langchain.mirror import Mirror
-from e2graphrag_integrations.store.mirrored import read_mirrored
+from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
 
 DIMENSION = 256

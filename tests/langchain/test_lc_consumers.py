@@ -377,7 +377,7 @@ async def test_a_config_reaches_every_call_of_the_model(lc_index_of, pages, how,
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_whatever_wraps_a_model_summarises(lc_index_of, pages, how):
+async def test_whatever_wraps_a_model_summarizes(lc_index_of, pages, how):
     expected = summaries_of(await built(how, lc_index_of([], llm=Digests()), pages))
     flaky = Digests(failing={1, 3})
     stopping = Digests()

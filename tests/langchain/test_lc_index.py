@@ -20,7 +20,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.cli import main
+from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
     ClosedError,
     InvalidInputError,

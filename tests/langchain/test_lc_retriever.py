@@ -144,7 +144,7 @@ def test_options_make_a_difference(index):
 
 
 @pytest.mark.parametrize("typo", [{"top_k": 3}, {"filters": {}}, {"Mode": "local"}])
-async def test_a_misspelt_option_is_refused_everywhere(index, retriever, typo):
+async def test_a_misspelled_option_is_refused_everywhere(index, retriever, typo):
     with pytest.raises(TypeError, match="unexpected keyword"):
         retriever.invoke(QUESTION, **typo)
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -287,7 +287,7 @@ def test_a_copy_with_other_fields_stays_a_retriever_of_the_same_index(index, ret
     assert (len(other.invoke(QUESTION)), retriever.mode) == (2, "auto")
 
 
-def test_its_repr_is_short_and_nothing_of_the_index_is_serialised(retriever):
+def test_its_repr_is_short_and_nothing_of_the_index_is_serialized(retriever):
     shown = dumpd(retriever)
     assert shown["type"] == "not_implemented"
     assert shown["repr"] == repr(retriever)

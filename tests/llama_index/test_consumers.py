@@ -464,7 +464,7 @@ def test_a_text_that_metadata_replace_stays_as_it_is_in_the_index(index_of, docu
     assert [(node.node.ref_doc_id, node.text) for node in retriever.retrieve(LOCAL)] == before
 
 
-def test_neighbours_are_on_the_same_level(index):
+def test_neighbors_are_on_the_same_level(index):
     nodes = index.as_retriever("global", similarity_top_k=30).retrieve(GLOBAL)
     for node in nodes:
         around = PrevNextNodePostprocessor(

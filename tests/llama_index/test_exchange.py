@@ -36,8 +36,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.retrieval.pipeline import Request
 from e2graphrag_integrations.retrieval.result import RetrievedNode
-from e2graphrag_integrations.retrieval.retriever import Request
 from fakes import STORY, CountingLLM, NameExtractor
 from llama_fakes import OTHER, Digests
 
@@ -159,7 +159,7 @@ def test_a_file_and_the_index_made_of_it_answer_alike_and_the_file_comes_back(tm
     assert set(index.ref_doc_info) == {d.id for d in DOCUMENTS}
 
 
-def test_what_was_summarised_by_an_llm_keeps_its_summaries_both_ways(tmp_path, documents):
+def test_what_was_summarized_by_an_llm_keeps_its_summaries_both_ways(tmp_path, documents):
     llm = CountingLLM()
     made = {"summarizer": llm, "summarizer_id": "counting"}
     path = file_of(tmp_path / "a.e2g", DOCUMENTS, **made)

@@ -284,7 +284,7 @@ def test_unknown_names_are_refused_with_the_one_that_may_be_meant(documents):
         {"group_size": 1},
         {"num_workers": 0},
         {"retry": 3},
-        {"prompts": "Summarise."},
+        {"prompts": "Summarize."},
         {"summary_cache": ""},
         {"strategy": "best"},
         {"embed_model": 3},

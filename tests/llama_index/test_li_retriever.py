@@ -504,8 +504,8 @@ def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
 def test_a_name_that_nobody_knows_is_refused_with_a_hint(index):
     with pytest.raises(InvalidInputError, match="'chunksize': did you mean 'chunk_size'"):
         E2GraphRAGIndex([], chunksize=5)
-    with pytest.raises(InvalidInputError, match="unknown argument 'colour': there are nodes, "):
-        E2GraphRAGIndex.from_documents([], colour="red")
+    with pytest.raises(InvalidInputError, match="unknown argument 'color': there are nodes, "):
+        E2GraphRAGIndex.from_documents([], color="red")
     with pytest.raises(InvalidInputError, match="similarity_top_k"):
         E2GraphRAGRetriever(index, similarity_topk=5)
 
@@ -529,7 +529,7 @@ FOREIGN: dict[str, Any] = {
     "vector_store_query_mode": "default",
     "node_ids": None,
     "llm": None,
-    "colour": "red",
+    "color": "red",
 }
 
 
@@ -587,7 +587,9 @@ def no_models(monkeypatch) -> None:
             for where in (f"llama_index.core.{module}.utils", "llama_index.core.settings"):
                 monkeypatch.setattr(sys.modules[where], name, refuse, raising=False)
     monkeypatch.setattr("e2graphrag_integrations.components.embedder_named", refuse)
-    monkeypatch.setattr("e2graphrag_integrations.llama_index.models.embedder_named", refuse)
+    monkeypatch.setattr(
+        "e2graphrag_integrations.llama_index.adapters.models.embedder_named", refuse
+    )
 
 
 async def test_loading_and_local_retrieval_touch_no_model(

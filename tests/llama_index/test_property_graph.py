@@ -23,9 +23,9 @@ from pydantic import ValidationError
 
 from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.errors import MissingDependencyError
-from e2graphrag_integrations.graph import build_graph
+from e2graphrag_integrations.graph.entity_graph import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
-from e2graphrag_integrations.store.snapshot import contribution
+from e2graphrag_integrations.snapshot.snapshot import contribution
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 
@@ -181,8 +181,8 @@ def test_the_export_is_the_index_as_a_property_graph(tmp_path, index_of, documen
     assert relations(store, "CO_OCCURS") == weights_of(graph)
     assert relations(store, "MENTIONS") == mentions_of(graph, chunk_ids)
     parts = {(n.id, n.parent_id) for record in records for n in record.nodes if n.parent_id}
-    labelled = [r for r in store.graph.relations.values() if r.label == "PART_OF"]
-    assert {(r.source_id, r.target_id) for r in labelled} == parts
+    labeled = [r for r in store.graph.relations.values() if r.label == "PART_OF"]
+    assert {(r.source_id, r.target_id) for r in labeled} == parts
     assert counts == {
         "nodes": len(nodes),
         "entities": len(graph.names),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
 from e2graphrag_integrations.tree import FixedGroups, children_of, plan_tree
 from e2graphrag_integrations.types import Mention, Span
 from strategies import quick, texts

@@ -24,7 +24,7 @@ from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStor
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, vector_stores
-from e2graphrag_integrations.store_search import StoreSearch
+from e2graphrag_integrations.search.external import StoreSearch
 from fakes import NameExtractor
 from llama_stores import (
     KINDS,

@@ -53,7 +53,7 @@ def test_filled_up_chunks_survive_a_summary(open_index):
     rag = open_index(
         summarizer=CountingLLM(), chunk_size=6, chunk_overlap=0, strategy=HybridStrategy(share=0)
     )
-    text = "The digest of it sat. Old nets tore. Wet grey stones."
+    text = "The digest of it sat. Old nets tore. Wet gray stones."
     rag.add(SourceDocument("a", text))
     nodes = rag.retrieve("digest of it", fill=True, token_budget=10_000).nodes
     letters = {n for node in nodes if node.level == 0 for span in node.spans for n in range(*span)}

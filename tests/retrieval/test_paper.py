@@ -1,6 +1,6 @@
 """The paper's retrieval, worked by hand.
 
-One line is one chunk. A capitalised word is an entity; words of one sentence are one hop apart.
+One line is one chunk. A capitalized word is an entity; words of one sentence are one hop apart.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.graph import build_graph
+from e2graphrag_integrations.graph.entity_graph import build_graph
 from e2graphrag_integrations.retrieval.paths import path_chunks
 from strategies import quick
 
@@ -26,7 +26,7 @@ def values(graph, *names):
     return path_chunks(graph, [graph.index[name] for name in names]).tolist()
 
 
-def test_neighbours_meet_in_every_chunk_that_holds_both():
+def test_neighbors_meet_in_every_chunk_that_holds_both():
     graph = graph_of("anna bert", "anna", "anna | bert", "bert cleo")
     assert values(graph, "anna", "bert") == [1, 0, 1, 0]
 

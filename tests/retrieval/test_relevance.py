@@ -1,4 +1,4 @@
-"""Relevance of windows: the formula by hand, neighbours, and what may be seen."""
+"""Relevance of windows: the formula by hand, neighbors, and what may be seen."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.retrieval.base import Query
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
+from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter, quick
 
@@ -182,7 +182,7 @@ def test_no_share_goes_from_chunks_to_summaries_or_back(at):
     assert [found[w] for w in (4, 5, 6, 7)] == about([0.5, 1, 1.5, 1.5])
 
 
-def test_windows_of_one_chunk_are_neighbours(open_index):
+def test_windows_of_one_chunk_are_neighbors(open_index):
     near = [1, 0]
     far = [0, 1]
     windows = {"Red fish swims.": far, "Blue fish sinks.": near, "Old fish sleeps.": far}
@@ -222,7 +222,7 @@ def test_where_nothing_may_be_seen_nothing_is_relevant(at):
     assert [len(part) for part in (*found.windows, *found.dense, *found.words)] == [0] * 6
 
 
-def test_plain_relevance_leaves_neighbours_out_and_goes_by_each_lists_best(at):
+def test_plain_relevance_leaves_neighbors_out_and_goes_by_each_lists_best(at):
     rag = at({"red map": 0.8, "map": -0.4, "sea": 0.2})
     windows = np.array([2, 0, 1])
 

@@ -74,7 +74,7 @@ def test_overlapping_chunks_merge_without_repeating_text():
     assert context(chunk(0, 0, 19), chunk(1, 10, 29)) == "One fish. Two fish. Red fish."
 
 
-def test_neighbouring_chunks_merge_in_document_order_whatever_their_rank():
+def test_neighboring_chunks_merge_in_document_order_whatever_their_rank():
     nodes = chunk(2, 20, 29), chunk(1, 10, 19), chunk(0, 0, 9)
     assert context(*nodes) == "One fish. Two fish. Red fish."
 
@@ -83,7 +83,7 @@ def test_a_chunk_within_another_adds_nothing():
     assert context(chunk(0, 0, 29), chunk(1, 10, 19)) == TEXT[:29]
 
 
-def test_chunks_that_are_no_neighbours_stay_apart():
+def test_chunks_that_are_no_neighbors_stay_apart():
     assert context(chunk(0, 0, 9), chunk(2, 20, 29)) == "One fish.\nRed fish."
 
 
@@ -144,7 +144,7 @@ def test_a_part_at_a_chunks_end_merges_with_one_at_the_beginning_of_the_next():
     assert context(*nodes) == "Two fish. Red fish.\nOne"
 
 
-def test_parts_within_neighbouring_chunks_stay_apart():
+def test_parts_within_neighboring_chunks_stay_apart():
     assert context(parts(0, 0, 19, (0, 9)), parts(1, 20, 40, (20, 29))) == "One fish.\nRed fish."
     assert context(parts(0, 0, 19, (10, 19)), parts(1, 20, 40, (30, 40))) == "Two fish.\nBlue fish."
 

@@ -10,7 +10,7 @@ import pytest
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import ClosedError, StoreError, SummaryError
 from e2graphrag_integrations.reports import CompactReport
-from e2graphrag_integrations.store.pending import drop_pending, put_pending
+from e2graphrag_integrations.store.pending_documents import drop_pending, put_pending
 from e2graphrag_integrations.store.queue import dequeue, enqueue
 from fakes import CountingLLM, numbered
 
@@ -112,13 +112,13 @@ def test_what_waits_keeps_what_was_made_for_it(open_index, story):
 def test_between_a_failure_and_its_resume_it_makes_nothing_dearer(path, open_index):
     llm, left = CountingLLM(), [4]
 
-    def summarise(prompt):
+    def summarize(prompt):
         if not left[0]:
             raise ValueError("no")
         left[0] -= 1
         return llm(prompt)
 
-    options = {"summarizer": summarise, "summarizer_id": "m", "concurrency": 1, **FOUR}
+    options = {"summarizer": summarize, "summarizer_id": "m", "concurrency": 1, **FOUR}
     with open_index(path, **options) as rag:
         with pytest.raises(SummaryError):
             rag.add(numbered(40))

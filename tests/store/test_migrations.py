@@ -16,18 +16,19 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations._utils.string_array import Strings
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     SchemaVersionError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.store import array_files, connection, migrations
-from e2graphrag_integrations.store.array_files import load_arrays, save_arrays
-from e2graphrag_integrations.store.pending import read_pending
+from e2graphrag_integrations.snapshot import array_files
+from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
+from e2graphrag_integrations.store import connection, migrations
+from e2graphrag_integrations.store.pending_documents import read_pending
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION, TABLES, checksum
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.strings import Strings
 from fakes import STORY, CountingLLM, NameExtractor, numbered
 
 VERSION_1 = Path(__file__).parent / "data" / "schema_v1.e2g"

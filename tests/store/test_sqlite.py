@@ -21,11 +21,11 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.store.verify import verify_store
 from fakes import CountingLLM, NameExtractor, numbered
 
 

@@ -21,7 +21,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.base import Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 
 STRATEGIES: dict[str, Strategy] = {"hybrid": HybridStrategy(), "paper": PaperStrategy()}
 TOP_K = 20

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from e2graphrag_integrations.checks import kind_of
+from e2graphrag_integrations._utils.validation import kind_of
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.store_search import chroma_space
+from e2graphrag_integrations.search.external import chroma_space
 
 
 @dataclass(frozen=True, slots=True)

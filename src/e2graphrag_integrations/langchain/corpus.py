@@ -16,14 +16,15 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
-from e2graphrag_integrations.bridge import CallerLoop, in_thread
-from e2graphrag_integrations.documents import as_ids
+from e2graphrag_integrations._utils.event_loop import CallerLoop, in_thread
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     IndexingError,
     InvalidInputError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.progress import ProgressBar, Run
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import (
@@ -37,9 +38,8 @@ from e2graphrag_integrations.langchain.pages import (
     source_of,
     to_source,
 )
-from e2graphrag_integrations.progress import ProgressBar, Run
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.store.pending import (
+from e2graphrag_integrations.store.pending_documents import (
     drop_pending,
     file_state,
     put_pending,

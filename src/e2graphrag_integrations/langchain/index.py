@@ -19,10 +19,10 @@ from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import ConfigDict, Field
 
-from e2graphrag_integrations.checks import given_or_new, kind_of, shown, whole_number
-from e2graphrag_integrations.documents import as_ids, listed
+from e2graphrag_integrations._utils.validation import given_or_new, kind_of, shown, whole_number
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.inputs import as_ids, listed
 from e2graphrag_integrations.langchain.backends import backend_of
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
@@ -37,7 +37,7 @@ from e2graphrag_integrations.langchain.splitting import splitter_of
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.summarizers import Prompts
+from e2graphrag_integrations.summarizers.callable import Prompts
 
 _SCOPES = ("source", "document", "corpus")
 
@@ -82,8 +82,8 @@ class E2GraphRAGIndex(DocumentIndex):
 
         Args:
             path: The file; `":memory:"` keeps the index in memory.
-            llm: Summarises: a model, or what `.bind()`, `.with_retry()` or `.with_fallbacks()` of
-                one give. None summarises without one.
+            llm: Summarizes: a model, or what `.bind()`, `.with_retry()` or `.with_fallbacks()` of
+                one give. None summarizes without one.
             embeddings: LangChain's, or a sentence-transformers name. None takes the model that the
                 file was made with, at first all-MiniLM-L6-v2.
             embed_max_tokens: Longest text that LangChain's embeddings read, if they do not tell;
@@ -432,7 +432,7 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
     if not isinstance(llm, Runnable):
         raise InvalidInputError(
             f"llm is a {kind_of(llm)}, no LangChain model: pass one such as ChatOpenAI(...), or "
-            "None to summarise without"
+            "None to summarize without"
         )
     return RunnableSummarizer(llm, prompts, llm_id)
 

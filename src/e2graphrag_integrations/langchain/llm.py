@@ -1,4 +1,4 @@
-"""Any LangChain model, or runnable around one, as a summariser of the core."""
+"""Any LangChain model, or runnable around one, as a summarizer of the core."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from e2graphrag_integrations.embedders.fingerprints import digest, telling
 from e2graphrag_integrations.errors import SummaryError
-from e2graphrag_integrations.fingerprints import digest, telling
-from e2graphrag_integrations.summarizers import Prompts
+from e2graphrag_integrations.summarizers.callable import Prompts
 
 _TRACED = ("ls_model_name", "ls_temperature", "ls_max_tokens")
 """What every model tells tracers; `_identifying_params` of some (ChatOllama) are empty."""
 
 
 class RunnableSummarizer:
-    """Summarises with `llm.invoke`, or `llm.ainvoke`: chat models, plain ones, and what wraps them.
+    """Summarizes with `llm.invoke`, or `llm.ainvoke`: chat models, plain ones, and what wraps them.
 
     Args:
         llm: A model, also `.bind()`, `.with_retry()` or `.with_fallbacks()` of one.

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.checks import blamed
+from e2graphrag_integrations._utils.validation import blamed
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.packing import metadata_of
-from e2graphrag_integrations.store.mirrored import put_mirrored, read_mirrored
-from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.store_search import StoreQuery, StoreSearch
-from e2graphrag_integrations.vectors import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.external import StoreQuery, StoreSearch
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Fixed for ever: the ids of vectors derive from it."""

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations._utils.validation import shown
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.filters import Predicate, compile_where
+from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 TreeScope = Literal["source", "document", "corpus"]

@@ -18,14 +18,14 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations._utils.validation import shown
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.pages import PAGE_ID, SOURCE_ID, user_filter, user_metadata
-from e2graphrag_integrations.retrieval.base import Mode
 from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.pipeline import check_strategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
-from e2graphrag_integrations.retrieval.retriever import check_strategy
+from e2graphrag_integrations.retrieval.strategy import Mode
 
 EVENT = "e2graphrag.route"
 Filter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations._utils.validation import shown
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.planning import Splitter
+from e2graphrag_integrations.indexing.planning import Splitter
 from e2graphrag_integrations.types import Span
 
 _INK = re.compile(r"\S")

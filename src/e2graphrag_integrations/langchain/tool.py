@@ -13,7 +13,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
-from e2graphrag_integrations.retrieval.base import Mode
+from e2graphrag_integrations.retrieval.strategy import Mode
 
 _DESCRIPTION = (
     "Search the corpus. Returns numbered passages with their source and character offsets, which "

@@ -14,12 +14,12 @@ from llama_index.core.vector_stores.types import (
 )
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.checks import shown
+from e2graphrag_integrations._utils.validation import shown
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.filters import allowed_nodes
-from e2graphrag_integrations.llama_index.nodes import KIND, LEVEL, TREE
-from e2graphrag_integrations.retrieval.base import NodeFilter
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
+from e2graphrag_integrations.retrieval.filters import allowed_nodes
+from e2graphrag_integrations.retrieval.strategy import NodeFilter
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _ID_NAMES = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")
 """By these documents can be filtered, unless their own metadata have them."""

@@ -23,35 +23,39 @@ from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations.bridge import CallerLoop, OwnLoop, in_thread
-from e2graphrag_integrations.checks import given_or_new, refuse_unknown, whole_number
-from e2graphrag_integrations.documents import as_ids
+from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, in_thread
+from e2graphrag_integrations._utils.validation import given_or_new, refuse_unknown, whole_number
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
-from e2graphrag_integrations.graph import EntityGraph
-from e2graphrag_integrations.llama_index.exchange import read_e2g, write_e2g
-from e2graphrag_integrations.llama_index.index_struct import TYPE, E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.loading import find_struct, load_context
-from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
-from e2graphrag_integrations.llama_index.property_graph import export_property_graph
-from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.sources import (
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.llama_index.adapters.models import (
+    EmbedModelType,
+    ExtractorType,
+    Models,
+)
+from e2graphrag_integrations.llama_index.indexing.sources import (
     Source,
     as_documents,
     of_documents,
     of_nodes,
 )
-from e2graphrag_integrations.llama_index.storage import IndexStorage
-from e2graphrag_integrations.llama_index.writer import IndexWriter, Write
+from e2graphrag_integrations.llama_index.indexing.writer import IndexWriter, Write
+from e2graphrag_integrations.llama_index.property_graph import export_property_graph
+from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
+from e2graphrag_integrations.llama_index.storage.e2g_files import read_e2g, write_e2g
+from e2graphrag_integrations.llama_index.storage.index_struct import TYPE, E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
+from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.retrieval.base import Strategy
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.pipeline import Request, check_strategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import Request, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
-from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +119,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             objects: Index nodes that lead to other retrievers or query engines.
             index_struct: Of an index that is there.
             storage_context: Its docstore, vector store and index store.
-            llm: Summarises. None takes `Settings.llm` where the user set it, else, or with
+            llm: Summarizes. None takes `Settings.llm` where the user set it, else, or with
                 `"extractive"`, summaries are made without one.
             embed_model: A LlamaIndex embedding, or a sentence-transformers name. None takes
                 `Settings.embed_model` where the user set it, else all-MiniLM-L6-v2.
@@ -127,7 +131,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             token_counter: Counts tokens for sizes; None counts by rule.
             chunk_size: Most tokens in a chunk, 1200 by default; fixed with the first document, as
                 the five that follow.
-            chunk_overlap: Most tokens that neighbouring chunks share, 100 by default.
+            chunk_overlap: Most tokens that neighboring chunks share, 100 by default.
             group_size: Nodes under one summary, 5 by default.
             summary_tokens: Most tokens in a summary, 300 by default.
             chunking: `"fixed"`, or `"content"` to cut where the text itself says: an edit of a long
@@ -140,7 +144,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             show_progress: Draw a bar while indexing.
             callback_manager: LlamaIndex's.
             transformations: Run on documents that are new or changed, before anything else; None
-                cuts and summarises only. The sizes above do not reach them: give a parser the same.
+                cuts and summarizes only. The sizes above do not reach them: give a parser the same.
             **unknown: Nothing but the names of `VectorStoreIndex` that mean nothing here; refused
                 with the name that may have been meant.
 
@@ -493,7 +497,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> E2GraphRAGIndex:
         """Read an index file of the core into a storage context; answers are equal.
 
-        Nothing is embedded or summarised. The models are those of the file, by name, unless given.
+        Nothing is embedded or summarized. The models are those of the file, by name, unless given.
 
         Raises:
             InvalidInputError: If there is no such file.

@@ -14,16 +14,16 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, MetadataMode
 from llama_index.core.utils import get_tqdm_iterable
 
-from e2graphrag_integrations.bridge import Bridge, CallerLoop, ContextThreads, OwnLoop
-from e2graphrag_integrations.fingerprints import object_fingerprint
-from e2graphrag_integrations.llama_index.llm import settings_llm, summarizer_for
-from e2graphrag_integrations.llama_index.nodes import Origin, tree_to_nodes
-from e2graphrag_integrations.planning import plan
+from e2graphrag_integrations._utils.event_loop import Bridge, CallerLoop, ContextThreads, OwnLoop
+from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
+from e2graphrag_integrations.indexing.planning import plan
+from e2graphrag_integrations.indexing.summaries import SummaryMaker, fill_tree
+from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
+from e2graphrag_integrations.llama_index.storage.nodes import Origin, tree_to_nodes
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarising import SummaryMaker, fill_tree
-from e2graphrag_integrations.summarizers import Prompts, RetryPolicy
-from e2graphrag_integrations.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -45,14 +45,14 @@ class SummaryTreeNodeParser(NodeParser):
 
     chunk_size: int = Field(default=1200, description="Most tokens in a chunk.")
     chunk_overlap: int | None = Field(
-        default=None, description="Most tokens that neighbours share; None: 100, for content 0."
+        default=None, description="Most tokens that neighbors share; None: 100, for content 0."
     )
     group_size: int = Field(default=5, description="Nodes under one summary.")
     summary_tokens: int = Field(default=300, description="Most tokens in a summary.")
     chunking: Cut = Field(default="fixed", description="`content` cuts where the text says.")
     grouping: Cut = Field(default="fixed", description="The same for nodes under a summary.")
     llm: SerializeAsAny[LLM] | None = Field(
-        default=None, description="Summarises; None takes Settings.llm where set, else extracts."
+        default=None, description="Summarizes; None takes Settings.llm where set, else extracts."
     )
     chunk_prompt: str = Field(default=Prompts().chunks, description="Has {text} and {words}.")
     summary_prompt: str = Field(default=Prompts().summaries, description="For upper levels.")
@@ -128,7 +128,7 @@ class SummaryTreeNodeParser(NodeParser):
 
     def _fill(self, trees: list[Tree], maker: SummaryMaker, *, show_progress: bool) -> list[Any]:
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
-        steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarising"))
+        steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
         with ContextThreads(self.num_workers, "e2graphrag-llm") as pool:
             summaries = fill_tree(
                 trees, maker, pool, lambda: next(steps, None) and None, threading.Event()

@@ -19,10 +19,13 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
-from e2graphrag_integrations.extraction import SpacyEntityExtractor, checked_extraction
-from e2graphrag_integrations.graph import EntityGraph, GraphBuilder
-from e2graphrag_integrations.llama_index.storage import IndexStorage
-from e2graphrag_integrations.store.snapshot import contribution
+from e2graphrag_integrations.entities.spacy_extractor import (
+    SpacyEntityExtractor,
+    checked_extraction,
+)
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, GraphBuilder
+from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.snapshot.snapshot import contribution
 
 CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
 NAME, NOUN = "NAME", "NOUN"

@@ -16,15 +16,15 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations.checks import refuse_unknown, shown
+from e2graphrag_integrations._utils.validation import refuse_unknown, shown
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.events import E2RoutingEvent
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.base import Mode, Strategy
 from e2graphrag_integrations.retrieval.packing import Expand
+from e2graphrag_integrations.retrieval.pipeline import Request
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.retriever import Request
+from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # re-exported without saying so

@@ -10,7 +10,7 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import ToolMetadata
 
-from e2graphrag_integrations.checks import whole_number
+from e2graphrag_integrations._utils.validation import whole_number
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.retriever import Answering, E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.trace import Trace

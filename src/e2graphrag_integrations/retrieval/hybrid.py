@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from e2graphrag_integrations.arrays import IntArray, stretches, summed
-from e2graphrag_integrations.checks import fits_port, whole_number
+from e2graphrag_integrations._utils.arrays import IntArray, stretches, summed
+from e2graphrag_integrations._utils.lazy import LazySequence, lazy
+from e2graphrag_integrations._utils.validation import fits_port, whole_number
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.lazy import LazySequence, lazy
+from e2graphrag_integrations.graph.titles import titled
 from e2graphrag_integrations.protocols import Reranker
-from e2graphrag_integrations.ranking import Floats, best_rows, reciprocal
-from e2graphrag_integrations.rerankers import reranker_scores
-from e2graphrag_integrations.retrieval.base import Candidate, Query
-from e2graphrag_integrations.retrieval.bridges import bridges
 from e2graphrag_integrations.retrieval.paths import path_chunks
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
 from e2graphrag_integrations.retrieval.seeds import Seeds
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.title_links import bridges
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Route, Trace
-from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.titles import titled
+from e2graphrag_integrations.search.fusion import Floats, best_rows, reciprocal
+from e2graphrag_integrations.search.rerankers import reranker_scores
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
 _LIST = 200
@@ -36,8 +36,8 @@ _SPECIFIC = 0.5
 class HybridStrategy:
     """Fuses what words, vectors and the entity graph find, each as far as it can be sure.
 
-    Windows are ranked by cosine and BM25 together, their neighbours' relevance counted in; a node
-    is as good as its best window. Chunks are ranked by a personalised PageRank from the question's
+    Windows are ranked by cosine and BM25 together, their neighbors' relevance counted in; a node
+    is as good as its best window. Chunks are ranked by a personalized PageRank from the question's
     names, and by the titles that lead from the best passages to others. The ranks are fused:
     `1 / (c + relevance) + g / (c + entities) + 1 / (c + bridges)`, where the gate g in [0, 1] is
     the square of how specific the question's rarest name, or pair of names in one chunk, is: the
@@ -52,7 +52,7 @@ class HybridStrategy:
         gate: Power of the specificity of the question's names; 0 lets them always count in full.
         dense, words, entities, bridges: Weight of each list; 0 leaves it out.
         rarity: Power of a word's inverse document frequency, beyond the one that BM25 has.
-        sharpness: Power of relevance before neighbours share it.
+        sharpness: Power of relevance before neighbors share it.
         share: Of its relevance, what a window hands to the next in its document, and that one on.
         sources: Best chunks from which bridges are looked for.
         damping: Share of the walk that goes on.

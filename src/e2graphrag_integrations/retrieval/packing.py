@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from e2graphrag_integrations.arrays import IntArray
-from e2graphrag_integrations.chunking import cut_to
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.retrieval.base import Candidate, Query
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
-from e2graphrag_integrations.store.snapshot import Snapshot
-from e2graphrag_integrations.tokens import count_tokens, token_spans
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.chunking import cut_to
+from e2graphrag_integrations.text.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Node, Span
 
 Expand = Literal["none", "children", "leaves"]

@@ -7,12 +7,12 @@ from itertools import combinations
 
 import numpy as np
 
-from e2graphrag_integrations.arrays import IntArray
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.entities.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.linking import Link, link
-from e2graphrag_integrations.retrieval.base import Candidate, Query
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _MOST_ENTITIES = 32
 """Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph import EntityGraph
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 
 _DEPTH = 4
 """Edges of the longest path, as the paper's largest h."""
@@ -45,7 +45,7 @@ def _path(
     path = [end]
     while distance[path[-1]] > 0:
         row = slice(graph.edges.indptr[path[-1]], graph.edges.indptr[path[-1] + 1])
-        neighbours, weights = graph.edges.indices[row], graph.edges.data[row]
-        nearer = distance[neighbours] == distance[path[-1]] - 1
-        path.append(int(neighbours[nearer][np.argmax(weights[nearer])]))
+        neighbors, weights = graph.edges.indices[row], graph.edges.data[row]
+        nearer = distance[neighbors] == distance[path[-1]] - 1
+        path.append(int(neighbors[nearer][np.argmax(weights[nearer])]))
     return path

@@ -1,4 +1,4 @@
-"""Relevance: how well windows fit a question by meaning and by words, neighbours counted in."""
+"""Relevance: how well windows fit a question by meaning and by words, neighbors counted in."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray, summed
-from e2graphrag_integrations.lazy import lazy
-from e2graphrag_integrations.lexical import words_of
-from e2graphrag_integrations.ranking import Floats, firsts, scaled, spread
-from e2graphrag_integrations.retrieval.base import Query
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations._utils.arrays import IntArray, summed
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.search.bm25 import words_of
+from e2graphrag_integrations.search.fusion import Floats, firsts, scaled, spread
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _REACH = 8
 """Windows on either side that a window's relevance reaches: 0.5^8 of it is under 1 %."""
@@ -50,7 +50,7 @@ class Relevance:
 
     Both lists are scaled from the score of their last (0) to the best (1), words weighed by how far
     they can be relied on, added, sharpened, `((d + w) / 2) ** sharpness`, and spread in the
-    document: `share ** distance` of it to each neighbour (retrieval note D.7 measures such votes).
+    document: `share ** distance` of it to each neighbor (retrieval note D.7 measures such votes).
 
     Args:
         query: The question.
@@ -114,7 +114,7 @@ class Relevance:
         most = self._weights.dense + self._weights.words
         sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
         reached, spreaded = spread(
-            together, sharp, self._snapshot.neighbourhoods, self._weights.share, _REACH
+            together, sharp, self._snapshot.neighborhoods, self._weights.share, _REACH
         )
         seen = spreaded > 0
         if self._allowed is not None:
@@ -130,7 +130,7 @@ class Relevance:
         return self._owners[windows[order]], windows[order], values[order]
 
     def plain(self, windows: IntArray) -> NDArray[np.float64]:
-        """Return the relevance of any windows, each list by its best score, neighbours left out.
+        """Return the relevance of any windows, each list by its best score, neighbors left out.
 
         Where a vector store tells no cosine of a window, that of the list's last stands for it.
         """

@@ -9,11 +9,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray
-from e2graphrag_integrations.lazy import lazy
-from e2graphrag_integrations.linking import Linking, link
-from e2graphrag_integrations.retrieval.base import Query
-from e2graphrag_integrations.store.snapshot import Snapshot
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.linking import Linking, link
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import NOUN
 
 _MOST = 32

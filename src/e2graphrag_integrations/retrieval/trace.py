@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.arrays import IntArray
-from e2graphrag_integrations.linking import Link
-from e2graphrag_integrations.ranking import firsts
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.search.fusion import firsts
 
 Route = Literal["local", "global"]
 

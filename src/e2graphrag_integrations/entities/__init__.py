@@ -1,0 +1,1 @@
+"""Names in texts: extraction, normal forms, and linking to the graph."""

@@ -1,0 +1,265 @@
+"""Entities by spaCy: named entities kept whole, common nouns as lower-case lemmas."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
+from e2graphrag_integrations.entities.normalize import UNSPACED
+from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
+from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUNDLED_PIPELINE = "en_e2g_sm"
+
+_NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+_SPACE_RUN = re.compile(r"\s+")
+_LONGEST_RUN = 500
+# Scripts without spaces may write a whole text as one run.
+_LONG_RUN = re.compile(rf"[^\s{UNSPACED}]{{{_LONGEST_RUN + 1},}}")
+_NEEDED = frozenset(
+    {"tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer"}
+    | {"attribute_ruler", "lemmatizer", "trainable_lemmatizer", "senter", "sentencizer"}
+    | {"parser", "ner", "entity_ruler", "span_ruler"}
+)
+
+
+class SpacyEntityExtractor:
+    """Finds entities with a spaCy pipeline.
+
+    Named entities of every type but numbers and dates are kept whole; rules add capitalized names
+    that the model misses (`names.py`); common nouns outside names count by their lemma. Sentences
+    are spaCy's, or by rule where the pipeline marks none.
+
+    Args:
+        model: None for the bundled English pipeline, the name of an installed one
+            (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path, or a loaded `Language`.
+        batch_size: Texts per batch of `nlp.pipe`.
+        n_process: Processes for `nlp.pipe`; 1 runs in this one. The bundled pipeline takes more
+            only where processes are forked (Linux, by default up to Python 3.13).
+        name_rules: Whether the rules for capitalized names run.
+
+    Raises:
+        MissingDependencyError: At first use, if the named pipeline is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Any | None = None,
+        *,
+        batch_size: int = 16,
+        n_process: int = 1,
+        name_rules: bool = True,
+    ) -> None:
+        self.model = BUNDLED_PIPELINE if model is None else model
+        self._batch_size = batch_size
+        self._n_process = n_process
+        self._name_rules = name_rules
+        self._nlp: Any = None
+        self._lock = threading.Lock()  # spaCy's string store is written to while reading text
+
+    @property
+    def remade_by_name(self) -> bool:
+        """Whether the model's name and the defaults are enough to make this extractor again."""
+        return isinstance(self.model, str | os.PathLike) and self._name_rules
+
+    @property
+    def nlp(self) -> Any:
+        """The spaCy pipeline, loaded at first use."""
+        if self._nlp is None:
+            self._nlp = _load(self.model)
+        return self._nlp
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, version and rules: changes when the entities of a text may."""
+        meta = self.nlp.meta
+        version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
+        return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:rules={int(self._name_rules)}"
+
+    def extract(self, texts: Sequence[str]) -> list[Sentences]:
+        """Return for each text, for each of its sentences, the mentions in order."""
+        found: list[list[list[Mention]]] = [[] for _ in texts]
+        with self._lock:
+            pieces = [
+                (number, plain[start:end], origin[start:end])
+                for number, (plain, origin) in enumerate(_unwrap(text) for text in texts)
+                for start, end in _pieces(plain, self.nlp.max_length)
+            ]
+            docs = self.nlp.pipe(
+                (plain for _, plain, _ in pieces),
+                batch_size=self._batch_size,
+                n_process=self._processes(),
+            )
+            for doc, (number, _, origin) in zip(docs, pieces, strict=True):
+                found[number].extend(self._sentences(doc, origin))
+        return list(found)
+
+    def _processes(self) -> int:
+        # A spawned process gets the pipeline as bytes, which leave out how the bundled one looks
+        # its vectors up (spaCy does not write `vectors.attr`): it would find far fewer names.
+        forks = multiprocessing.get_start_method() == "fork"
+        return self._n_process if forks or self.model != BUNDLED_PIPELINE else 1
+
+    def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> list[list[Mention]]:
+        lower_words = frozenset(token.text for token in doc if token.text.islower())
+        return [
+            [
+                Mention(m.entity, int(origin[m.start]), int(origin[m.end - 1]) + 1, m.label)
+                for m in self._mentions(sentence, lower_words)
+            ]
+            for sentence in _spacy_sentences(doc)
+        ]
+
+    def _mentions(self, sentence: Any, lower_words: frozenset[str]) -> Iterator[Mention]:
+        names = [
+            NameSpan(entity.start, entity.end, entity.label_)
+            for entity in sentence.ents
+            if entity.label_ not in _NOT_ENTITIES
+        ]
+        if self._name_rules:
+            names = find_names(sentence, names, lower_words)
+        doc = sentence.doc
+        inside: set[int] = set()
+        mentions = []
+        for start, end, label in names:
+            span = doc[start:end]
+            inside.update(range(start, end))
+            mentions.append(Mention(span.text, span.start_char, span.end_char, label))
+        for token in sentence:
+            if token.pos_ == "NOUN" and token.i not in inside and _is_word(token.text):
+                lemma = (token.lemma_ or token.text).lower()
+                mentions.append(Mention(lemma, token.idx, token.idx + len(token.text), NOUN))
+        return iter(sorted(mentions, key=lambda m: (m.start, m.end)))
+
+
+def _is_word(text: str) -> bool:
+    return any(character.isalpha() for character in text) and (len(text) > 1 or not text.isascii())
+
+
+def _spacy_sentences(doc: Any) -> Iterator[Any]:
+    if doc.has_annotation("SENT_START"):
+        return iter(doc.sents)
+    offsets = np.asarray([token.idx for token in doc], dtype=np.int64)
+    # A token belongs to the sentence that it begins in.
+    first = np.unique(np.searchsorted(offsets, sentence_starts(doc.text)))
+    borders = [*first[first < len(doc)].tolist(), len(doc)]
+    return (doc[start:end] for start, end in pairwise(borders))
+
+
+def _pieces(text: str, limit: int) -> Iterator[Span]:
+    """Cut what spaCy cannot take: a text above its limit, and runs without white space.
+
+    Its tokenizer takes time quadratic in a run of brackets or quotes; no word is as long.
+    """
+    cuts = [
+        cut
+        for run in _LONG_RUN.finditer(text)
+        for cut in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN)
+    ]
+    start = 0
+    for cut in [*cuts, len(text)]:
+        while cut - start > limit:
+            end = text.rfind(" ", start + 1, start + limit) + 1 or start + limit
+            yield Span(start, end)
+            start = end
+        yield Span(start, cut)
+        start = cut
+
+
+def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
+    """Replace each run of white space by one space, or by a blank line where it held one.
+
+    Hard-wrapped lines and indents would break names and sentences apart. Returns the new text and,
+    for each of its characters, the offset in the old one.
+    """
+    pieces: list[str] = []
+    origins: list[NDArray[np.int64]] = []
+    at = 0
+    for run in _SPACE_RUN.finditer(text):
+        filler = "\n\n" if run.group().count("\n") > 1 else " "
+        pieces += [text[at : run.start()], filler]
+        origins += [np.arange(at, run.start()), run.start() + np.arange(len(filler))]
+        at = run.end()
+    pieces.append(text[at:])
+    origins.append(np.arange(at, len(text)))
+    return "".join(pieces), np.concatenate(origins)
+
+
+def _load(model: Any) -> Any:
+    if not isinstance(model, str | os.PathLike):
+        return model
+    import spacy
+
+    bundled = Path(__file__).parents[1] / "models" / BUNDLED_PIPELINE
+    target = (
+        bundled
+        if model == BUNDLED_PIPELINE
+        else Path(model)
+        if Path(model).is_dir()
+        else str(model)
+    )
+    try:
+        nlp = spacy.load(target)
+    except OSError as error:
+        raise MissingDependencyError(
+            f"spaCy pipeline {str(model)!r} is not installed and is no folder: run "
+            f"`python -m spacy download {model}`, or leave the model out for the bundled one"
+        ) from error
+    if "senter" in nlp.disabled and "parser" in nlp.pipe_names:
+        # The parser is the slowest part, and all that is wanted of it are sentences.
+        nlp.enable_pipe("senter")
+        nlp.disable_pipe("parser")
+    for name in [n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory not in _NEEDED]:
+        nlp.disable_pipe(name)
+    return nlp
+
+
+def checked_extraction(
+    extractor: EntityExtractor, texts: Sequence[str], places: Sequence[str]
+) -> list[list[list[Mention]]]:
+    """Return what any extractor finds, held to its port; `places` name the texts in messages.
+
+    Raises:
+        ExtractionError: If it fails, for the wrong number of results, for no mentions, or spans
+            outside the text.
+    """
+    name = type(extractor).__name__
+    failed = f"{name}.extract() failed on {places[0]}, or returned no lists of mentions"
+    with blamed(ExtractionError, failed):
+        found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
+    if len(found) != len(texts):
+        raise ExtractionError(
+            f"{name}.extract() returned {len(found)} results for {len(texts)} texts"
+        )
+    return [
+        [[_checked_mention(m, text, f"{name} on {place}") for m in s] for s in sentences]
+        for sentences, text, place in zip(found, texts, places, strict=True)
+    ]
+
+
+def _checked_mention(mention: Any, text: str, where: str) -> Mention:
+    try:
+        entity, start, end, label = mention
+        fits = isinstance(entity, str) and 0 <= int(start) <= int(end) <= len(text)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
+    if not fits:
+        raise ExtractionError(
+            f"{where} returned {mention!r}: the span must lie in the text's {len(text)} characters"
+        )
+    return Mention(entity, int(start), int(end), str(label))

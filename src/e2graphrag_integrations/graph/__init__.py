@@ -1,0 +1,1 @@
+"""The entity graph and what is computed on it."""

@@ -1,0 +1,1 @@
+"""The write path: from documents to rows of the store."""

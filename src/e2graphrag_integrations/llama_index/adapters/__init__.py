@@ -1,0 +1,1 @@
+"""LlamaIndex models behind the core's protocols."""

@@ -1,0 +1,1 @@
+"""An index in a LlamaIndex `StorageContext`."""

@@ -1,0 +1,1 @@
+"""Export, import, verification and statistics of an index."""

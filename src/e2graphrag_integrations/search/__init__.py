@@ -1,0 +1,1 @@
+"""Dense and lexical search, fusion and reranking."""

@@ -1,0 +1,1 @@
+"""The search index: arrays derived from the store, immutable and memory-mapped."""

@@ -1,0 +1,74 @@
+"""Rows of arrays: sums before each, and stretches of numbers."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations._utils.arrays import before, numbered, stretches, summed, union
+
+sizes = st.lists(st.integers(0, 50), max_size=30)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@given(sizes)
+def test_before_is_the_running_sum_and_the_whole(dtype, given_sizes):
+    found = before(np.asarray(given_sizes, dtype=dtype))
+    assert found.tolist() == [0, *accumulate(given_sizes)]
+    assert found.dtype == np.int64
+
+
+def test_sums_of_small_numbers_do_not_overflow():
+    assert before(np.full(300, 255, dtype=np.uint8))[-1] == 300 * 255
+    assert before(np.full(3, 2**31 - 1, dtype=np.int32))[-1] == 3 * (2**31 - 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9)), max_size=30))
+def test_stretches_are_ranges_one_after_the_other(dtype, ranges):
+    starts, lengths = np.asarray(ranges, dtype=dtype).reshape(-1, 2).T
+    expected = [number for start, size in ranges for number in range(start, start + size)]
+    found = stretches(starts, lengths)
+    assert found.tolist() == expected
+    assert found.dtype == np.int64
+
+
+@given(sizes)
+def test_stretches_from_the_sums_before_are_all_numbers_in_order(given_sizes):
+    lengths = np.asarray(given_sizes, dtype=np.int64)
+    bounds = before(lengths)
+    assert stretches(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
+
+
+@st.composite
+def keyed(draw):
+    """Draw the number of rows, and a value for each of some keys among them, sparse or not."""
+    size = draw(st.sampled_from([1, 7, 900, 10_000, 10_001, 30_000]))
+    keys = draw(st.lists(st.integers(0, size - 1), max_size=draw(st.sampled_from([9, 400]))))
+    return size, keys, [draw(st.floats(0, 9)) for _ in keys]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+@given(keyed())
+def test_keys_are_numbered_and_summed_as_by_a_loop(dtype, case):
+    size, keys, values = case
+    expected = {}
+    for key, value in zip(keys, values, strict=True):
+        expected[key] = expected.get(key, 0) + value
+    array = np.asarray(keys, dtype=dtype)
+    distinct, places = numbered(array, size)
+    assert distinct.tolist() == sorted(expected)
+    assert distinct[places].tolist() == keys
+    distinct, sums = summed(array, np.asarray(values, dtype=np.float64), size)
+    assert dict(zip(distinct.tolist(), sums.tolist(), strict=True)) == expected
+    assert distinct.tolist() == sorted(expected)
+
+
+@given(st.lists(st.lists(st.integers(-9, 9)), min_size=1))
+def test_a_union_is_that_of_sets(parts):
+    found = union(*(np.asarray(part, dtype=np.int64) for part in parts))
+    assert found.tolist() == sorted({number for part in parts for number in part})

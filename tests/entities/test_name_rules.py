@@ -1,0 +1,179 @@
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+
+from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
+
+
+@pytest.fixture(scope="module")
+def vocab():
+    return spacy.blank("en").vocab
+
+
+@pytest.fixture
+def names(vocab):
+    """Reads "word/POS" pairs, "~" gluing a word to the one before; returns texts and labels."""
+
+    def find(tagged, entities=(), lower_words=()):
+        pairs = [pair.rpartition("/") for pair in tagged.split(" ")]
+        words = [word.removeprefix("~").replace("⏎", "\n") for word, _, _ in pairs]
+        spaces = [not after.startswith("~") for after, _, _ in pairs[1:]] + [False]
+        doc = Doc(vocab, words=words, spaces=spaces, pos=[pos for _, _, pos in pairs])
+        given = [NameSpan(start, end, label) for start, end, label in entities]
+        found = find_names(Span(doc, 0, len(doc)), given, frozenset(lower_words))
+        return [(doc[start:end].text, label) for start, end, label in found]
+
+    return find
+
+
+def test_a_run_of_capitals_is_one_name(names):
+    assert names("He/PRON saw/VERB Fitzwilliam/PROPN Darcy/PROPN there/ADV") == [
+        ("Fitzwilliam Darcy", "NAME")
+    ]
+
+
+@pytest.mark.parametrize(
+    "tagged",
+    [
+        "the/DET University/PROPN of/ADP Oxford/PROPN",
+        "the/DET Lord/PROPN of/ADP the/DET Rings/PROPN",
+        "the/DET Procter/PROPN &/CCONJ Gamble/PROPN",
+        "the/DET Ludwig/PROPN van/X der/X Rohe/PROPN",
+        "the/DET Palace/PROPN of/ADP Green/PROPN Porcelain/PROPN",
+    ],
+)
+def test_small_words_inside_a_name_hold_it_together(names, tagged):
+    text = " ".join(pair.rpartition("/")[0] for pair in tagged.split())
+    assert names(f"in/ADP {tagged} it/PRON") == [(text.removeprefix("the "), "NAME")]
+
+
+def test_three_small_words_do_not_hold_a_name_together(names):
+    found = names("with/ADP London/PROPN of/ADP the/DET de/X Wells/PROPN")
+    assert [text for text, _ in found] == ["London", "Wells"]
+
+
+def test_a_name_does_not_end_with_a_small_word(names):
+    assert names("see/VERB London/PROPN of/ADP old/ADJ")[0][0] == "London"
+
+
+def test_and_strings_names_together_but_belongs_to_none(names):
+    tagged = "They/PRON met/VERB Jane/PROPN and/CCONJ Elizabeth/PROPN"
+    assert [text for text, _ in names(tagged)] == ["Jane", "Elizabeth"]
+    entities = [(2, 3, "PERSON"), (4, 5, "PERSON")]
+    assert names(tagged, entities) == [("Jane", "PERSON"), ("Elizabeth", "PERSON")]
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("“", "”"), ('"', '"'), ("«", "»"), ("‘", "’")])
+def test_a_quoted_title_is_one_name_with_its_and(names, opening, closing):
+    tagged = (
+        f"She/PRON read/VERB {opening}/PUNCT ~Pride/NOUN and/CCONJ Prejudice/NOUN ~{closing}/PUNCT"
+    )
+    assert names(tagged) == [("Pride and Prejudice", "NAME")]
+
+
+def test_quoted_speech_is_no_title(names):
+    spoken = "He/PRON said/VERB “/PUNCT ~Come/VERB back/ADV soon/ADV ~”/PUNCT"
+    assert names(spoken, lower_words={"come"}) == []
+    stopped = "He/PRON said/VERB “/PUNCT ~Come/VERB ~!/PUNCT ~”/PUNCT"
+    assert names(stopped) == []
+
+
+def test_a_form_of_address_is_no_part_of_the_name(names):
+    assert names("then/ADV Mr./PROPN Darcy/PROPN came/VERB") == [("Darcy", "NAME")]
+    assert names("Mr./PROPN Darcy/PROPN came/VERB") == [("Darcy", "NAME")]
+    assert names("Mr./PROPN Darcy/PROPN came/VERB", [(1, 2, "PERSON")]) == [("Darcy", "PERSON")]
+
+
+def test_a_title_that_can_be_part_of_a_name_is_kept(names):
+    assert names("the/DET Prince/PROPN of/ADP Wales/PROPN came/VERB")[0][0] == "Prince of Wales"
+
+
+def test_the_first_word_counts_with_a_proper_noun_tag(names):
+    assert names("Longbourn/PROPN was/AUX quiet/ADJ", lower_words={"longbourn"})[0][0] == (
+        "Longbourn"
+    )
+
+
+def test_the_first_word_counts_if_a_noun_never_occurs_in_lower_case(names):
+    tagged = "Morlocks/NOUN feared/VERB light/NOUN"
+    assert names(tagged) == [("Morlocks", "NAME")]
+    assert names(tagged, lower_words={"morlocks"}) == []
+
+
+@pytest.mark.parametrize("pos", ["VERB", "ADV", "PRON", "ADP", "DET"])
+def test_the_first_word_of_another_class_is_no_name(names, pos):
+    assert names(f"Running/{pos} was/AUX hard/ADJ") == []
+
+
+def test_the_first_word_counts_before_another_capital(names):
+    assert names("Green/ADJ Porcelain/PROPN shone/VERB", lower_words={"green"})[0][0] == (
+        "Green Porcelain"
+    )
+
+
+@pytest.mark.parametrize("opening", ["“/PUNCT", "(/PUNCT", "—/PUNCT", "!/PUNCT"])
+def test_a_word_after_a_stop_or_an_opening_counts_as_the_first(names, opening):
+    assert names(f"he/PRON said/VERB {opening} Running/VERB is/AUX fun/NOUN") == []
+    assert names(f"{opening} Running/VERB is/AUX fun/NOUN") == []
+
+
+@pytest.mark.parametrize("word", ["I/PRON", "I'll/PRON", "I’ve/PRON"])
+def test_the_pronoun_i_is_no_name(names, word):
+    assert names(f"then/ADV {word} went/VERB") == []
+
+
+@pytest.mark.parametrize("word", ["Monday", "May", "Sept."])
+def test_days_and_months_alone_are_no_names(names, word):
+    assert names(f"on/ADP {word}/PROPN it/PRON rained/VERB") == []
+
+
+def test_a_month_within_a_name_stays(names):
+    assert names("see/VERB April/PROPN Jones/PROPN now/ADV")[0][0] == "April Jones"
+
+
+def test_a_heading_in_capitals_says_nothing(names):
+    assert names("THE/DET TIME/NOUN MACHINE/NOUN BY/ADP WELLS/PROPN") == []
+    # What the model found in it stays.
+    assert names("BY/ADP WELLS/PROPN", [(1, 2, "PERSON")]) == [("WELLS", "PERSON")]
+
+
+def test_a_single_initializm_among_small_letters_is_a_name(names):
+    assert names("the/DET NASA/PROPN rocket/NOUN flew/VERB") == [("NASA", "NAME")]
+
+
+def test_words_glued_by_hyphens_are_one(names):
+    tagged = "the/DET Jean/PROPN ~-/PUNCT ~Luc/PROPN Godard/PROPN film/NOUN"
+    assert names(tagged) == [("Jean-Luc Godard", "NAME")]
+
+
+def test_a_number_may_follow_in_a_name(names):
+    assert names("read/VERB Catch/PROPN 22/NUM today/NOUN") == [("Catch 22", "NAME")]
+
+
+def test_a_name_does_not_run_across_a_line(names):
+    found = names("see/VERB Chapter/PROPN One/PROPN ⏎⏎/SPACE London/PROPN slept/VERB")
+    assert [text for text, _ in found] == ["Chapter One", "London"]
+
+
+def test_a_run_takes_the_label_of_the_one_entity_in_it(names):
+    tagged = "the/DET University/PROPN of/ADP Oxford/PROPN library/NOUN"
+    assert names(tagged, [(3, 4, "LOC")]) == [("University of Oxford", "LOC")]
+
+
+def test_a_run_over_several_entities_is_a_name_of_its_own(names):
+    tagged = "the/DET Bank/PROPN of/ADP England/PROPN Museum/PROPN opened/VERB"
+    entities = [(1, 2, "ORG"), (3, 4, "LOC")]
+    assert names(tagged, entities) == [("Bank of England Museum", "NAME")]
+
+
+def test_an_entity_that_reaches_beyond_a_run_wins(names):
+    tagged = "the/DET Earl/PROPN Grey/PROPN tea/NOUN company/NOUN fell/VERB"
+    assert names(tagged, [(1, 5, "ORG")]) == [("Earl Grey tea company", "ORG")]
+
+
+def test_entities_where_there_is_no_run_stay(names):
+    assert names("an/DET iphone/NOUN rang/VERB", [(1, 2, "PRODUCT")]) == [("iphone", "PRODUCT")]
+
+
+def test_no_words_have_no_names(names):
+    assert names("./PUNCT") == []

@@ -1,0 +1,111 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations.entities.normalize import (
+    count_words,
+    normal_form,
+    sub_spans,
+    without_honorifics,
+)
+from strategies import quick, texts
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("Elizabeth Bennet", "elizabeth bennet"),
+        ("Elizabeth\r\n   Bennet", "elizabeth bennet"),
+        ("The Time Machine", "time machine"),
+        ("the", "the"),  # nothing would be left
+        ("“Longbourn”", "longbourn"),
+        ("Darcy's", "darcy"),
+        ("Darcy’s", "darcy"),
+        ("the Bennets'", "bennets"),
+        ("Mr.", "mr."),
+        ("St. James's", "st. james"),
+        ("U.S.", "u.s."),
+        ("Straße", "strasse"),
+        ("ＡＢＣ", "abc"),  # full-width letters
+        ("ﬁnance", "finance"),  # a ligature
+        ("Cafe\u0301", "caf\u00e9"),
+        ("北京", "北京"),
+        ("Москва", "москва"),
+        ("ΑΘΗΝΑ", "αθηνα"),
+        ("القاهرة", "القاهرة"),
+        ("עִבְרִית", "עִבְרִית"),
+        ("हिन्दी", "हिन्दी"),  # ends with a vowel sign, which is no \w
+        ("ที่", "ที่"),  # a consonant, a vowel sign and a tone mark
+        ("I ❤️ NY ❤️", "i ❤️ ny"),
+        ("!?", ""),
+        ("❤️", ""),
+        ("", ""),
+    ],
+)
+def test_normal_form(name, form):
+    assert normal_form(name) == form
+
+
+@quick
+@given(texts(6))
+def test_normal_form_is_idempotent(name):
+    form = normal_form(name)
+    assert normal_form(form) == form
+
+
+@quick
+@given(st.text(st.characters(categories=["Lo", "Nd"], min_codepoint=0x370), min_size=1))
+def test_no_letter_of_another_script_is_dropped(name):
+    folded = name
+    for _ in range(3):
+        folded = unicodedata.normalize("NFKC", folded).casefold()
+    letters = [c for c in folded if c.isalnum()]
+    assert [c for c in normal_form(name) if c.isalnum()] == letters
+
+
+def test_a_name_with_a_long_run_of_dashes_takes_linear_time():
+    """At quadratic cost this would take hours; no time is asserted."""
+    dashes = "-" * 500_000
+    assert normal_form(f"A{dashes}B") == f"a{dashes}b"
+
+
+@pytest.mark.parametrize(
+    ("form", "stripped"),
+    [
+        ("mr. darcy", "darcy"),
+        ("the reverend mr. collins", "collins"),
+        ("lady catherine de bourgh", "catherine de bourgh"),
+        ("prince of wales", "of wales"),
+        ("mr.", "mr."),
+        ("elizabeth", "elizabeth"),
+    ],
+)
+def test_leading_honorifics_are_stripped_but_one_word_stays(form, stripped):
+    assert without_honorifics(form) == stripped
+
+
+def test_words_are_runs_of_letters_and_digits():
+    assert count_words("Mr. Darcy's 10,000 a year") == 7  # Mr Darcy s 10 000 a year
+    assert count_words("... !") == 0
+
+
+def test_parts_of_a_name_come_longest_first_then_from_the_left():
+    assert sub_spans("a b c") == ["a b", "b c", "a", "b", "c"]
+
+
+def test_parts_of_a_name_without_spaces_have_two_characters():
+    assert sub_spans("北京市") == ["北京", "京市"]
+
+
+@pytest.mark.parametrize("form", ["elizabeth", "zürich", "москва", "القاهرة"])
+def test_a_word_of_a_script_with_spaces_has_no_parts(form):
+    assert sub_spans(form) == []
+
+
+def test_the_parts_of_an_endless_name_are_bounded():
+    # 300 words: at most 24 of them in a part, so at most 24 * 300 parts.
+    parts = sub_spans(" ".join(f"w{i}" for i in range(300)))
+    assert len(parts[0].split()) == 24
+    assert len(parts) == sum(300 - size + 1 for size in range(1, 25))

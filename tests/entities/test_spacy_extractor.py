@@ -1,0 +1,246 @@
+import subprocess
+import sys
+
+import pytest
+import spacy
+from hypothesis import given
+
+from e2graphrag_integrations.entities.spacy_extractor import (
+    BUNDLED_PIPELINE,
+    SpacyEntityExtractor,
+    checked_extraction,
+)
+from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
+from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.types import NOUN, Mention
+from strategies import quick, texts
+
+
+@pytest.fixture(scope="module")
+def bundled(real_extractor):
+    return real_extractor
+
+
+def mentions(extractor, text):
+    [sentences] = extractor.extract([text])
+    return [mention for sentence in sentences for mention in sentence]
+
+
+def entities(extractor, text):
+    return [mention.entity for mention in mentions(extractor, text)]
+
+
+def ruled(*patterns, lang="en"):
+    """A pipeline whose entities are known: the given (text, label) pairs."""
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("entity_ruler").add_patterns([{"pattern": p, "label": x} for p, x in patterns])
+    return nlp
+
+
+def test_the_bundled_pipeline_finds_people_and_places(bundled):
+    assert isinstance(bundled, EntityExtractor)
+    found = mentions(bundled, "We heard that Elizabeth Bennet had gone from Longbourn to London.")
+    assert {m.entity for m in found if m.named} >= {"Elizabeth Bennet", "London"}
+
+
+def test_common_nouns_come_as_lower_case_lemmas(bundled):
+    found = mentions(bundled, "She sold three houses, two old ships and many books in London.")
+    nouns = {m.entity: m for m in found if not m.named}
+    assert {"house", "ship", "book"} <= set(nouns)
+    assert nouns["house"].label == NOUN
+    assert (nouns["house"].start, nouns["house"].end) == (15, 21)
+
+
+def test_names_and_nouns_come_sentence_by_sentence(bundled):
+    [sentences] = bundled.extract(["Elizabeth saw the house. Then Charlotte closed the door."])
+    words = [{m.entity for m in sentence} for sentence in sentences]
+    assert len(words) == 2
+    assert {"Elizabeth", "house"} <= words[0]
+    assert {"Charlotte", "door"} <= words[1]
+
+
+@pytest.mark.parametrize("gap", [" ", "\n", "\r\n", "  \t", "\r\n    "])
+def test_hard_wrapped_lines_do_not_break_names(bundled, gap):
+    text = f"Yesterday the\r\nold lady met Elizabeth{gap}Bennet in{gap}London."
+    [found] = [m for m in mentions(bundled, text) if "Bennet" in m.entity]
+    assert found.entity == "Elizabeth Bennet"
+    assert text[found.start : found.end] == f"Elizabeth{gap}Bennet"
+
+
+def test_a_blank_line_keeps_a_heading_apart(bundled):
+    text = "A visit to London\r\n\r\nElizabeth Bennet arrived in the evening."
+    assert "Elizabeth Bennet" in entities(bundled, text)
+
+
+@quick
+@given(texts())
+def test_offsets_point_at_the_mention_in_the_text_as_given(bundled, text):
+    text = f"{text} Elizabeth Bennet sold the houses. {text}"
+    for m in mentions(bundled, text):
+        assert 0 <= m.start < m.end <= len(text)
+        if m.named:
+            assert "".join(text[m.start : m.end].split()) == "".join(m.entity.split())
+
+
+def test_texts_come_back_in_order_one_each(bundled):
+    found = bundled.extract(["", "She saw London.", " \r\n", "She saw Paris."])
+    assert [[m.entity for s in sentences for m in s] for sentences in found] == [
+        [],
+        ["London"],
+        [],
+        ["Paris"],
+    ]
+    assert bundled.extract([]) == []
+
+
+def test_numbers_and_dates_are_no_entities():
+    labels = ["DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"]
+    patterns = [(f"word{i}", label) for i, label in enumerate(labels)]
+    nlp = ruled(*patterns, ("rose", "FAC"), ("lily", "WORK_OF_ART"))
+    text = " ".join([text for text, _ in patterns] + ["rose", "lily"])
+    assert [(m.entity, m.label) for m in mentions(SpacyEntityExtractor(nlp), text)] == [
+        ("rose", "FAC"),
+        ("lily", "WORK_OF_ART"),
+    ]
+
+
+def test_rules_find_a_name_that_the_model_misses_unless_turned_off():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("attribute_ruler").add([[{"IS_TITLE": True}]], {"POS": "PROPN"})
+    text = "we read about Green Porcelain there"
+    with_rules, without = SpacyEntityExtractor(nlp), SpacyEntityExtractor(nlp, name_rules=False)
+    assert mentions(with_rules, text) == [Mention("Green Porcelain", 14, 29, "NAME")]
+    assert mentions(without, text) == []
+    assert with_rules.fingerprint != without.fingerprint
+    assert with_rules.remade_by_name is without.remade_by_name is False
+
+
+def test_a_noun_inside_a_name_is_no_entity_of_its_own():
+    nlp = ruled(("time machine", "WORK_OF_ART"))
+    nlp.add_pipe("attribute_ruler").add([[{"IS_ALPHA": True}]], {"POS": "NOUN"})
+    found = entities(SpacyEntityExtractor(nlp), "time machine story")
+    assert found == ["time machine", "story"]
+
+
+def test_single_letters_and_marks_are_no_nouns():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("attribute_ruler").add([[{}]], {"POS": "NOUN"})
+    assert entities(SpacyEntityExtractor(nlp), "a - 12 ** ox 茶") == ["ox", "茶"]
+
+
+@pytest.mark.parametrize("name", ["zz_core_web_none", "no/such/folder"])
+def test_a_missing_pipeline_is_named_with_the_command_that_installs_it(name):
+    extractor = SpacyEntityExtractor(name)
+    with pytest.raises(MissingDependencyError) as caught:
+        extractor.extract(["text"])
+    assert f"`python -m spacy download {name}`" in str(caught.value)
+
+
+def test_a_path_on_disk_and_its_string_are_pipelines(tmp_path):
+    ruled(("rose", "PERSON")).to_disk(tmp_path / "mine")
+    for model in (tmp_path / "mine", str(tmp_path / "mine")):
+        extractor = SpacyEntityExtractor(model)
+        assert entities(extractor, "a rose") == ["rose"]
+        assert extractor.remade_by_name
+
+
+def test_a_pipelines_other_components_do_not_run(tmp_path):
+    nlp = ruled(("rose", "PERSON"))
+    nlp.add_pipe("merge_entities")
+    nlp.to_disk(tmp_path / "mine")
+    assert SpacyEntityExtractor(tmp_path / "mine").nlp.pipe_names == ["entity_ruler"]
+
+
+def test_the_senter_does_the_parsers_work(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("parser").add_label("dep")
+    nlp.add_pipe("senter")
+    nlp.initialize()
+    nlp.disable_pipe("senter")
+    nlp.to_disk(tmp_path / "mine")
+    assert SpacyEntityExtractor(tmp_path / "mine").nlp.pipe_names == ["senter"]
+
+
+def test_without_sentence_marks_sentences_are_found_by_rule():
+    nlp = ruled(("上海", "GPE"), ("北京", "GPE"), lang="zh")
+    [sentences] = SpacyEntityExtractor(nlp).extract(["我住在北京。他住在上海！"])
+    # The Chinese tokenizer cuts characters; patterns match across them.
+    assert [[m.entity for m in s] for s in sentences] == [["北京"], ["上海"]]
+
+
+def test_a_blank_pipeline_finds_nothing_and_does_not_fail():
+    assert mentions(SpacyEntityExtractor(spacy.blank("zh")), "你好。再见！") == []
+    assert mentions(SpacyEntityExtractor(spacy.blank("xx")), "") == []
+
+
+def test_the_fingerprint_names_the_pipeline_and_its_version(bundled):
+    meta = bundled.nlp.meta
+    assert f"{BUNDLED_PIPELINE}-{meta['version']}" in bundled.fingerprint
+    assert bundled.remade_by_name
+    assert SpacyEntityExtractor(ruled(("rose", "PERSON"))).fingerprint != (
+        SpacyEntityExtractor(spacy.blank("en")).fingerprint
+    )
+
+
+_TWO_PROCESSES = """
+from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+
+if __name__ == "__main__":
+    texts = [f"Elizabeth Bennet saw {i} houses\\r\\nin London. She left." for i in range(6)]
+    one, two = (SpacyEntityExtractor(n_process=n, batch_size=2).extract(texts) for n in (1, 2))
+    assert any(sentence for sentence in one[0])
+    assert one == two
+"""
+
+
+def test_two_processes_find_the_same_as_one(tmp_path):
+    """In a process of its own: forking beside the threads of other tests may hang."""
+    script = tmp_path / "two.py"
+    script.write_text(_TWO_PROCESSES)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class Fixed:
+    """Finds the same in every text."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def extract(self, texts):
+        return self.found
+
+
+def test_a_users_extractor_may_return_plain_tuples():
+    found = checked_extraction(Fixed([[[("Rose", 0, 4, "PERSON")], []]]), ["Rose."], ["here"])
+    assert found == [[[Mention("Rose", 0, 4, "PERSON")], []]]
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], r"returned 0 results for 1 texts"),
+        ([[], []], r"returned 2 results for 1 texts"),
+        (None, r"failed on chunk 7"),
+        ([None], r"failed on chunk 7"),
+        ([[[7]]], r"Fixed on chunk 7 returned 7, which is no Mention"),
+        ([[[("Rose", 0, 4)]]], r"which is no Mention"),
+        ([[[("Rose", "a", 4, "X")]]], r"which is no Mention"),
+        ([[[("Rose", 2, 6, "X")]]], r"must lie in the text's 5 characters"),
+        ([[[("Rose", -1, 4, "X")]]], r"must lie in the text"),
+        ([[[("Rose", 4, 2, "X")]]], r"must lie in the text"),
+        ([[[(None, 0, 4, "X")]]], r"must lie in the text"),
+    ],
+)
+def test_what_breaks_the_port_is_an_error_with_its_place(found, message):
+    with pytest.raises(ExtractionError, match=message):
+        checked_extraction(Fixed(found), ["Rose."], ["chunk 7"])
+
+
+def test_the_bundled_pipeline_looks_its_vectors_up_by_lower_case_form(real_extractor):
+    # spaCy loses this setting when a pipeline is saved again, and names get much worse.
+    from spacy.attrs import LOWER
+
+    assert real_extractor.nlp.vocab.vectors.attr == LOWER

@@ -1,0 +1,504 @@
+"""The write path: nothing is paid twice, stages overlap, failures are told and leave no trace."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument, indexing
+from e2graphrag_integrations.errors import IndexingError, SummaryError
+from fakes import CountingLLM, NameExtractor, numbered
+
+QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
+FOUR = {"chunk_size": 4, "chunk_overlap": 0}
+
+
+class CountingExtractor(NameExtractor):
+    def __init__(self):
+        self.texts = []
+
+    def extract(self, texts):
+        self.texts.extend(texts)
+        return super().extract(texts)
+
+
+class CountingEmbedder(HashingEmbedder):
+    def __init__(self):
+        super().__init__()
+        self.texts = []
+
+    def embed(self, texts):
+        self.texts.extend(texts)
+        return super().embed(texts)
+
+
+class Failing:
+    """Raises in place of the answer number `at`."""
+
+    fingerprint = "fake:failing"
+
+    def __init__(self, error, at=0, times=1):
+        self.llm = CountingLLM()
+        self.error, self.left, self.at = error, times, at
+        self.tries = 0
+        self._lock = threading.Lock()
+
+    def summarize(self, texts, *, level, max_tokens):
+        with self._lock:
+            self.tries += 1
+            if self.llm.calls >= self.at and self.left:
+                self.left -= 1
+                raise self.error
+        return self.llm(f"{level} {max_tokens} {texts}")
+
+
+# Nothing is paid twice
+
+
+def test_an_unchanged_document_is_skipped_without_any_work(open_index):
+    llm, extractor, embedder = CountingLLM(), CountingExtractor(), CountingEmbedder()
+    rag = open_index(summarizer=llm, extractor=extractor, embedder=embedder, **FOUR)
+    rag.add(numbered(9))
+    paid = llm.calls, len(extractor.texts), len(embedder.texts)
+    report = rag.add(numbered(9))
+    assert report.skipped == ("numbered",)
+    assert report.documents == report.llm_calls == 0
+    assert (llm.calls, len(extractor.texts), len(embedder.texts)) == paid
+
+
+def test_after_a_failure_only_what_was_unfinished_is_paid(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    failing = Failing(ValueError("no"), at=5)
+    with open_index(path, summarizer=failing, concurrency=1, **FOUR) as rag:
+        with pytest.raises(SummaryError):
+            rag.add(numbered(40))  # 8 summaries of chunks, 2 above
+        assert rag.document_ids == []
+    assert failing.llm.calls == 5
+    with open_index(path, summarizer=failing, **FOUR) as rag:
+        assert rag.estimate(numbered(40)).llm_calls == 5
+        assert rag.add(numbered(40)).llm_calls == 5
+    assert failing.llm.calls == 10
+
+
+def test_extractions_and_vectors_are_kept_over_a_failure_too(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    failing = Failing(ValueError("no"), at=3)
+    with open_index(path, summarizer=failing, **FOUR) as rag, pytest.raises(SummaryError):
+        rag.add(numbered(40))
+    extractor, embedder = CountingExtractor(), CountingEmbedder()
+    with open_index(
+        path, summarizer=failing, extractor=extractor, embedder=embedder, **FOUR
+    ) as rag:
+        rag.add(numbered(40))
+    assert extractor.texts == []
+    assert len(embedder.texts) == 10  # the summaries alone
+
+
+def test_equal_texts_of_one_batch_share_one_call_each(open_index):
+    llm, extractor, embedder = CountingLLM(), CountingExtractor(), CountingEmbedder()
+    rag = open_index(summarizer=llm, extractor=extractor, embedder=embedder, **FOUR)
+    text = numbered(12).text
+    report = rag.add([SourceDocument(name, text) for name in ("one", "two", "three")])
+    assert report.summaries == 9
+    assert report.llm_calls == llm.calls == 3
+    assert Counter(extractor.texts).most_common(1)[0][1] == 1
+    assert Counter(embedder.texts).most_common(1)[0][1] == 1
+
+
+def test_a_document_sharing_text_with_one_there_pays_for_the_rest_only(open_index):
+    llm = CountingLLM()
+    rag = open_index(summarizer=llm, **FOUR)
+    rag.add(numbered(10))
+    assert llm.calls == 2
+    rag.add(numbered(15, "longer"))  # its first ten chunks are the same: two groups of five
+    assert llm.calls == 3
+
+
+def test_a_plain_function_with_an_id_shares_its_cache_between_runs(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    first, second, third = CountingLLM(), CountingLLM(), CountingLLM()
+    with open_index(path, summarizer=first, summarizer_id="fake-1", **FOUR) as rag:
+        rag.add(numbered(10))
+    with open_index(path, summarizer=second, summarizer_id="fake-1", **FOUR) as rag:
+        rag.add(numbered(10, "again"))
+    assert (first.calls, second.calls) == (2, 0)
+    with open_index(tmp_path / "j.e2g", summarizer=third, **FOUR) as rag:
+        rag.add(numbered(10))
+        rag.add(numbered(10, "again"))
+    assert third.calls == 2  # without an id: within one process
+
+
+# Levels and prompts
+
+
+def test_summaries_above_the_first_level_are_made_of_texts_not_names(open_index):
+    """The official code hands the names of summaries on from 151 chunks up (peers.md, B.1, 1)."""
+    llm = CountingLLM()
+    rag = open_index(summarizer=llm, summary_tokens=100, **FOUR)
+    report = rag.add(numbered(151))
+    assert report.summaries == llm.calls == 31 + 7 + 2
+    upper = [p for p in llm.prompts if "Digest" in p.split("---")[0]]
+    assert len(upper) == 7 + 2
+    made = {llm(prompt) for prompt in list(llm.prompts)}
+    for prompt in upper:
+        parts = prompt.split("\n\n---\n")[0].split("\n\n")
+        assert set(parts) <= made
+        assert 1 <= len(parts) <= 5
+    assert rag.verify().ok
+
+
+def test_overlap_is_removed_before_summarizing(open_index):
+    llm = CountingLLM()
+    rag = open_index(summarizer=llm, chunk_size=8, chunk_overlap=4)
+    rag.add(numbered(5))
+    [prompt] = llm.prompts
+    assert [prompt.count(f"Item {n} ends.") for n in range(5)] == [1] * 5
+
+
+def test_own_prompts_are_used_by_level(open_index):
+    llm = CountingLLM()
+    prompts = Prompts(chunks="LOW {text} in {words}", summaries="HIGH {text}")
+    rag = open_index(summarizer=llm, prompts=prompts, summary_tokens=100, **FOUR)
+    rag.add(numbered(26))
+    kinds = Counter(prompt.split()[0] for prompt in llm.prompts)
+    assert kinds == {"LOW": 6, "HIGH": 2}
+    assert all(p.endswith("in 60") for p in llm.prompts if p.startswith("LOW"))
+
+
+# Stages run side by side
+
+
+def test_extraction_embedding_and_summarizing_overlap(open_index):
+    """Each waits until all three are at work: one after the other they would never meet."""
+    meeting = threading.Barrier(3, timeout=30)
+    met = threading.local()
+
+    def meet():
+        if not getattr(met, "done", False):
+            met.done = True
+            meeting.wait()
+
+    class Extractor(NameExtractor):
+        def extract(self, texts):
+            meet()
+            return super().extract(texts)
+
+    class Embedder(HashingEmbedder):
+        def embed(self, texts):
+            meet()
+            return super().embed(texts)
+
+    llm = CountingLLM()
+
+    def summarize(prompt):
+        meet()
+        return llm(prompt)
+
+    rag = open_index(
+        extractor=Extractor(), embedder=Embedder(), summarizer=summarize, concurrency=1, **FOUR
+    )
+    assert rag.add(numbered(5)).summaries == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_concurrency_is_reached_and_never_exceeded(open_index, concurrency):
+    together = threading.Barrier(concurrency, timeout=30)
+    lock = threading.Lock()
+    flying, most = 0, 0
+    llm = CountingLLM()
+
+    def summarize(prompt):
+        nonlocal flying, most
+        with lock:
+            flying += 1
+            most = max(most, flying)
+        together.wait()  # 9 calls come in whole groups: concurrency divides 9
+        answer = llm(prompt)
+        with lock:
+            flying -= 1
+        return answer
+
+    rag = open_index(summarizer=summarize, concurrency=concurrency, group_size=10, **FOUR)
+    rag.add(numbered(90))
+    assert llm.calls == 9
+    assert most == concurrency
+
+
+def test_batches_of_documents_give_what_one_batch_gives(open_index, monkeypatch):
+    documents = [numbered(n, f"d{n}", first=n) for n in range(9)]
+    whole = open_index(summarizer=CountingLLM(), **FOUR)
+    whole.add(documents)
+    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 4)
+    monkeypatch.setattr(indexing, "_SLICE", 3)
+    parts = open_index(summarizer=CountingLLM(), **FOUR)
+    parts.add(documents)
+    assert list(parts.export()) == list(whole.export())
+
+
+# Async summarizers
+
+
+async def _slow_words(prompt):
+    await asyncio.sleep(0)
+    return f"Words {len(prompt)} {prompt[:20]!r}."
+
+
+def test_an_async_summarizer_works_in_add(open_index):
+    rag = open_index(summarizer=_slow_words, **FOUR)
+    assert rag.add(numbered(30)).llm_calls == 8
+    rag.add(numbered(3, "later"))  # the same loop goes on
+    assert rag.verify().ok
+
+
+def test_add_keeps_one_loop_for_all_calls(open_index):
+    loops = set()
+
+    async def summarize(prompt):
+        loops.add(asyncio.get_running_loop())
+        return await _slow_words(prompt)
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    rag.add(numbered(30))
+    rag.add(numbered(12, "more"))
+    assert len(loops) == 1
+
+
+async def test_aadd_runs_an_async_summarizer_in_the_callers_loop(open_index):
+    """A semaphore of the caller's loop would raise "attached to a different loop" elsewhere."""
+    gate = asyncio.Semaphore(1)
+    here = asyncio.get_running_loop()
+    loops, threads = set(), set()
+
+    async def summarize(prompt):
+        async with gate:
+            await asyncio.sleep(0.001)  # others queue at the gate meanwhile
+            loops.add(asyncio.get_running_loop())
+            threads.add(threading.get_ident())
+            return await _slow_words(prompt)
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    report = await rag.aadd(numbered(30))
+    assert report.llm_calls == 8
+    assert loops == {here}
+    assert threads == {threading.get_ident()}
+
+
+async def test_aadd_leaves_the_loop_free(open_index):
+    """The summarizer waits for something that only the caller's loop can do."""
+    rag = open_index(summarizer=_slow_words, **FOUR)
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    await rag.aadd(numbered(20))
+    ticking.cancel()
+    assert ticks > 3
+
+
+async def test_aadd_takes_a_sync_summarizer_off_the_loop(open_index):
+    threads = set()
+    llm = CountingLLM()
+
+    def summarize(prompt):
+        threads.add(threading.get_ident())
+        return llm(prompt)
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    await rag.aadd(numbered(10))
+    assert threading.get_ident() not in threads
+
+
+async def test_an_async_error_in_aadd_is_a_summary_error(open_index):
+    async def summarize(prompt):
+        raise ValueError("not today")
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    with pytest.raises(SummaryError, match="not today"):
+        await rag.aadd(numbered(10))
+    assert rag.verify().ok
+
+
+# Failures
+
+
+def test_transient_errors_are_retried_and_counted(open_index):
+    failing = Failing(ConnectionError("reset"), times=2)
+    rag = open_index(summarizer=failing, retry=QUICK, **FOUR)
+    report = rag.add(numbered(10))
+    assert report.retries == 2
+    assert report.llm_calls == failing.tries == 4
+    assert rag.verify().ok
+
+
+def test_a_transient_error_that_stays_is_given_up_after_the_attempts(open_index):
+    failing = Failing(TimeoutError("slow"), times=99)
+    rag = open_index(summarizer=failing, retry=QUICK, concurrency=1, **FOUR)
+    with pytest.raises(SummaryError, match="TimeoutError: slow"):
+        rag.add(numbered(5))
+    assert failing.tries == 3
+
+
+def test_a_permanent_error_is_not_retried_and_names_document_level_and_place(open_index):
+    failing = Failing(ValueError("model is gone"), at=6)
+    rag = open_index(summarizer=failing, concurrency=1, retry=QUICK, **FOUR)
+    with pytest.raises(SummaryError) as caught:
+        rag.add(numbered(30, "my/book.txt"))
+    message = str(caught.value)
+    assert "of level 2 of document" in message  # the first or the second: they are made at once
+    assert "'my/book.txt'" in message
+    assert "ValueError: model is gone" in message
+    assert isinstance(caught.value, IndexingError)
+    assert failing.tries == 7
+
+
+def test_after_a_failure_documents_that_were_not_begun_are_not_paid(open_index, monkeypatch):
+    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
+    failing = Failing(ValueError("no"), times=99)
+    rag = open_index(summarizer=failing, concurrency=1, **FOUR)
+    with pytest.raises(SummaryError, match="'d0'"):
+        rag.add([numbered(10, f"d{n}", first=20 * n) for n in range(9)])
+    assert failing.tries == 3  # three in a row from the start: the cause is no document
+    assert rag.document_ids == []
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_the_others_are_there_and_whole_when_a_document_fails(open_index, monkeypatch, batch):
+    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", batch)
+    failing = Failing(ValueError("no"), at=2)
+    rag = open_index(summarizer=failing, concurrency=1, **FOUR)
+    documents = [numbered(10, f"d{n}", first=20 * n) for n in range(3)]
+    report = rag.add(documents)
+    [failed] = report.failed
+    assert "ValueError: no" in report.failed[failed]
+    others = sorted({"d0", "d1", "d2"} - {failed})
+    assert rag.document_ids == others
+    assert report.documents == 2
+    assert rag.verify().ok
+    assert rag.add(documents).skipped == tuple(others)
+    assert rag.document_ids == ["d0", "d1", "d2"]
+
+
+def test_an_interrupt_in_a_summarizer_comes_through_and_leaves_the_store_unharmed(open_index):
+    failing = Failing(KeyboardInterrupt(), at=3)
+    rag = open_index(summarizer=failing, concurrency=1, **FOUR)
+    rag.add(numbered(2, "old"))
+    before = list(rag.export())
+    with pytest.raises(KeyboardInterrupt):
+        rag.add(numbered(40))
+    assert list(rag.export()) == before
+    assert rag.verify().ok
+    assert failing.tries == 4  # the failing one was the last
+
+
+@pytest.fixture
+def control_c():
+    """Let SIGINT be what Python makes of it: some library of another test may have its own way."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
+def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
+    llm = CountingLLM()
+
+    def summarize(prompt):
+        if not llm.calls:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.05)
+        return llm(prompt)
+
+    rag = open_index(summarizer=summarize, concurrency=1, **FOUR)
+    with pytest.raises(KeyboardInterrupt):
+        rag.add(numbered(300))
+    assert 0 < llm.calls < 30  # of 60 and 12 and 3
+    assert rag.document_ids == []
+    assert rag.verify().ok
+
+
+@pytest.mark.parametrize("part", ["extractor", "embedder"])
+def test_an_error_of_the_users_own_part_is_wrapped_and_told(open_index, part):
+    class BadExtractor(NameExtractor):
+        def extract(self, texts):
+            raise RuntimeError("out of memory")
+
+    class BadEmbedder(HashingEmbedder):
+        def embed(self, texts):
+            raise RuntimeError("out of memory")
+
+    bad = {"extractor": BadExtractor(), "embedder": BadEmbedder()}[part]
+    rag = open_index(**{part: bad}, **FOUR)
+    with pytest.raises(IndexingError, match="RuntimeError: out of memory"):
+        rag.add(numbered(5))
+    assert rag.document_ids == []
+    assert rag.verify().ok
+
+
+# Progress and report
+
+
+def test_progress_is_monotone_and_ends_complete_in_every_stage(open_index, monkeypatch):
+    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 6)
+    monkeypatch.setattr(indexing, "_SLICE", 4)
+    events = []
+    rag = open_index(summarizer=CountingLLM(), **FOUR)
+    rag.add([numbered(7, "a"), numbered(7, "b"), numbered(13, "c")], progress=events.append)
+    by_stage = {}
+    for event in events:
+        by_stage.setdefault(event.stage, []).append(event)
+    assert set(by_stage) == {"chunk", "extract", "embed", "summarize", "write"}
+    for stage, steps in by_stage.items():
+        done = [step.done for step in steps]
+        assert done == sorted(done), stage
+        assert all(step.done <= step.total for step in steps), stage
+        assert steps[-1].done == steps[-1].total, stage
+        assert [s.seconds for s in steps] == sorted(s.seconds for s in steps), stage
+        assert steps[-1].rate > 0
+        assert steps[-1].seconds_left == 0
+    # 7 + 7 + 13 chunks; 2 + 2 + 3 summaries; 3 documents
+    totals = {stage: steps[-1].total for stage, steps in by_stage.items()}
+    assert totals == {"chunk": 27, "extract": 27, "embed": 34, "summarize": 7, "write": 3}
+
+
+def test_the_report_says_what_was_written(open_index):
+    rag = open_index(summarizer=CountingLLM(), **FOUR)
+    old = SourceDocument("old", "Anna met Bert.")
+    rag.add(old)
+    text = "Anna met Bert. Bert met Cleo. Dora sat down."
+    report = rag.add([old, SourceDocument("new", text), SourceDocument("blank", " \n")])
+    assert report.documents == 2
+    assert report.skipped == ("old",)
+    assert report.empty == ("blank",)
+    assert (report.chunks, report.summaries) == (3, 1)
+    assert (report.entities, report.edges) == (4, 2)
+    assert (report.llm_calls, report.retries, report.cut_summaries) == (1, 0, 0)
+    other = open_index(summarizer=CountingLLM(), **FOUR)  # nothing cached
+    assert report.prompt_tokens == other.estimate(SourceDocument("new", text)).prompt_tokens
+    assert report.completion_tokens > 0
+    assert report.tokens == report.prompt_tokens + report.completion_tokens
+    stages = {"chunk", "extract", "embed", "summarize", "write", "total"}
+    assert set(report.seconds) == stages
+    assert report.to_dict()["tokens"] == report.tokens
+    stats = rag.stats()
+    assert (stats.documents, stats.chunks, stats.summaries) == (3, 4, 1)
+
+
+def test_the_extractive_default_calls_no_llm(open_index, story):
+    rag = open_index()
+    report = rag.add(story)
+    assert report.summaries > 0
+    assert (report.llm_calls, report.tokens) == (0, 0)
+    summary = rag.retrieve("map", k=20, mode="global")
+    tops = [node for node in summary.nodes if node.level]
+    assert tops
+    assert all(any(s in story.text for s in node.text.split(". ")) for node in tops)

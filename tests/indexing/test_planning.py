@@ -1,0 +1,100 @@
+"""A user's own splitter, and threads that keep the context."""
+
+from __future__ import annotations
+
+import contextvars
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations._utils.event_loop import ContextThreads
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.planning import checked_spans
+from e2graphrag_integrations.types import SourceDocument, Span
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    return [m.span() for m in re.finditer(r"[^. ][^.]*\.?", text)]
+
+
+def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, story):
+    rag = open_index(splitter=sentences)
+    estimate = rag.estimate(story)
+    report = rag.add(story)
+    assert report.chunks == estimate.chunks == len(sentences(story.text))
+    assert report.summaries == estimate.summaries
+    assert rag.verify().ok
+    found = rag.retrieve("Cleo and Bert?", k=20, mode="global").nodes
+    chunks = {(n.start, n.end) for n in found if n.level == 0}
+    assert chunks <= set(sentences(story.text))
+
+
+@pytest.mark.parametrize(
+    ("spans", "told"),
+    [
+        ([(0, 3), (0, 4)], "in order"),
+        ([(0, 99)], "in order"),
+        ([(2, 4)], "nothing but white space"),
+        ([(0, 2)], "left the end"),
+        ([(0, 0)], "in order"),
+        ([("a", 2)], "failed"),
+        (5, "failed"),
+    ],
+)
+def test_a_splitter_that_loses_text_is_refused_before_anything_is_written(open_index, spans, told):
+    rag = open_index(splitter=lambda _: spans)
+    with pytest.raises(InvalidInputError, match=told):
+        rag.add(SourceDocument("d", "abcd"))
+    assert rag.document_ids == []
+
+
+def test_a_splitter_that_is_no_function_is_refused(open_index):
+    with pytest.raises(InvalidInputError, match="splitter"):
+        open_index(splitter="sentences")
+
+
+@given(st.text(alphabet="ab. ", max_size=40), st.integers(1, 7))
+def test_fixed_windows_over_any_text_are_taken(text, width):
+    spans = [(i, min(len(text), i + width)) for i in range(0, len(text), width)]
+    document = SourceDocument("d", text)
+    assert checked_spans(lambda _: spans, document) == [Span(*span) for span in spans]
+
+
+def test_threads_see_the_context_of_who_submits():
+    seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
+    with ContextThreads(1) as threads:
+        threads.submit(lambda: None).result()
+        seen.set("the caller's")
+        assert threads.submit(seen.get).result() == "the caller's"
+
+
+def test_no_chunk_crosses_a_segment_where_that_is_asked_for(open_index, story):
+    borders = [(0, 31, {"page": 1}), (31, 90, {"page": 2}), (95, len(story.text), {"page": 3})]
+    paged = SourceDocument("paged", story.text, segments=borders)
+    whole, split = open_index(), open_index(split_segments=True)
+    for rag in (whole, split):
+        rag.add(paged)
+        assert rag.verify().ok
+    crossing = [
+        [n for n in rag.retrieve("x", k=50, mode="global").nodes if not n.level and n.parts]
+        for rag in (whole, split)
+    ]
+    assert crossing[0]
+    assert not crossing[1]
+    chunks = [n for n in split.retrieve("x", k=50, mode="global").nodes if not n.level]
+    assert {n.metadata.get("page") for n in chunks} == {1, 2, 3, None}  # None: between 90 and 95
+    by_sentence = open_index(split_segments=True, splitter=sentences)
+    by_sentence.add(paged)
+    assert by_sentence.verify().ok
+
+
+def test_a_node_over_several_segments_names_the_metadata_of_each(open_index, story):
+    half = story.text.index(" Later")
+    pages = [(0, half, {"page": 1}), (half, len(story.text), {"page": 2})]
+    rag = open_index(group_size=50)
+    rag.add(SourceDocument("paged", story.text, segments=pages))
+    [root] = [n for n in rag.retrieve("x", k=50, mode="global").nodes if n.level]
+    assert root.parts == ({"page": 1}, {"page": 2})
+    assert root.differing == ("page",)

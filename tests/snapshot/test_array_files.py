@@ -1,0 +1,320 @@
+"""Arrays in a folder: they come back as they were, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from e2graphrag_integrations.snapshot import array_files
+from e2graphrag_integrations.snapshot.array_files import drop_leftovers, load_arrays, save_arrays
+from strategies import quick
+
+META = {"generation": "0f", "titles": ["Ä", None], "records": [{"n": 1}]}
+SMALL = {"a": np.arange(3), "b": np.ones((2, 2), dtype=np.float32), "c": np.array([True])}
+
+numbers = st.sampled_from([np.int64, np.int32, np.uint8, np.float32, np.float64, np.bool_])
+some_arrays = st.dictionaries(
+    st.sampled_from(["ids", "node_level", "edges_data", "x"]),
+    numbers.flatmap(
+        lambda kind: arrays_of.arrays(kind, arrays_of.array_shapes(min_dims=0, min_side=0))
+    ),
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a small folder."""
+    save_arrays(tmp_path / "f", SMALL, META)
+    return tmp_path / "f"
+
+
+def equal(found, arrays, meta):
+    if found is None:
+        return False
+    same = found[0].keys() == arrays.keys() and all(
+        found[0][name].dtype == array.dtype
+        and found[0][name].shape == array.shape
+        and found[0][name].tobytes() == array.tobytes()
+        for name, array in arrays.items()
+    )
+    return same and found[1] == meta
+
+
+@quick
+@given(some_arrays, st.dictionaries(st.text(max_size=4), values, max_size=3))
+def test_arrays_of_all_kinds_and_shapes_come_back(arrays, meta):
+    with tempfile.TemporaryDirectory() as home:
+        save_arrays(Path(home) / "f", arrays, meta)
+        assert equal(load_arrays(Path(home) / "f"), arrays, meta)
+        assert [one.name for one in Path(home).iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 0), (0, 384), (3, 0)])
+def test_arrays_of_nothing_keep_their_shape(tmp_path, shape):
+    save_arrays(tmp_path / "f", {"a": np.empty(shape, dtype=np.float32)}, {})
+    arrays, meta = load_arrays(tmp_path / "f")
+    assert (arrays["a"].shape, arrays["a"].dtype, meta) == (shape, np.float32, {})
+
+
+def test_parts_and_turned_arrays_come_back_too(tmp_path):
+    whole = np.arange(24).reshape(4, 6)
+    arrays = {"part": whole[1::2, ::-1], "turned": whole.T}
+    save_arrays(tmp_path / "f", arrays, {})
+    assert equal(load_arrays(tmp_path / "f"), arrays, {})
+
+
+def test_large_arrays_are_mapped_and_cannot_be_written(tmp_path):
+    large = np.arange(1 << 17)  # with its header more than 1 MiB
+    save_arrays(tmp_path / "f", {"large": large, "small": large[:10]}, {})
+    arrays, _ = load_arrays(tmp_path / "f")
+    assert np.array_equal(arrays["large"], large)
+    assert type(arrays["large"]) is np.ndarray
+    assert isinstance(arrays["large"].base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        arrays["large"][0] = 7
+    assert arrays["small"].tolist() == list(range(10))
+    assert not isinstance(arrays["small"].base, np.memmap)
+
+
+def test_what_is_mapped_stays_when_the_folder_goes(tmp_path):
+    large = np.arange(1 << 18)
+    save_arrays(tmp_path / "f", {"large": large}, {})
+    arrays, _ = load_arrays(tmp_path / "f")
+    save_arrays(tmp_path / "f", {"large": large[::-1]}, {})
+    assert np.array_equal(arrays["large"], large)
+    shutil.rmtree(tmp_path / "f")
+    assert np.array_equal(arrays["large"], large)
+
+
+def test_a_folder_takes_the_place_of_one_that_is_there(folder):
+    (folder / "left.npy").write_bytes(b"of another layout")
+    (folder / "words").mkdir()
+    save_arrays(folder, {"z": np.zeros(2)}, {})
+    assert sorted(file.name for file in folder.iterdir()) == ["meta.json", "z.npy"]
+    assert equal(load_arrays(folder), {"z": np.zeros(2)}, {})
+
+
+def test_others_may_read_it(folder):
+    umask = os.umask(0)
+    os.umask(umask)
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+# Damage
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["meta.json", "a.npy", "b.npy", "c.npy"]), st.integers(0), st.integers(1, 255)
+)
+def test_a_byte_that_changed_is_noticed_or_changes_nothing(name, at, bits):
+    with tempfile.TemporaryDirectory() as home:
+        file = Path(home) / "f" / name
+        save_arrays(file.parent, SMALL, META)
+        damaged = bytearray(file.read_bytes())
+        damaged[at % len(damaged)] ^= bits
+        file.write_bytes(damaged)
+        found = load_arrays(file.parent)
+        assert found is None or (name == "meta.json" and equal(found, SMALL, META))
+
+
+def test_a_bit_that_flipped_is_noticed_wherever_it_is(folder):
+    for file in folder.iterdir():
+        whole = file.read_bytes()
+        for at in range(len(whole)):
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << at % 8
+            file.write_bytes(damaged)
+            found = load_arrays(folder)
+            # JSON may say the same in two ways, as in \u00c4 and \u00C4.
+            assert found is None or (file.name == "meta.json" and equal(found, SMALL, META))
+        file.write_bytes(whole)
+    assert equal(load_arrays(folder), SMALL, META)
+
+
+@pytest.mark.parametrize("name", ["meta.json", "a.npy", "b.npy"])
+def test_a_file_cut_short_or_gone_is_noticed(folder, name):
+    whole = (folder / name).read_bytes()
+    for length in range(len(whole)):
+        (folder / name).write_bytes(whole[:length])
+        assert load_arrays(folder) is None
+    (folder / name).write_bytes(whole + b"\0")
+    assert load_arrays(folder) is None
+    (folder / name).unlink()
+    assert load_arrays(folder) is None
+    (folder / name).mkdir()
+    assert load_arrays(folder) is None
+
+
+def test_there_is_nothing_in_a_folder_that_is_empty_a_file_or_not_there(tmp_path):
+    assert load_arrays(tmp_path) is None
+    assert load_arrays(tmp_path / "none") is None
+    (tmp_path / "file").write_text("{}")
+    assert load_arrays(tmp_path / "file") is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "[]",
+        "7",
+        "null",
+        "{}",
+        '{"arrays": {}}',
+        '{"arrays": [], "meta": {}}',
+        '{"arrays": {"a": 0}, "meta": {}}',
+        '{"arrays": {"none": 0}, "meta": {}}',
+        '{"arrays": {"a\\u0000": 0}, "meta": {}}',
+        "[" * 200_000,
+    ],
+)
+def test_meta_data_that_tell_of_no_arrays_are_no_folder(folder, told):
+    """Whoever wrote them: their checksum is right."""
+    wrapped = {"format": array_files.FORMAT, "checksum": zlib.crc32(told.encode()), "text": told}
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+    assert load_arrays(folder) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "7", "null", '{"format": 4}', "[" * 200_000, "\udcff\udcfe", "1" * 5000]
+)
+def test_meta_data_of_another_shape_are_no_folder(folder, content):
+    (folder / "meta.json").write_bytes(content.encode(errors="surrogateescape"))
+    assert load_arrays(folder) is None
+
+
+@pytest.mark.parametrize("other", [array_files.FORMAT - 1, array_files.FORMAT + 1, None, "4"])
+def test_another_format_is_not_read(folder, other):
+    wrapped = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(wrapped | {"format": other}))
+    assert load_arrays(folder) is None
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+    assert load_arrays(folder) is not None
+
+
+def test_objects_are_neither_written_nor_read(tmp_path, folder):
+    objects = np.asarray([{"a": 1}], dtype=object)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        save_arrays(tmp_path / "g", {"a": objects}, {})
+    assert [one.name for one in tmp_path.iterdir()] == ["f"]
+    np.save(folder / "a.npy", objects, allow_pickle=True)
+    told = json.loads(json.loads((folder / "meta.json").read_text())["text"])
+    told["arrays"]["a"] = zlib.crc32((folder / "a.npy").read_bytes())
+    text = json.dumps(told)
+    wrapped = {"format": array_files.FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
+    (folder / "meta.json").write_text(json.dumps(wrapped))
+    assert load_arrays(folder) is None
+
+
+# Failing on the way
+
+
+@pytest.mark.parametrize("failing_at", [1, 2, 3])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_what_was_there(folder, monkeypatch, failing_at, error):
+    real, calls = np.save, []
+
+    def full(*arguments, **options):
+        calls.append(arguments)
+        real(*arguments, **options)
+        if len(calls) == failing_at:
+            raise error
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(type(error)):
+        save_arrays(folder, {name: array * 0 for name, array in SMALL.items()}, {})
+    assert equal(load_arrays(folder), SMALL, META)
+    assert [one.name for one in folder.parent.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("method", ["mkdir", "write_text", "rename"])
+def test_a_place_that_takes_nothing_has_no_half_of_it(tmp_path, monkeypatch, method):
+    def refuse(*_, **__):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, method, refuse)
+    with pytest.raises(PermissionError):
+        save_arrays(tmp_path / "f", SMALL, META)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_written_aside_and_renamed_when_it_is_whole(folder, monkeypatch):
+    rename, write, seen = Path.rename, Path.write_text, []
+
+    def writing(aside, *arguments, **options):
+        seen.append(equal(load_arrays(folder), SMALL, META))  # readers find what was there
+        return write(aside, *arguments, **options)
+
+    def renaming(aside, target):
+        seen.append(
+            (aside.parent == target.parent, equal(load_arrays(aside), {"z": SMALL["a"]}, {}))
+        )
+        return rename(aside, target)
+
+    monkeypatch.setattr(Path, "write_text", writing)
+    monkeypatch.setattr(Path, "rename", renaming)
+    save_arrays(folder, {"z": SMALL["a"]}, {})
+    assert seen == [True, (True, True)]
+
+
+def test_it_cannot_be_where_its_parent_is_not(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        save_arrays(tmp_path / "gone" / "f", SMALL, META)
+    assert not (tmp_path / "gone").exists()
+
+
+# What was left
+
+
+def test_only_what_was_written_aside_more_than_a_day_ago_goes(folder):
+    home = folder.parent
+    day = 24 * 60 * 60
+    ages = {
+        f"new-{'0' * 32}": day + 60,
+        f"new-{'1' * 32}": day - 60,
+        f"new-{'2' * 32}": 0,
+        f"new-{'3' * 31}": day * 9,
+        f"old-{'4' * 32}": day * 9,
+        f"new-{'5' * 32}-mine": day * 9,
+        "f": day * 9,
+    }
+    for name, age in ages.items():
+        (home / name).mkdir(exist_ok=True)
+        (home / name / "file").write_text("half")
+        os.utime(home / name, (time.time() - age,) * 2)
+    drop_leftovers(home)
+    assert {one.name for one in home.iterdir()} == set(ages) - {f"new-{'0' * 32}"}
+
+
+def test_a_leftover_that_goes_meanwhile_is_no_error(tmp_path, monkeypatch):
+    for digit in "01":
+        (tmp_path / f"new-{digit * 32}").mkdir()
+        os.utime(tmp_path / f"new-{digit * 32}", (0, 0))
+    real, gone = Path.stat, []
+
+    def stat(path, **options):
+        if not gone and path.name.startswith("new-"):
+            gone.append(path)
+            path.rmdir()
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    drop_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []

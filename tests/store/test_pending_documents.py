@@ -1,0 +1,67 @@
+"""Documents that wait in the file, and copies of a file."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import CorruptStoreError, StoreError
+from e2graphrag_integrations.store.pending_documents import drop_pending, put_pending, read_pending
+from e2graphrag_integrations.store.sqlite import Store
+from fakes import NameExtractor
+
+
+def test_what_is_pending_is_there_after_opening_again(tmp_path):
+    store = Store(tmp_path / "a.e2g")
+    assert read_pending(store) == {}
+    put_pending(store, {"b": ["x", {"page": 1}], "a": []})
+    put_pending(store, {"b": ["y"]})
+    store.close()
+    again = Store(tmp_path / "a.e2g")
+    assert read_pending(again) == {"a": [], "b": ["y"]}
+    drop_pending(again, {"a": [], "b": ["x", {"page": 1}], "unknown": []})
+    assert read_pending(again) == {"b": ["y"]}
+    again.close()
+
+
+def test_deleting_the_last_document_leaves_what_is_pending(open_index, story, tmp_path):
+    rag = open_index(tmp_path / "a.e2g")
+    rag.add(story)
+    put_pending(rag.store, {"b": ["x"]})
+    rag.delete("story")
+    assert read_pending(rag.store) == {"b": ["x"]}
+
+
+def test_a_damaged_row_is_noticed(tmp_path):
+    store = Store(tmp_path / "a.e2g")
+    put_pending(store, {"b": ["x"]})
+    store.close()
+    with sqlite3.connect(tmp_path / "a.e2g") as db:
+        db.execute("UPDATE pending SET value = '[\"y\"]'")
+    db.close()
+    again = Store(tmp_path / "a.e2g")
+    with pytest.raises(CorruptStoreError, match="pending document 'b'"):
+        read_pending(again)
+    again.close()
+
+
+def test_a_copy_is_an_index_of_its_own(open_index, story, tmp_path):
+    rag = open_index()
+    rag.add(story)
+    target = tmp_path / "copy.e2g"
+    rag.store.copy_to(target)
+    rag.store.copy_to(target)  # in the place of the older one
+    rag.delete("story")
+    with E2GraphRAG.open(target, extractor=NameExtractor()) as copy:
+        assert copy.document_ids == ["story"]
+        assert copy.verify().ok
+    assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
+
+
+def test_a_copy_that_cannot_be_written_says_where(open_index, story, tmp_path):
+    rag = open_index()
+    rag.add(story)
+    with pytest.raises(StoreError, match="nowhere"):
+        rag.store.copy_to(tmp_path / "nowhere" / "copy.e2g")

@@ -1,0 +1,236 @@
+"""The public names, and the promises that the source as a whole keeps."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import e2graphrag_integrations as package
+
+SOURCE = Path(package.__file__).parent
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+HEAVY = (
+    "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
+    "sentence_transformers transformers openai aiohttp"
+).split()
+PRINTERS = {"cli", "cli_output", "demo"}
+
+# Each may import those before it; within one rank imports may go either way but never in a circle.
+RANKS = [
+    {"errors", "checks", "types", "protocols"},
+    {
+        *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
+        *("boundaries", "planning", "failures", "lazy", "arrays", "strings", "cells"),
+        *(
+            "chunking",
+            "tree",
+            "names",
+            "graph",
+            "ranking",
+            "titles",
+            "spellings",
+            "aliases",
+            "linking",
+        ),
+        *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
+        *("extraction", "extractive", "summarizers", "openai_chat"),
+    },
+    {"components"},
+    {"store"},
+    {
+        "summarizing",
+        "filters",
+        "indexing",
+        "writing",
+        "estimate",
+        "retrieval",
+        "documents",
+        "progress",
+    },
+    {"engine"},
+    {
+        *("cli", "cli_commands", "cli_where", "cli_output", "demo", "readers"),
+        *("llama_index", "langchain"),
+    },
+]
+
+
+def imports(path):
+    """Yield the modules of this package that a file imports, at its top or within functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def own_imports(name):
+    prefix = f"{package.__name__}."
+    return {m.removeprefix(prefix) for m in imports(MODULES[name]) if m.startswith(prefix)}
+
+
+def rank(name):
+    top = name.split(".")[0]
+    [found] = [number for number, group in enumerate(RANKS) if top in group]
+    return found
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(package, name) is not None
+    assert name in dir(package)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Nowhere"):
+        _ = package.Nowhere
+
+
+def test_every_error_is_one_of_the_tree():
+    errors = [e for e in vars(package.errors).values() if isinstance(e, type)]
+    assert len(errors) > 15
+    assert all(issubclass(error, package.E2GraphRAGError) for error in errors)
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = f"import sys, e2graphrag_integrations\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_engine_itself_loads_no_framework_and_no_model_library():
+    code = (
+        "import sys\n"
+        "from e2graphrag_integrations import E2GraphRAG\n"
+        "E2GraphRAG.open(':memory:').close()\n"
+        "heavy = ('llama_index', 'langchain_core', 'torch', 'spacy')\n"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_imports_go_one_way():
+    wrong = [
+        f"{name} imports {other}"
+        for name in MODULES
+        if not name.endswith("__init__") and not name.startswith("pipelines")
+        for other in own_imports(name)
+        if other in MODULES and rank(other) > rank(name)
+    ]
+    assert wrong == []
+
+
+def test_no_imports_run_in_a_circle():
+    edges = {name: own_imports(name) & set(MODULES) for name in MODULES}
+    done: set[str] = set()
+
+    def visit(name, path):
+        assert name not in path, " -> ".join([*path, name])
+        if name not in done:
+            for other in edges[name]:
+                visit(other, [*path, name])
+            done.add(name)
+
+    for name in MODULES:
+        visit(name, [])
+    assert len(done) > 30
+
+
+def test_the_core_imports_no_framework():
+    for name, path in MODULES.items():
+        if rank_or_none(name) != len(RANKS) - 1:
+            tops = {module.split(".")[0] for module in imports(path)}
+            assert not tops & {"llama_index", "langchain_core", "langchain"}, name
+
+
+def rank_or_none(name):
+    return None if name.endswith("__init__") or name.startswith("pipelines") else rank(name)
+
+
+def test_nothing_unsafe_is_deserialized():
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tops = {module.split(".")[0] for module in imports(path)}
+        assert not tops & {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}, name
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            plain = isinstance(node.func, ast.Name)
+            assert not (plain and called in {"eval", "exec", "compile", "__import__"}), name
+            allowed = {k.arg: k.value for k in node.keywords}.get("allow_pickle")
+            assert allowed is None or ast.literal_eval(allowed) is False, name
+
+
+def test_only_the_command_line_prints():
+    for name, path in MODULES.items():
+        if name in PRINTERS:
+            continue
+        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        assert "print" not in {getattr(call.func, "id", "") for call in calls}, name
+
+
+def test_no_module_holds_mutable_state():
+    """Module-level names are constants: no list, set, dict that changes, no `global`."""
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), name
+        for node in tree.body:
+            value = getattr(node, "value", None)
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            names = [t.id for t in targets if isinstance(t, ast.Name)]
+            if not names or names == ["__all__"]:
+                continue
+            made = isinstance(value, ast.List | ast.Set | ast.ListComp | ast.SetComp) or (
+                isinstance(value, ast.Call)
+                and getattr(value.func, "id", "") in {"list", "set", "dict", "defaultdict", "deque"}
+            )
+            assert not made, f"{name}: {names}"
+
+
+def test_module_level_dicts_are_never_written_to():
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        dicts = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            stored = (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.ctx, ast.Store | ast.Del)
+                and getattr(node.value, "id", "") in dicts
+            )
+            changed = (
+                isinstance(node, ast.Attribute)
+                and node.attr in {"update", "setdefault", "pop", "clear", "popitem"}
+                and getattr(node.value, "id", "") in dicts
+            )
+            written = stored or changed
+            assert not written, f"{name}, line {getattr(node, 'lineno', 0)}"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (SOURCE / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n, path in MODULES.items() if ">>> " in path.read_text(encoding="utf-8"))
+)
+def test_the_examples_in_docstrings_are_true(name):
+    module = importlib.import_module(f"{package.__name__}.{name}")
+    assert doctest.testmod(module).failed == 0

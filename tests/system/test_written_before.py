@@ -1,0 +1,65 @@
+"""Files and folders written before the package was laid out in folders open and answer as then.
+
+The fixtures were written at commit 792d2b6: an index file and a persisted LlamaIndex storage
+context of the same three documents, both with the hashing embedder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+
+FIXTURES = Path(__file__).parents[1] / "data" / "before_layout"
+EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def rag(tmp_path):
+    path = tmp_path / "index.e2g"
+    shutil.copy(FIXTURES / "index.e2g", path)
+    with E2GraphRAG.open(path) as opened:
+        yield opened
+
+
+def test_index_file_verifies(rag):
+    assert rag.verify().problems == ()
+
+
+def test_index_file_exports_the_same_bytes(rag):
+    exported = hashlib.sha256("\n".join(rag.export()).encode()).hexdigest()
+    assert exported == EXPECTED["export_sha256"]
+
+
+@pytest.mark.parametrize("question", EXPECTED["questions"])
+@pytest.mark.parametrize(("name", "strategy"), [("hybrid", None), ("paper", PaperStrategy())])
+def test_index_file_gives_the_same_answers(rag, question, name, strategy):
+    nodes = rag.retrieve(question, k=4, strategy=strategy).nodes
+    expected = EXPECTED["questions"][question][name]
+    assert [node.node_id for node in nodes] == [id_ for id_, _ in expected]
+    assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
+
+
+@pytest.mark.parametrize("question", EXPECTED["llama_index"])
+def test_llama_index_folder_gives_the_same_answers(question):
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    index = E2GraphRAGIndex.from_persist_dir(FIXTURES / "llama_index")
+    nodes = index.as_retriever(similarity_top_k=4).retrieve(question)
+    expected = EXPECTED["llama_index"][question]
+    assert [node.node_id for node in nodes] == [id_ for id_, _ in expected]
+    assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
+
+
+def test_llama_index_folder_converts_to_a_file_that_verifies(tmp_path):
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    path = tmp_path / "index.e2g"
+    E2GraphRAGIndex.from_persist_dir(FIXTURES / "llama_index").to_e2g(path)
+    with E2GraphRAG.open(path) as rag:
+        assert rag.verify().problems == ()
