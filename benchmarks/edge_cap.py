@@ -18,7 +18,7 @@ from typing import Any
 
 from constants import EVERY
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.graph.entity_graph import capped
+from e2graphrag_integrations.graph.entity_graph import cap_degrees
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import headlines
 from runs import this_run
@@ -33,7 +33,7 @@ def measured(corpus: Corpus) -> dict[str, Any]:
     whole = reader.snapshot()
     found = {}
     for cap in CAPS:
-        graph = replace(whole.graph, edges=capped(whole.graph.edges, cap))
+        graph = replace(whole.graph, edges=cap_degrees(whole.graph.edges, cap))
         reader._snapshot = replace(whole, graph=graph)  # noqa: SLF001
         found[str(cap)] = {
             "edges": graph.edges.nnz // 2,

@@ -37,8 +37,8 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations._utils.event_loop import OwnLoop
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.indexing.planning import plan
-from e2graphrag_integrations.indexing.summaries import SummaryMaker, fill_tree
+from e2graphrag_integrations.indexing.planning import plan_document
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.callable import RetryPolicy
@@ -200,9 +200,9 @@ def with_llm(document: SourceDocument, floors: Floors, url: str) -> dict[str, An
 def calls_alone(document: SourceDocument, summarizer: Any) -> float:
     """Return the seconds that the calls of a document take, children first, with nothing else."""
     settings, counter = Settings(), ApproximateTokenCounter()
-    tree = plan(document, settings, counter)
+    tree = plan_document(document, settings, counter)
     store = Store(":memory:")
-    maker = SummaryMaker(
+    maker = SummaryBuilder(
         summarizer=summarizer,
         fingerprint="alone",
         counter=counter,
@@ -212,7 +212,9 @@ def calls_alone(document: SourceDocument, summarizer: Any) -> float:
         bridge=OwnLoop(),
     )
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        _, found = spent(lambda: fill_tree([tree], maker, pool, lambda: None, threading.Event()))
+        _, found = spent(
+            lambda: summarize_trees([tree], maker, pool, lambda: None, threading.Event())
+        )
     store.close()
     return found.wall
 

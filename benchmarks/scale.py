@@ -27,7 +27,7 @@ import numpy as np
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.retrieval.filters import metadata_filter
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.fusion import best_rows
+from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from goals import Goal, end_by
 from quality_bench.corpora import corpora
@@ -269,8 +269,8 @@ def recalls(
                 chunks, shares_found = snapshot.walk.rank(start, seen=seen)
                 every, exact = whole.walk.rank(start, seen=seen)
                 for count in (10, 50, 200):
-                    best = every[best_rows(exact, count)]
-                    mine = chunks[best_rows(shares_found, count)]
+                    best = every[top_rows(exact, count)]
+                    mine = chunks[top_rows(shares_found, count)]
                     note(f"walk{where}, best {count}", mine, best)
             answers = []
             for one in (snapshot, whole):

@@ -20,7 +20,7 @@ import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.snapshot.files import _arrays, _meta
-from e2graphrag_integrations.snapshot.incremental import Merging
+from e2graphrag_integrations.snapshot.incremental import SnapshotMerge
 from e2graphrag_integrations.snapshot.snapshot import build_snapshot
 from runs import this_run, timed
 
@@ -57,7 +57,7 @@ def main() -> None:
             copying, building = [], []
             for _ in range(ROUNDS):
                 copied, seconds = timed(
-                    lambda older=older, new=new, ids=ids: Merging(
+                    lambda older=older, new=new, ids=ids: SnapshotMerge(
                         older, build_snapshot(rag.store, new), ids
                     ).snapshot(rag.store.generation, rag.store.manifest())
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from e2graphrag_integrations import Mention, SourceDocument
+from e2graphrag_integrations import E2GraphRAGError, HashingEmbedder, Mention, SourceDocument
 
 STORY = (
     "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
@@ -103,3 +104,91 @@ def damaged(file: Path, how: str) -> None:
     file.write_bytes({"short": whole[:middle], "flipped": flipped}.get(how, b""))
     if how == "gone":
         file.unlink()
+
+
+class CountingExtractor(NameExtractor):
+    def __init__(self):
+        self.texts = []
+
+    def extract(self, texts):
+        self.texts.extend(texts)
+        return super().extract(texts)
+
+
+class CountingEmbedder(HashingEmbedder):
+    def __init__(self):
+        super().__init__()
+        self.texts = []
+
+    def embed(self, texts):
+        self.texts.extend(texts)
+        return super().embed(texts)
+
+
+class Failing:
+    """Raises in place of the answer number `at`."""
+
+    fingerprint = "fake:failing"
+
+    def __init__(self, error, at=0, times=1):
+        self.llm = CountingLLM()
+        self.error, self.left, self.at = error, times, at
+        self.tries = 0
+        self._lock = threading.Lock()
+
+    def summarize(self, texts, *, level, max_tokens):
+        with self._lock:
+            self.tries += 1
+            if self.llm.calls >= self.at and self.left:
+                self.left -= 1
+                raise self.error
+        return self.llm(f"{level} {max_tokens} {texts}")
+
+
+class Held:
+    """A summarizer that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.begun = threading.Event()
+        self.release = threading.Event()
+
+    def __call__(self, prompt: str) -> str:
+        self.calls += 1
+        self.begun.set()
+        self.release.wait(10)
+        return f"Summary number {self.calls}."
+
+
+def in_thread(work):
+    """Run `work` in a thread; return the thread and the list its outcome goes to."""
+    outcome: list[object] = []
+
+    def run():
+        try:
+            outcome.append(work())
+        except E2GraphRAGError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def as_nobody(work) -> str:
+    """Run `work` in a forked child that may not write, and return what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            said = work()
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said

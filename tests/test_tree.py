@@ -14,7 +14,7 @@ from e2graphrag_integrations.tree import (
     FixedGroups,
     level_sizes,
     plan_tree,
-    tree_over,
+    tree_from_chunks,
     without_overlap,
 )
 from e2graphrag_integrations.types import Node, Span
@@ -227,7 +227,7 @@ def leaves(texts):
 
 
 def by_content(texts, size=5, document_id="doc"):
-    return tree_over(document_id, leaves(texts), ContentGroups(size))
+    return tree_from_chunks(document_id, leaves(texts), ContentGroups(size))
 
 
 def shape(tree):
@@ -264,7 +264,7 @@ def test_a_grouping_is_a_value(kind):
 def test_fixed_groups_begin_every_so_many_and_make_the_levels_that_are_counted(shape_):
     count, size = shape_
     assert list(FixedGroups(size).starts(leaves("x" * count))) == list(range(0, count, size))
-    tree = tree_over("doc", leaves("x" * count), FixedGroups(size))
+    tree = tree_from_chunks("doc", leaves("x" * count), FixedGroups(size))
     assert [len(level) for level in tree.levels] == level_sizes(count, size)
 
 
@@ -359,7 +359,7 @@ def test_an_edit_behind_the_beginning_of_a_chunk_moves_no_group(count, size, dat
     changed = data.draw(st.integers(0, count - 1))
     before = by_content(texts, size)
     texts[changed] = texts[changed][:64] + data.draw(st.text(max_size=9))
-    after = tree_over("doc", leaves(texts), ContentGroups(size))
+    after = tree_from_chunks("doc", leaves(texts), ContentGroups(size))
     assert shape(after) == shape(before)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.search.bm25 import words_of
+from e2graphrag_integrations.search.bm25 import tokenize
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
@@ -65,7 +65,7 @@ class Baseline:
             self._add(scores, rows)
         if self.kind != "dense":
             seen = allowed[snapshot.dense.nodes]
-            rows, _ = snapshot.lexical.best(words_of(query.question), _LIST, seen)
+            rows, _ = snapshot.lexical.best(tokenize(query.question), _LIST, seen)
             self._add(scores, rows)
         return scores
 

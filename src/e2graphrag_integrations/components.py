@@ -13,7 +13,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import checked_name, fits_port, given_or_new, kind_of
+from e2graphrag_integrations._utils.validation import (
+    check_name,
+    check_protocol,
+    instance_or_default,
+    type_name,
+)
 from e2graphrag_integrations.embedders.fingerprints import (
     embedder_fingerprint,
     object_fingerprint,
@@ -39,7 +44,7 @@ HASHING = "hashing"
 _SESSION = "session:"
 
 
-def embedder_named(name: str) -> Embedder:
+def embedder_from_name(name: str) -> Embedder:
     """Return the embedder of a name: `"hashing"`, or any sentence-transformers name or path."""
     return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
 
@@ -82,7 +87,7 @@ class Components:
         self._embedder = self._resolve_embedder(embedder)
         self._extractor = self._resolve_extractor(extractor)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
-        fits_port("token_counter", self.counter, TokenCounter)
+        check_protocol("token_counter", self.counter, TokenCounter)
         self.summarizer = _resolve_summarizer(summarizer, summarizer_id, prompts, self.counter)
         own = getattr(self.summarizer, "fingerprint", None)
         # Two models of one class must not share summaries: who has no name has a new one each time.
@@ -94,10 +99,10 @@ class Components:
             made = self._manifest.get("embedder_model")
             if made is None and "embedder" not in self._manifest:
                 return SentenceTransformerEmbedder()
-            return embedder_named(made) if made else None
+            return embedder_from_name(made) if made else None
         if isinstance(given, str):
-            return embedder_named(checked_name("embedder", given))
-        fits_port("embedder", given, Embedder)
+            return embedder_from_name(check_name("embedder", given))
+        check_protocol("embedder", given, Embedder)
         return given
 
     def _resolve_extractor(
@@ -109,10 +114,10 @@ class Components:
                 return SpacyEntityExtractor()
             return SpacyEntityExtractor(made) if made else None
         if isinstance(given, str):
-            return SpacyEntityExtractor(checked_name("extractor", given))
+            return SpacyEntityExtractor(check_name("extractor", given))
         if isinstance(given, os.PathLike):
             return SpacyEntityExtractor(given)
-        fits_port("extractor", given, EntityExtractor)
+        check_protocol("extractor", given, EntityExtractor)
         return given
 
     def check_embedder(self) -> None:
@@ -260,8 +265,8 @@ def _resolve_summarizer(
     counter: TokenCounter,
 ) -> Summarizer:
     if summarizer_id is not None:
-        checked_name("summarizer_id", summarizer_id)
-    given_prompts = given_or_new("prompts", prompts, Prompts)
+        check_name("summarizer_id", summarizer_id)
+    given_prompts = instance_or_default("prompts", prompts, Prompts)
     _check_applies(given, summarizer_id, prompts)
     if given is None:
         return ExtractiveSummarizer(counter=counter)
@@ -270,7 +275,7 @@ def _resolve_summarizer(
         return given if summarizer_id is None else NamedSummarizer(given, summarizer_id)
     if not callable(given) or is_class:
         raise InvalidInputError(
-            f"summarizer ({kind_of(given)}) is neither callable nor has a method "
+            f"summarizer ({type_name(given)}) is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
     return CallableSummarizer(given, summarizer_id, given_prompts)

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, in_thread
+from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import (
-    checked_seconds,
-    given_or_new,
-    shown,
-    whole_number,
+    check_int,
+    check_seconds,
+    instance_or_default,
+    short_repr,
 )
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
@@ -28,8 +28,8 @@ from e2graphrag_integrations.indexing.inputs import (
     as_id,
     as_ids,
 )
-from e2graphrag_integrations.indexing.planning import Splitter, planner_of
-from e2graphrag_integrations.indexing.progress import Run
+from e2graphrag_integrations.indexing.planning import Splitter, make_planner
+from e2graphrag_integrations.indexing.progress import IndexingRun
 from e2graphrag_integrations.indexing.writer import IndexWriter
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
@@ -51,7 +51,7 @@ from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.packing import Expand
 from e2graphrag_integrations.retrieval.pipeline import Request, check_strategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.session import Reader
+from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
@@ -82,7 +82,7 @@ class E2GraphRAG:
         self._components = components
         self._strategy = strategy
         self._writer = writer
-        self._reader = Reader(store, components)
+        self._reader = RetrievalSession(store, components)
 
     @classmethod
     def open(
@@ -136,11 +136,11 @@ class E2GraphRAG:
             SettingsMismatchError: If it was made with other settings or models.
         """
         path = checked_path(path)
-        concurrency = whole_number("concurrency", concurrency)
+        concurrency = check_int("concurrency", concurrency)
         if splitter is not None and not callable(splitter):
-            raise InvalidInputError(f"splitter={shown(splitter)} must be a function of a text")
-        lock_timeout = checked_seconds("lock_timeout", lock_timeout)
-        retry = given_or_new("retry", retry, RetryPolicy)
+            raise InvalidInputError(f"splitter={short_repr(splitter)} must be a function of a text")
+        lock_timeout = check_seconds("lock_timeout", lock_timeout)
+        retry = instance_or_default("retry", retry, RetryPolicy)
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
         parts: dict[str, Any] = {
@@ -160,7 +160,7 @@ class E2GraphRAG:
         except BaseException:
             store.close()
             raise
-        planner = planner_of(splitter, by_segment=bool(split_segments))
+        planner = make_planner(splitter, by_segment=bool(split_segments))
         writer = IndexWriter(
             store, resolved, components, concurrency=concurrency, retry=retry, planner=planner
         )
@@ -218,7 +218,7 @@ class E2GraphRAG:
             IndexingError: If no document went through: summarizer, embedder or extractor failed.
         """
         taken = as_documents(documents, on_duplicate)
-        return self._writer.add(taken, Run(progress=progress), on_duplicate, on_copy)
+        return self._writer.add(taken, IndexingRun(progress=progress), on_duplicate, on_copy)
 
     async def aadd(
         self,
@@ -236,12 +236,12 @@ class E2GraphRAG:
 
     async def _in_thread(
         self,
-        work: Callable[[Run], IndexReport],
+        work: Callable[[IndexingRun], IndexReport],
         progress: ProgressListener | None,
     ) -> IndexReport:
         """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
-        run = Run(CallerLoop(asyncio.get_running_loop()), progress)
-        return await in_thread(lambda: work(run), run.stop.all)
+        run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
+        return await run_in_thread(lambda: work(run), run.stop.all)
 
     def stop(self) -> None:
         """Let calls in flight end and begin no other: indexing raises StoppedError."""
@@ -268,7 +268,7 @@ class E2GraphRAG:
             StoreLockedError: As `add`.
             IndexingError: As `add`.
         """
-        return self._writer.update(as_documents(documents), Run(progress=progress))
+        return self._writer.update(as_documents(documents), IndexingRun(progress=progress))
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -288,7 +288,7 @@ class E2GraphRAG:
             StoreLockedError: As `add`.
             IndexingError: As `add`.
         """
-        return self._writer.resume(Run(progress=progress))
+        return self._writer.resume(IndexingRun(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Go on like `resume`, in a thread; an async summarizer runs in the caller's loop."""
@@ -317,7 +317,7 @@ class E2GraphRAG:
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Remove documents like `delete`, in a thread."""
-        return await in_thread(lambda: self.delete(ids), lambda: None)
+        return await run_in_thread(lambda: self.delete(ids), lambda: None)
 
     def compact(self) -> CompactReport:
         """Give back the room of what was deleted, and forget what no document needs.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations._utils.validation import shown, whole_number
+from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -54,13 +54,13 @@ class Settings:
         for name in ("chunking", "grouping"):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in _CUTS:
                 raise InvalidInputError(
-                    f"{name}={shown(getattr(self, name))}: choose one of {', '.join(_CUTS)}"
+                    f"{name}={short_repr(getattr(self, name))}: choose one of {', '.join(_CUTS)}"
                 )
         if self.chunk_overlap is None:
             overlap = 0 if self.chunking == "content" else _OVERLAP
             object.__setattr__(self, "chunk_overlap", overlap)
         for name, least in _LEAST.items():
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+            object.__setattr__(self, name, check_int(name, getattr(self, name), least))
         if self.chunking == "content" and self.overlap:
             raise InvalidInputError(
                 f"chunk_overlap={self.overlap}: chunks cut by content share nothing; leave it out"
@@ -111,7 +111,7 @@ def resolve_settings(given: Mapping[str, Any], manifest: Mapping[str, str], path
     for name, value in asked.items():
         if name in made and made[name] != value:
             raise SettingsMismatchError(
-                f"{path} was made with {name}={made[name]}, not {shown(value)}: leave {name} out, "
+                f"{path} was made with {name}={made[name]}, not {short_repr(value)}: leave {name} out, "
                 "or index into a new file"
             )
     try:
@@ -131,13 +131,13 @@ def checked_path(path: Any) -> str:
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(given, str) or not given.strip():
-        raise InvalidInputError(f"path={shown(path)} must name a file: pass a str or a Path")
+        raise InvalidInputError(f"path={short_repr(path)} must name a file: pass a str or a Path")
     try:
         Path(given).stat()
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"path={shown(given)} cannot be used: {error}") from error
+        raise InvalidInputError(f"path={short_repr(given)} cannot be used: {error}") from error
     return str(Path(given))
 
 

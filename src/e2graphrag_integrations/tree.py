@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.text.content_defined import content_cuts, text_hash
+from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from e2graphrag_integrations.types import Node, Span
 
 _BEGINNING = 64
@@ -101,7 +101,9 @@ class ContentGroups:
         hashes = [text_hash(leaf.text[:_BEGINNING]) for leaf in leaves]
         least = max(2, (self.size + 1) // 2)
         places = range(len(leaves))
-        cuts: list[int] = content_cuts(hashes, places, len(leaves), least, 2 * self.size).tolist()
+        cuts: list[int] = content_boundaries(
+            hashes, places, len(leaves), least, 2 * self.size
+        ).tolist()
         return cuts
 
 
@@ -132,10 +134,12 @@ def plan_tree(
     touches): chunk = uuid5(document, "chunk", sha256(text), n), n counting equal chunks before it;
     summary = uuid5(document, level, child ids).
     """
-    return tree_over(document_id, _chunks(document_id, text, spans), grouping)
+    return tree_from_chunks(document_id, _chunks(document_id, text, spans), grouping)
 
 
-def tree_over(document_id: str, chunks: Sequence[Node], grouping: Grouping = FixedGroups()) -> Tree:
+def tree_from_chunks(
+    document_id: str, chunks: Sequence[Node], grouping: Grouping = FixedGroups()
+) -> Tree:
     """Build the tree over given chunks, whatever their ids, its summaries still without text.
 
     Levels are added while the last has more than `grouping.size` nodes, and once for any document
@@ -196,7 +200,7 @@ def _node_id(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, "".join(f"{len(part)}:{part}" for part in parts)))
 
 
-def children_of(nodes: Sequence[Node]) -> list[Node]:
+def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
     """Return nodes with the `child_ids` that their parents' ids imply."""
     children: dict[str, list[str]] = {}
     for node in nodes:

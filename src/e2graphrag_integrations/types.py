@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations._utils.validation import checked_text, shown, whole_number
+from e2graphrag_integrations._utils.validation import check_int, check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"
@@ -53,13 +53,15 @@ class SourceDocument:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
-            raise InvalidInputError(f"document id must be a non-empty string, not {shown(self.id)}")
+            raise InvalidInputError(
+                f"document id must be a non-empty string, not {short_repr(self.id)}"
+            )
         for name, value in (
             ("id", self.id),
             ("text", self.text),
             ("title", "" if self.title is None else self.title),
         ):
-            checked_text(f"{name} of document {self.id!r}", value)
+            check_text(f"{name} of document {self.id!r}", value)
         # Copies: what the caller changes later must not change what was checked.
         object.__setattr__(self, "metadata", _plain(self.metadata, f"document {self.id!r}"))
         try:
@@ -76,11 +78,11 @@ class SourceDocument:
         for number, (start, end, metadata) in enumerate(triples):
             where = f"segment {number} of document {self.id!r}"
             try:
-                first = whole_number("start", start, previous, size)
-                last = whole_number("end", end, first, size)
+                first = check_int("start", start, previous, size)
+                last = check_int("end", end, first, size)
             except InvalidInputError as error:
                 raise InvalidInputError(
-                    f"{where} spans {shown(start)}-{shown(end)}: segments must be in order, must "
+                    f"{where} spans {short_repr(start)}-{short_repr(end)}: segments must be in order, must "
                     f"not overlap and must lie within the text's {size} characters"
                 ) from error
             checked.append(Segment(first, last, _plain(metadata, where)))

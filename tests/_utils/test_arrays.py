@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils.arrays import before, numbered, stretches, summed, union
+from e2graphrag_integrations._utils.arrays import (
+    concatenated_ranges,
+    exclusive_sums,
+    sorted_union,
+    sum_by_key,
+    unique_inverse,
+)
 
 sizes = st.lists(st.integers(0, 50), max_size=30)
 
@@ -17,14 +23,14 @@ sizes = st.lists(st.integers(0, 50), max_size=30)
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
 @given(sizes)
 def test_before_is_the_running_sum_and_the_whole(dtype, given_sizes):
-    found = before(np.asarray(given_sizes, dtype=dtype))
+    found = exclusive_sums(np.asarray(given_sizes, dtype=dtype))
     assert found.tolist() == [0, *accumulate(given_sizes)]
     assert found.dtype == np.int64
 
 
 def test_sums_of_small_numbers_do_not_overflow():
-    assert before(np.full(300, 255, dtype=np.uint8))[-1] == 300 * 255
-    assert before(np.full(3, 2**31 - 1, dtype=np.int32))[-1] == 3 * (2**31 - 1)
+    assert exclusive_sums(np.full(300, 255, dtype=np.uint8))[-1] == 300 * 255
+    assert exclusive_sums(np.full(3, 2**31 - 1, dtype=np.int32))[-1] == 3 * (2**31 - 1)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
@@ -32,7 +38,7 @@ def test_sums_of_small_numbers_do_not_overflow():
 def test_stretches_are_ranges_one_after_the_other(dtype, ranges):
     starts, lengths = np.asarray(ranges, dtype=dtype).reshape(-1, 2).T
     expected = [number for start, size in ranges for number in range(start, start + size)]
-    found = stretches(starts, lengths)
+    found = concatenated_ranges(starts, lengths)
     assert found.tolist() == expected
     assert found.dtype == np.int64
 
@@ -40,8 +46,8 @@ def test_stretches_are_ranges_one_after_the_other(dtype, ranges):
 @given(sizes)
 def test_stretches_from_the_sums_before_are_all_numbers_in_order(given_sizes):
     lengths = np.asarray(given_sizes, dtype=np.int64)
-    bounds = before(lengths)
-    assert stretches(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
+    bounds = exclusive_sums(lengths)
+    assert concatenated_ranges(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
 
 
 @st.composite
@@ -60,15 +66,15 @@ def test_keys_are_numbered_and_summed_as_by_a_loop(dtype, case):
     for key, value in zip(keys, values, strict=True):
         expected[key] = expected.get(key, 0) + value
     array = np.asarray(keys, dtype=dtype)
-    distinct, places = numbered(array, size)
+    distinct, places = unique_inverse(array, size)
     assert distinct.tolist() == sorted(expected)
     assert distinct[places].tolist() == keys
-    distinct, sums = summed(array, np.asarray(values, dtype=np.float64), size)
+    distinct, sums = sum_by_key(array, np.asarray(values, dtype=np.float64), size)
     assert dict(zip(distinct.tolist(), sums.tolist(), strict=True)) == expected
     assert distinct.tolist() == sorted(expected)
 
 
 @given(st.lists(st.lists(st.integers(-9, 9)), min_size=1))
 def test_a_union_is_that_of_sets(parts):
-    found = union(*(np.asarray(part, dtype=np.int64) for part in parts))
+    found = sorted_union(*(np.asarray(part, dtype=np.int64) for part in parts))
     assert found.tolist() == sorted({number for part in parts for number in part})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations._utils import string_array as strings
-from e2graphrag_integrations._utils.string_array import Strings
+from e2graphrag_integrations._utils.string_array import StringArray
 
 texts = st.lists(
     st.text(max_size=6) | st.sampled_from(["", "a\0", "é", "語", "👩‍👩‍👧", "𝔄"]), max_size=12
@@ -19,7 +19,7 @@ ODD = ["", "Anna", "\0", "é", "e\u0301", "語", "👩‍👩‍👧", "𝔄", "
 
 @given(texts)
 def test_they_come_back_one_by_one_and_all_together(some):
-    made = Strings.of(some)
+    made = StringArray.of(some)
     assert len(made) == len(some)
     assert list(made) == some
     assert [made[i] for i in range(len(some))] == some
@@ -30,27 +30,27 @@ def test_they_come_back_one_by_one_and_all_together(some):
 
 @given(texts, places, places, places.filter(lambda step: step != 0))
 def test_slices_are_lists_of_some(some, start, stop, step):
-    assert Strings.of(some)[start:stop:step] == some[start:stop:step]
+    assert StringArray.of(some)[start:stop:step] == some[start:stop:step]
 
 
 @pytest.mark.parametrize("at", [10, -11, 99])
 def test_there_is_none_beyond_the_ends(at):
     with pytest.raises(IndexError):
-        Strings.of(ODD)[at]
+        StringArray.of(ODD)[at]
 
 
 def test_numbers_of_arrays_are_places_too():
-    assert [Strings.of(ODD)[i] for i in np.arange(10)] == ODD
-    assert Strings.of(ODD)[np.int32(-4)] == ODD[-4]
+    assert [StringArray.of(ODD)[i] for i in np.arange(10)] == ODD
+    assert StringArray.of(ODD)[np.int32(-4)] == ODD[-4]
 
 
 @given(texts, texts)
 def test_they_equal_what_a_list_of_them_equals(one, other):
-    made = Strings.of(one)
-    for same in (one, tuple(one), Strings.of(one)):
+    made = StringArray.of(one)
+    for same in (one, tuple(one), StringArray.of(one)):
         assert made == same
         assert same == made
-    for different in (other, tuple(other), Strings.of(other)):
+    for different in (other, tuple(other), StringArray.of(other)):
         assert (made == different) == (one == other)
         assert (made != different) == (one != other)
     assert made != len(one)
@@ -59,18 +59,18 @@ def test_they_equal_what_a_list_of_them_equals(one, other):
 
 
 def test_bounds_tell_apart_what_is_equal_joined():
-    assert Strings.of(["ab", "c"]) != ["a", "bc"]
-    assert Strings.of(["", "a"]) != ["a", ""]
-    assert Strings.of([]) != [""]
+    assert StringArray.of(["ab", "c"]) != ["a", "bc"]
+    assert StringArray.of(["", "a"]) != ["a", ""]
+    assert StringArray.of([]) != [""]
 
 
 def test_they_are_no_keys():
     with pytest.raises(TypeError, match="unhashable"):
-        hash(Strings.of(ODD))
+        hash(StringArray.of(ODD))
 
 
 def test_what_a_sequence_can_they_can():
-    made = Strings.of(ODD)
+    made = StringArray.of(ODD)
     assert "語" in made
     assert "Bert" not in made
     assert (made.index("𝔄"), made.count("")) == (7, 2)
@@ -78,27 +78,27 @@ def test_what_a_sequence_can_they_can():
 
 
 def test_strings_are_made_of_strings_without_a_copy():
-    made = Strings.of(ODD)
-    assert Strings.of(made) is made
+    made = StringArray.of(ODD)
+    assert StringArray.of(made) is made
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9, 10, 11])
 def test_all_are_there_however_many_are_decoded_at_a_time(monkeypatch, batch):
     monkeypatch.setattr(strings, "_BATCH", batch)
-    assert list(Strings.of(ODD)) == ODD
-    assert list(Strings.of([])) == []
+    assert list(StringArray.of(ODD)) == ODD
+    assert list(StringArray.of([])) == []
 
 
 @pytest.mark.parametrize("count", [4095, 4096, 4097, 9000])
 def test_many_are_iterated_across_batches(count):
     some = ["é" * (i % 5) + str(i) for i in range(count)]
-    assert list(Strings.of(some)) == some
+    assert list(StringArray.of(some)) == some
 
 
 def test_parts_of_an_array_that_lies_elsewhere_are_strings_too():
     """As a mapped file does: read-only, and not from its beginning."""
-    whole = Strings.of(ODD)
+    whole = StringArray.of(ODD)
     whole.data.flags.writeable = False
-    part = Strings(whole.data, whole.bounds[3:8])
+    part = StringArray(whole.data, whole.bounds[3:8])
     assert list(part) == ODD[3:7]
     assert part[-1] == ODD[6]

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations._utils.validation import (
-    blamed,
-    checked_seconds,
-    checked_text,
-    shown,
-    whole_number,
+    check_int,
+    check_seconds,
+    check_text,
+    short_repr,
+    wrap_errors,
 )
 from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
 
@@ -15,8 +15,8 @@ HUGE = pytest.param(10**5000, id="5000 digits")
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
 def test_whole_numbers_of_any_kind_become_plain_ints(value):
-    assert type(whole_number("k", value)) is int
-    assert whole_number("k", value) == 3
+    assert type(check_int("k", value)) is int
+    assert check_int("k", value) == 3
 
 
 @pytest.mark.parametrize(
@@ -26,43 +26,46 @@ def test_what_is_no_whole_number_in_range_is_refused_by_name(value):
     with pytest.raises(
         InvalidInputError, match=r"k=.* must be a whole number from 1 to 10,000,000"
     ):
-        whole_number("k", value)
+        check_int("k", value)
 
 
 def test_a_whole_number_may_have_no_upper_bound():
-    assert whole_number("k", 2**70, most=None) == 2**70
+    assert check_int("k", 2**70, most=None) == 2**70
     with pytest.raises(InvalidInputError, match="k=-1 must be a whole number of at least 0"):
-        whole_number("k", -1, least=0, most=None)
+        check_int("k", -1, least=0, most=None)
 
 
 @pytest.mark.parametrize("value", ["x", None, True, -1, float("nan"), float("inf"), 1j, 10**400])
 def test_what_is_no_span_of_time_is_refused_by_name(value):
     with pytest.raises(InvalidInputError, match=r"wait=.* must be a number of seconds"):
-        checked_seconds("wait", value)
-    assert checked_seconds("wait", 0) == 0.0
+        check_seconds("wait", value)
+    assert check_seconds("wait", 0) == 0.0
 
 
 def test_a_lone_surrogate_is_refused_with_its_place():
     with pytest.raises(InvalidInputError, match="name holds a lone surrogate at character 1"):
-        checked_text("name", "a\ud800")
+        check_text("name", "a\ud800")
 
 
 def test_any_value_can_be_shown_in_a_message():
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    assert shown("a") == "'a'"
-    assert len(shown("a" * 1000)) < 100
-    assert shown(deep) == "(list, too large to show)"
-    assert shown(10**5000) == "(int, too large to show)"
+    assert short_repr("a") == "'a'"
+    assert len(short_repr("a" * 1000)) < 100
+    assert short_repr(deep) == "(list, too large to show)"
+    assert short_repr(10**5000) == "(int, too large to show)"
 
 
 def test_a_users_failure_is_blamed_on_the_part_and_ours_is_left_alone():
     with pytest.raises(EmbeddingError, match="X failed: KeyError: 'a'") as caught:  # noqa: SIM117
-        with blamed(EmbeddingError, "X failed"):
+        with wrap_errors(EmbeddingError, "X failed"):
             raise KeyError("a")
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(InvalidInputError, match="as it was"), blamed(EmbeddingError, "X failed"):
+    with (
+        pytest.raises(InvalidInputError, match="as it was"),
+        wrap_errors(EmbeddingError, "X failed"),
+    ):
         raise InvalidInputError("as it was")
-    with pytest.raises(KeyboardInterrupt), blamed(EmbeddingError, "X failed"):
+    with pytest.raises(KeyboardInterrupt), wrap_errors(EmbeddingError, "X failed"):
         raise KeyboardInterrupt

@@ -12,14 +12,10 @@ from contextlib import closing
 
 import pytest
 
-from e2graphrag_integrations import (
-    E2GraphRAG,
-    HashingEmbedder,
-    cli,
-    cli_commands,
-    components,
-    extraction,
-)
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, components
+from e2graphrag_integrations.cli import commands as cli_commands
+from e2graphrag_integrations.cli import main as cli
+from e2graphrag_integrations.entities import spacy_extractor as extraction
 from e2graphrag_integrations.store.lock import WriterLock
 from e2graphrag_integrations.store.queue import enqueue
 from fakes import numbered

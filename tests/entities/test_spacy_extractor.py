@@ -8,7 +8,7 @@ from hypothesis import given
 from e2graphrag_integrations.entities.spacy_extractor import (
     BUNDLED_PIPELINE,
     SpacyEntityExtractor,
-    checked_extraction,
+    extract_checked,
 )
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
 from e2graphrag_integrations.protocols import EntityExtractor
@@ -214,7 +214,7 @@ class Fixed:
 
 
 def test_a_users_extractor_may_return_plain_tuples():
-    found = checked_extraction(Fixed([[[("Rose", 0, 4, "PERSON")], []]]), ["Rose."], ["here"])
+    found = extract_checked(Fixed([[[("Rose", 0, 4, "PERSON")], []]]), ["Rose."], ["here"])
     assert found == [[[Mention("Rose", 0, 4, "PERSON")], []]]
 
 
@@ -236,7 +236,7 @@ def test_a_users_extractor_may_return_plain_tuples():
 )
 def test_what_breaks_the_port_is_an_error_with_its_place(found, message):
     with pytest.raises(ExtractionError, match=message):
-        checked_extraction(Fixed(found), ["Rose."], ["chunk 7"])
+        extract_checked(Fixed(found), ["Rose."], ["chunk 7"])
 
 
 def test_the_bundled_pipeline_looks_its_vectors_up_by_lower_case_form(real_extractor):

@@ -12,7 +12,7 @@ from e2graphrag_integrations.graph.entity_graph import (
     EntityGraph,
     GraphBuilder,
     build_graph,
-    capped,
+    cap_degrees,
 )
 from strategies import quick
 
@@ -201,7 +201,7 @@ def test_a_cap_leaves_the_edges_that_are_among_the_heaviest_at_both_ends(drawn, 
     for a, b, weight in drawn:
         if a != b:
             dense[a, b] = dense[b, a] = weight
-    left = capped(csr_array(dense), most).toarray()
+    left = cap_degrees(csr_array(dense), most).toarray()
     heaviest = [
         set(sorted(np.flatnonzero(row), key=lambda b, row=row: (-row[b], b))[:most])
         for row in dense

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph.entity_graph import build_graph
-from e2graphrag_integrations.graph.pagerank import EntityWalk
-from e2graphrag_integrations.graph.titles import Subjects
-from e2graphrag_integrations.search.fusion import best_rows
+from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
+from e2graphrag_integrations.graph.titles import TitledEntities
+from e2graphrag_integrations.search.fusion import top_rows
 
 
 def chunks_of(*lines):
@@ -24,8 +24,8 @@ def walk_of(graph, titles=(None,), documents=None):
     """Return the walk over chunks of these documents, all of the first one unless told."""
     if documents is None:
         documents = [0] * graph.postings.shape[1]
-    subjects = Subjects.of(graph, titles)
-    return EntityWalk.of(graph, subjects, np.asarray(documents, dtype=np.int64)), subjects
+    subjects = TitledEntities.of(graph, titles)
+    return PersonalizedPageRank.of(graph, subjects, np.asarray(documents, dtype=np.int64)), subjects
 
 
 def shares(walk, seeds, **options):
@@ -39,7 +39,7 @@ def shares(walk, seeds, **options):
 
 def counted(graph, titles, documents):
     """Return how often each chunk mentions each entity, a title three times more."""
-    names = Subjects.of(graph, titles).names
+    names = TitledEntities.of(graph, titles).names
     counts = np.zeros((graph.postings.shape[1], len(names)))
     counts[:, : len(graph.names)] = graph.postings.toarray().T
     for chunk, document in enumerate(documents):
@@ -184,8 +184,8 @@ def test_in_a_large_graph_the_best_chunks_of_the_exact_walk_are_found():
     recalls = []
     for _ in range(20):
         seeds = {int(e): 1 / int(walk.held[e]) for e in random.integers(0, len(graph.names), 3)}
-        expected = best_rows(shares(walk, seeds), 50)
-        found = best_rows(shares(large, seeds), 50)
+        expected = top_rows(shares(walk, seeds), 50)
+        found = top_rows(shares(large, seeds), 50)
         recalls.append(len(np.intersect1d(expected, found)) / 50)
     assert np.mean(recalls) >= 0.97
 
@@ -214,9 +214,9 @@ def test_of_two_names_that_many_chunks_hold_neither_is_left_out(monkeypatch):
     seeds = {graph.index[name]: 1 / 1125 for name in ("anna", "bert")}
     # Each of their 2,250 chunks holds one of them once: which are best, other names tell.
     monkeypatch.setattr("e2graphrag_integrations.graph.pagerank._KEPT", 200)
-    best = best_rows(shares(replace(walk, exact=0), seeds), 100)
+    best = top_rows(shares(replace(walk, exact=0), seeds), 100)
     assert 25 <= np.count_nonzero(best % 8 == 1) <= 75
-    expected = best_rows(shares(walk, seeds), 100)
+    expected = top_rows(shares(walk, seeds), 100)
     assert len(np.intersect1d(best, expected)) >= 80
 
 

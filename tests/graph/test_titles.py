@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph.entity_graph import build_graph
-from e2graphrag_integrations.graph.titles import Subjects, title_form
+from e2graphrag_integrations.graph.titles import TitledEntities, title_form
 
 
 def graph_of(*names):
@@ -37,19 +37,21 @@ def test_a_title_without_a_word_has_no_form(title):
 
 
 def test_titles_that_are_no_entities_follow_those_of_the_graph():
-    made = Subjects.of(graph_of("anna", "oslo"), ["Zoo", "Oslo", "Bergen", None, "ZOO (film)", "?"])
+    made = TitledEntities.of(
+        graph_of("anna", "oslo"), ["Zoo", "Oslo", "Bergen", None, "ZOO (film)", "?"]
+    )
     assert list(made.names) == ["anna", "oslo", "zoo", "bergen"]
     assert made.of_document.tolist() == [2, 1, 3, -1, 2, -1]
     assert made.index == {"anna": 0, "oslo": 1, "zoo": 2, "bergen": 3}
 
 
 def test_documents_of_one_title_are_found_by_it_in_order():
-    made = Subjects.of(graph_of("anna", "oslo"), ["Zoo", "Oslo", None, "ZOO (film)"])
+    made = TitledEntities.of(graph_of("anna", "oslo"), ["Zoo", "Oslo", None, "ZOO (film)"])
     assert made.documents == {1: [1], 2: [0, 3]}
 
 
 def test_no_documents_add_no_subjects():
-    made = Subjects.of(graph_of("anna"), [])
+    made = TitledEntities.of(graph_of("anna"), [])
     assert (list(made.names), made.of_document.tolist(), made.documents) == (["anna"], [], {})
     assert made.of_document.dtype.kind == "i"
 
@@ -63,7 +65,7 @@ titles = st.lists(
 @given(st.lists(st.sampled_from(["a", "b", "anna", "cleo"]), unique=True), titles)
 def test_every_title_leads_to_its_name_and_back(names, some):
     graph = graph_of(*names)
-    made = Subjects.of(graph, some)
+    made = TitledEntities.of(graph, some)
     rows = made.of_document.tolist()
     assert [made.names[row] if row >= 0 else "" for row in rows] == [title_form(t) for t in some]
     assert list(made.names[: len(graph.names)]) == list(graph.names)

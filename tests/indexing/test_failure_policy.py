@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import HashingEmbedder, Mention, SourceDocument, indexing, writing
+from e2graphrag_integrations import HashingEmbedder, Mention, SourceDocument
 from e2graphrag_integrations.errors import (
     EmbeddingError,
     ExtractionError,
@@ -17,7 +17,9 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing.failure_policy import FailAtOnce, FailEach
+from e2graphrag_integrations.indexing import pipeline as indexing
+from e2graphrag_integrations.indexing import writer as writing
+from e2graphrag_integrations.indexing.failure_policy import FailFast, SkipFailed
 from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}
@@ -103,7 +105,7 @@ def states(rag):
 
 
 def test_fail_at_once_raises_and_remembers_nothing():
-    policy, error = FailAtOnce(), SummaryError("no")
+    policy, error = FailFast(), SummaryError("no")
     policy.worked(SummaryError)
     with pytest.raises(SummaryError) as caught:
         policy.note(["a", "b"], error)
@@ -113,7 +115,7 @@ def test_fail_at_once_raises_and_remembers_nothing():
 
 def test_fail_each_leaves_out_one_and_of_several_none():
     told = []
-    policy = FailEach(lambda id_, error: told.append((id_, str(error))))
+    policy = SkipFailed(lambda id_, error: told.append((id_, str(error))))
     assert policy.note(["a", "b"], IndexingError("whose?")) is False
     assert told == []
     assert policy.failed == {}
@@ -125,7 +127,7 @@ def test_fail_each_leaves_out_one_and_of_several_none():
 
 
 def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never_worked():
-    policy = FailEach(lambda *_: None)
+    policy = SkipFailed(lambda *_: None)
     policy.worked(EmbeddingError)  # of another kind: says nothing about summaries
     errors = [SummaryError("one"), SummaryError("two"), SummaryError("three")]
     assert policy.note(["other"], EmbeddingError("of this document"))
@@ -140,7 +142,7 @@ def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never
 
 
 def test_fail_each_takes_many_of_what_works_at_times_and_ends_when_it_works_no_more():
-    policy = FailEach(lambda *_: None)
+    policy = SkipFailed(lambda *_: None)
     policy.worked(IndexingError)
     for n in range(100):
         assert policy.note([str(n)], IndexingError("no"))
@@ -158,12 +160,12 @@ def test_fail_each_told_of_a_failure_that_cannot_be_kept_raises_that():
         raise StoreError("disk full")
 
     with pytest.raises(StoreError, match="disk full"):
-        FailEach(told).note(["a"], SummaryError("no"))
+        SkipFailed(told).note(["a"], SummaryError("no"))
 
 
 def test_fail_each_counts_right_from_many_threads():
     told = []
-    policy = FailEach(lambda id_, _: told.append(id_))
+    policy = SkipFailed(lambda id_, _: told.append(id_))
     policy.worked(IndexingError)
     ids = [str(n % 25) for n in range(800)]
     with ThreadPoolExecutor(8) as pool:
@@ -173,7 +175,7 @@ def test_fail_each_counts_right_from_many_threads():
 
 
 def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
-    policy = FailEach(lambda *_: None)
+    policy = SkipFailed(lambda *_: None)
 
     def outcome(number):
         try:

@@ -10,51 +10,13 @@ from collections import Counter
 
 import pytest
 
-from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument, indexing
+from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import IndexingError, SummaryError
-from fakes import CountingLLM, NameExtractor, numbered
+from e2graphrag_integrations.indexing import pipeline as indexing
+from fakes import CountingEmbedder, CountingExtractor, CountingLLM, Failing, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
-
-
-class CountingExtractor(NameExtractor):
-    def __init__(self):
-        self.texts = []
-
-    def extract(self, texts):
-        self.texts.extend(texts)
-        return super().extract(texts)
-
-
-class CountingEmbedder(HashingEmbedder):
-    def __init__(self):
-        super().__init__()
-        self.texts = []
-
-    def embed(self, texts):
-        self.texts.extend(texts)
-        return super().embed(texts)
-
-
-class Failing:
-    """Raises in place of the answer number `at`."""
-
-    fingerprint = "fake:failing"
-
-    def __init__(self, error, at=0, times=1):
-        self.llm = CountingLLM()
-        self.error, self.left, self.at = error, times, at
-        self.tries = 0
-        self._lock = threading.Lock()
-
-    def summarize(self, texts, *, level, max_tokens):
-        with self._lock:
-            self.tries += 1
-            if self.llm.calls >= self.at and self.left:
-                self.left -= 1
-                raise self.error
-        return self.llm(f"{level} {max_tokens} {texts}")
 
 
 # Nothing is paid twice

@@ -8,11 +8,11 @@ import pytest
 
 from e2graphrag_integrations._utils.event_loop import OwnLoop
 from e2graphrag_integrations.errors import SummaryError
-from e2graphrag_integrations.indexing.summaries import Stopped, SummaryMaker, fill_tree
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, WorkStopped, summarize_trees
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, Prompts, RetryPolicy
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
-from e2graphrag_integrations.text.chunking import chunk_spans, cut_to
+from e2graphrag_integrations.text.chunking import chunk_spans, truncate
 from e2graphrag_integrations.tree import plan_tree
 from strategies import WordCounter, byte_level_counter
 
@@ -37,7 +37,7 @@ def bridge():
 def maker(store, bridge):
     def make(function, fingerprint="model", **options):
         summarizer = CallableSummarizer(function, prompts=MATERIAL_ONLY)
-        return SummaryMaker(
+        return SummaryBuilder(
             summarizer=options.pop("summarizer", summarizer),
             fingerprint=fingerprint,
             counter=options.pop("counter", WordCounter()),
@@ -70,7 +70,7 @@ def numbered(count, document_id="doc", size=1, overlap=0):
 
 def fill(trees, made_by, workers=4, made=lambda: None, stopping=None):
     with ThreadPoolExecutor(workers) as pool:
-        return fill_tree(trees, made_by, pool, made, stopping or threading.Event())
+        return summarize_trees(trees, made_by, pool, made, stopping or threading.Event())
 
 
 @pytest.mark.parametrize(("chunks", "calls"), [(0, 0), (1, 0), (3, 1), (137, 36), (151, 40)])
@@ -263,7 +263,7 @@ def test_what_was_finished_before_a_failure_is_kept(maker):
 def test_nothing_is_begun_once_it_is_stopped_from_outside(maker):
     model, stopping = Model(), threading.Event()
     stopping.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(WorkStopped):
         fill([numbered(26)], maker(model), stopping=stopping)
     assert model.prompts == []
 
@@ -326,7 +326,7 @@ def test_lone_surrogates_in_an_answer_are_replaced(maker, counter):
     ],
 )
 def test_a_text_is_cut_after_the_last_sentence_that_fits(max_tokens, expected):
-    assert cut_to("One two. Three four five. Six.", max_tokens, WordCounter()) == expected
+    assert truncate("One two. Three four five. Six.", max_tokens, WordCounter()) == expected
 
 
 def test_the_failure_that_stopped_the_rest_is_the_one_reported(maker):

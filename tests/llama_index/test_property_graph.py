@@ -25,7 +25,7 @@ from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.graph.entity_graph import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
-from e2graphrag_integrations.snapshot.snapshot import contribution
+from e2graphrag_integrations.snapshot.snapshot import graph_contribution
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 
@@ -34,7 +34,9 @@ from llama_fakes import OTHER
 def graph_of():
     """The core's graph of texts, each a chunk, by the bundled pipeline."""
     extractor = SpacyEntityExtractor()
-    return lambda texts: build_graph(contribution(found) for found in extractor.extract(texts))
+    return lambda texts: build_graph(
+        graph_contribution(found) for found in extractor.extract(texts)
+    )
 
 
 def split(*texts, size=30):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
-from e2graphrag_integrations.tree import FixedGroups, children_of, plan_tree
+from e2graphrag_integrations.tree import FixedGroups, plan_tree, with_child_ids
 from e2graphrag_integrations.types import Mention, Span
 from strategies import quick, texts
 
@@ -102,12 +102,12 @@ def test_without_some_nodes_the_rest_is_a_sound_tree(record, data):
     rest = record.without(gone)
     before = {node.id: node for node in record.nodes}
     after = {node.id: node for node in rest.nodes}
-    children = {node.id: node.child_ids for node in children_of(record.nodes)}
+    children = {node.id: node.child_ids for node in with_child_ids(record.nodes)}
     # Left is what was not asked to go, less the summaries that say what went.
     assert not after.keys() & gone
     for id_ in before.keys() - after.keys():
         assert id_ in gone or any(child not in after for child in children[id_])
-    for node in children_of(rest.nodes):
+    for node in with_child_ids(rest.nodes):
         assert node.child_ids == children[node.id]
         assert node.parent_id == (before[node.id].parent_id if node.parent_id else None)
         assert node.parent_id is not None or before[node.id].parent_id not in after

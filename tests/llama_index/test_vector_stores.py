@@ -23,8 +23,9 @@ from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStor
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
-from e2graphrag_integrations.llama_index import E2GraphRAGIndex, vector_stores
-from e2graphrag_integrations.search.external import StoreSearch
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.llama_index.storage import vector_stores
+from e2graphrag_integrations.search.external import VectorStoreSearch
 from fakes import NameExtractor
 from llama_stores import (
     KINDS,
@@ -504,7 +505,7 @@ def searching(documents, owners, scores, takes, asked):
         return sorted(hits, key=lambda hit: (-hit[1], -int(hit[0])))[:count]  # the worst ties
 
     ids = [str(row) for row in range(len(owners))]
-    return StoreSearch(query, "Fake", ids, np.asarray(owners), documents)
+    return VectorStoreSearch(query, "Fake", ids, np.asarray(owners), documents)
 
 
 @settings(max_examples=300, deadline=None)
@@ -542,7 +543,7 @@ def test_a_search_for_one_node_ends_where_documents_have_other_names():
 
 @pytest.mark.parametrize(("allowed", "seen"), [(None, 2), ([True, True], 2), ([True, False], 1)])
 def test_a_search_that_finds_none_of_its_vectors_says_so(allowed, seen):
-    search = StoreSearch(
+    search = VectorStoreSearch(
         lambda _vector, count, _documents: [(f"foreign {n}", 0.5) for n in range(7)][:count],
         "Fake",
         ["0", "1"],

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from docx import Document
 
-from e2graphrag_integrations import Segment, readers
+from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
     MissingDependencyError,
     UnreadableFileError,
 )
+from e2graphrag_integrations.loaders import loaders as readers
 from e2graphrag_integrations.loaders.loaders import read_documents, read_file
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing import CountingExtractor
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import (
@@ -24,7 +23,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.store.queue import enqueue
-from fakes import STORY, CountingLLM, NameExtractor, numbered
+from fakes import STORY, CountingExtractor, CountingLLM, NameExtractor, numbered
 from strategies import texts
 
 CUT = {"chunk_size": 8, "chunk_overlap": 2, "group_size": 3}

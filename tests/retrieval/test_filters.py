@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument, filters
+from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.retrieval import filters
 from e2graphrag_integrations.retrieval.filters import allowed_nodes, compile_where
-from e2graphrag_integrations.snapshot.snapshot import Records
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from fakes import LineCounter
 from strategies import quick
 
@@ -380,7 +381,7 @@ def test_a_bound_that_nothing_can_be_compared_with_is_refused(name, bound):
 def test_a_node_passes_only_if_all_its_records_do():
     values = [{"page": 1}, {"page": 2}]
     # Node 0 on page 1, node 1 on page 2, node 2 (their summary) on both, node 3 on none.
-    records = Records(
+    records = MetadataRecords(
         values,
         first=np.array([0, 1, 2, 4]),
         last=np.array([1, 2, 4, 4]),
@@ -397,7 +398,7 @@ def test_records_whose_values_are_not_json_are_tested_as_they_are():
     day = dt.date(1895, 5, 7)
     values = [{"at": day}, {"at": {1, 2}}, {}, {"at": 3}]
     bounds = np.arange(5)
-    records = Records(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
+    records = MetadataRecords(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
     there = compile_where({"at": {"$exists": True}})
     assert allowed_nodes(records, there).tolist() == [True, True, False, True]
     assert allowed_nodes(records, compile_where({"at": {"$gt": 2}})).tolist() == [False] * 3 + [
@@ -410,7 +411,7 @@ def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
     monkeypatch.setattr(filters, "_ordered_kind", lambda own: tested.append(own) or real(own))
     bounds = np.arange(101)
     values = [{"year": 1890 + n % 3} for n in range(100)]
-    records = Records(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
+    records = MetadataRecords(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
     after = compile_where({"year": {"$gt": 1891}})
     tested.clear()
     assert allowed_nodes(records, after).sum() == 33
@@ -434,7 +435,7 @@ def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
 )
 def test_a_filter_is_decided_for_each_record_of_a_node(where, expected):
     """A summary of pages 1 and 2 is neither on page 1 nor off it."""
-    records = Records(
+    records = MetadataRecords(
         [{"page": 1}, {"page": 2}, {}],
         first=np.array([0, 1, 2, 4]),
         last=np.array([1, 2, 4, 5]),
@@ -556,7 +557,7 @@ def test_a_node_passes_only_if_an_oracle_passes_all_its_records(where, values, d
     rows = st.lists(st.integers(0, len(values) - 1), max_size=4)
     nodes = data.draw(st.lists(rows, min_size=1, max_size=5))
     ends = np.cumsum([len(node) for node in nodes])
-    records = Records(
+    records = MetadataRecords(
         values,
         first=ends - [len(node) for node in nodes],
         last=ends,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.retrieval.title_links import bridges
+from e2graphrag_integrations.retrieval.title_links import title_links
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def led(open_index):
         chunks = nodes.document[snapshot.chunk_nodes].tolist()
         sources = [(int(snapshot.chunk_nodes[chunks.index(d)]), score) for d, score in found]
         mask = None if seen is None else np.isin(chunks, seen)
-        reached = bridges(sources, snapshot, fits, mask)
+        reached = title_links(sources, snapshot, fits, mask)
         return {
             (int(nodes.document[row]), int(nodes.position[row])): pytest.approx(value)
             for row, value in zip(*reached, strict=True)

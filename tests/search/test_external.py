@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.external import LostSearch, StoreSearch
+from e2graphrag_integrations.search.external import UnavailableSearch, VectorStoreSearch
 from strategies import quick
 
 ANY = np.ones(1, dtype=np.float32)
@@ -40,7 +40,7 @@ def search_of(store, owners, documents=None):
     """Return a search for windows `0`, `1`, ... of these nodes, by default a document each."""
     ids = [str(row) for row in range(len(owners))]
     documents = documents or [f"document {node}" for node in range(max(owners, default=0) + 1)]
-    return StoreSearch(store, "Fake", ids, np.asarray(owners), documents)
+    return VectorStoreSearch(store, "Fake", ids, np.asarray(owners), documents)
 
 
 def windows(search, count, allowed=None, vector=ANY):
@@ -136,7 +136,7 @@ def test_a_store_is_not_asked_for_nothing():
 
 
 def test_a_lost_search_fails_with_what_is_lost():
-    lost = LostSearch(CorruptStoreError("gone"), np.asarray([0, 1]))
+    lost = UnavailableSearch(CorruptStoreError("gone"), np.asarray([0, 1]))
     assert lost.nodes.tolist() == [0, 1]
     for ask in (lost.search, lost.windows):
         with pytest.raises(CorruptStoreError, match="gone"):

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils.arrays import before
-from e2graphrag_integrations.search.fusion import best_rows, reciprocal, scaled, spread
+from e2graphrag_integrations._utils.arrays import exclusive_sums
+from e2graphrag_integrations.search.fusion import (
+    reciprocal_rank,
+    scale_scores,
+    smooth_over_neighbors,
+    top_rows,
+)
 
 
 def floats(*values, dtype=np.float64):
@@ -20,23 +25,23 @@ def rows(*values):
 
 
 def test_the_best_rows_come_best_first():
-    assert best_rows(floats(0.5, 3, 1, 2), 3).tolist() == [1, 3, 2]
+    assert top_rows(floats(0.5, 3, 1, 2), 3).tolist() == [1, 3, 2]
 
 
 @pytest.mark.parametrize(
     ("count", "expected"), [(1, [1]), (2, [1, 0]), (3, [1, 0, 2]), (4, [1, 0, 2, 4])]
 )
 def test_ties_go_to_the_earlier_row_at_the_cut_too(count, expected):
-    assert best_rows(floats(1, 3, 1, 0.5, 1), count).tolist() == expected
+    assert top_rows(floats(1, 3, 1, 0.5, 1), count).tolist() == expected
 
 
 def test_scores_of_zero_and_below_are_no_rows():
-    assert best_rows(floats(0, -1, 2, -0.0), 9).tolist() == [2]
-    assert best_rows(floats(0, -1), 9).tolist() == best_rows(floats(), 9).tolist() == []
+    assert top_rows(floats(0, -1, 2, -0.0), 9).tolist() == [2]
+    assert top_rows(floats(0, -1), 9).tolist() == top_rows(floats(), 9).tolist() == []
 
 
 def test_no_rows_wanted_are_none():
-    assert best_rows(floats(1, 2), 0).tolist() == []
+    assert top_rows(floats(1, 2), 0).tolist() == []
 
 
 # Coarse, so that scores tie.
@@ -47,28 +52,28 @@ grid = st.integers(-2, 4).map(lambda n: n / 2)
 def test_best_rows_are_those_of_a_sort(scores, count, dtype):
     positive = [row for row, score in enumerate(scores) if score > 0]
     expected = sorted(positive, key=lambda row: (-scores[row], row))[:count]
-    assert best_rows(floats(*scores, dtype=dtype), count).tolist() == expected
+    assert top_rows(floats(*scores, dtype=dtype), count).tolist() == expected
 
 
 def test_the_floor_is_zero_and_the_best_one():
-    assert scaled(floats(5, 1, 2, 4), 1).tolist() == [1, 0, 0.25, 0.75]
+    assert scale_scores(floats(5, 1, 2, 4), 1).tolist() == [1, 0, 0.25, 0.75]
 
 
 def test_what_lies_below_the_floor_is_below_zero():
-    assert scaled(floats(4, 1), 2).tolist() == [1, -0.5]
+    assert scale_scores(floats(4, 1), 2).tolist() == [1, -0.5]
 
 
 @pytest.mark.parametrize("floor", [2, 3])
 def test_scores_that_do_not_rise_above_the_floor_are_all_one(floor):
-    assert scaled(floats(2, 2), floor).tolist() == [1, 1]
+    assert scale_scores(floats(2, 2), floor).tolist() == [1, 1]
 
 
 def test_no_scores_stay_none():
-    assert scaled(floats(), 0).tolist() == []
+    assert scale_scores(floats(), 0).tolist() == []
 
 
 def test_scaled_scores_are_double_precision():
-    made = scaled(floats(1, 0.1, dtype=np.float32), 0)
+    made = scale_scores(floats(1, 0.1, dtype=np.float32), 0)
     assert made.dtype == np.float64
     assert made.tolist() == [1, float(np.float32(0.1))]
 
@@ -77,24 +82,24 @@ def test_scaled_scores_are_double_precision():
 def test_scaled_scores_are_those_of_a_loop(scores, floor):
     best = max(scores)
     expected = [(s - floor) / (best - floor) if best > floor else 1 for s in scores]
-    assert scaled(floats(*scores), floor).tolist() == pytest.approx(expected)
+    assert scale_scores(floats(*scores), floor).tolist() == pytest.approx(expected)
 
 
 def test_a_value_halves_with_every_step_and_stops_at_its_reach():
-    reached, values = spread(rows(3), floats(8), rows(0, 8), 0.5, 2)
+    reached, values = smooth_over_neighbors(rows(3), floats(8), rows(0, 8), 0.5, 2)
     assert reached.tolist() == [1, 2, 3, 4, 5]
     assert values.tolist() == [2, 4, 8, 4, 2]
 
 
 def test_a_value_stays_in_its_group():
-    reached, values = spread(rows(1, 3), floats(4, 6), rows(0, 2, 4, 5), 0.5, 3)
+    reached, values = smooth_over_neighbors(rows(1, 3), floats(4, 6), rows(0, 2, 4, 5), 0.5, 3)
     assert reached.tolist() == [0, 1, 2, 3]
     assert values.tolist() == [2, 4, 3, 6]
 
 
 def test_what_neighbors_give_adds_up():
     # Row 1: 4 of its own, 8/2 from row 2; row 0: 4/2 + 8/4.
-    reached, values = spread(rows(1, 2), floats(4, 8), rows(0, 3), 0.5, 2)
+    reached, values = smooth_over_neighbors(rows(1, 2), floats(4, 8), rows(0, 3), 0.5, 2)
     assert reached.tolist() == [0, 1, 2]
     assert values.tolist() == [4, 8, 10]
 
@@ -104,7 +109,7 @@ def test_equal_neighborhoods_have_equal_values_to_the_last_bit(values, left_out)
     some = [row for row in range(8) if row not in left_out]
     twice = rows(*some, *[8 + row for row in some], *[16 + row for row in some])
     its = floats(*[values[row] for row in some] * 3)
-    reached, sums = spread(twice, its, rows(0, 8, 16, 24), 0.5, 8)
+    reached, sums = smooth_over_neighbors(twice, its, rows(0, 8, 16, 24), 0.5, 8)
     first, second, third = np.split(sums, 3)
     assert first.tolist() == second.tolist() == third.tolist()
     assert reached.tolist() == [*range(24)] or not some
@@ -112,18 +117,18 @@ def test_equal_neighborhoods_have_equal_values_to_the_last_bit(values, left_out)
 
 @pytest.mark.parametrize("reach", [0, 1, 100])
 def test_nothing_to_hand_on_gives_nothing(reach):
-    reached, values = spread(rows(), floats(), rows(0, 2), 0.5, reach)
+    reached, values = smooth_over_neighbors(rows(), floats(), rows(0, 2), 0.5, reach)
     assert (reached.tolist(), values.tolist()) == ([], [])
 
 
 def test_a_reach_of_zero_leaves_values_alone():
-    reached, values = spread(rows(0, 2), floats(1, 2), rows(0, 3), 0.5, 0)
+    reached, values = smooth_over_neighbors(rows(0, 2), floats(1, 2), rows(0, 3), 0.5, 0)
     assert (reached.tolist(), values.tolist()) == ([0, 2], [1, 2])
 
 
 def test_a_share_of_one_hands_on_all_and_of_zero_nothing():
-    assert spread(rows(0), floats(3), rows(0, 2), 1, 1)[1].tolist() == [3, 3]
-    reached, values = spread(rows(0), floats(3), rows(0, 2), 0, 1)
+    assert smooth_over_neighbors(rows(0), floats(3), rows(0, 2), 1, 1)[1].tolist() == [3, 3]
+    reached, values = smooth_over_neighbors(rows(0), floats(3), rows(0, 2), 0, 1)
     assert dict(zip(reached.tolist(), values.tolist(), strict=True)).get(0) == 3
     assert values.sum() == 3
 
@@ -145,11 +150,13 @@ def test_spreading_is_that_of_a_loop(case):
         for other, group in enumerate(groups):
             if group == groups[row] and abs(other - row) <= reach:
                 expected[other] = expected.get(other, 0) + value * share ** abs(other - row)
-    reached, sums = spread(rows(*some), floats(*values), before(sizes), share, reach)
+    reached, sums = smooth_over_neighbors(
+        rows(*some), floats(*values), exclusive_sums(sizes), share, reach
+    )
     assert reached.tolist() == sorted(expected)
     assert sums.tolist() == pytest.approx([expected[row] for row in sorted(expected)])
 
 
 def test_the_reciprocal_of_a_rank_is_that_of_cormack():
-    assert reciprocal(1, 60) == 1 / 61
-    assert reciprocal(rows(1, 3), 1.0).tolist() == [0.5, 0.25]
+    assert reciprocal_rank(1, 60) == 1 / 61
+    assert reciprocal_rank(rows(1, 3), 1.0).tolist() == [0.5, 0.25]

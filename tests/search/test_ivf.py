@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import SourceDocument, cells, vectors
+from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations.search import dense as vectors
+from e2graphrag_integrations.search import ivf as cells
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import Cells, nearest
+from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 from fakes import damaged, numbered
 from strategies import quick
 
@@ -49,7 +51,7 @@ def clustered():
 
 @lru_cache(maxsize=1)
 def trained():
-    return Cells.trained(clustered()[0])
+    return InvertedLists.trained(clustered()[0])
 
 
 def divided(**options):
@@ -76,7 +78,7 @@ def forbid_training(monkeypatch):
     def train(*_):
         raise AssertionError("cells are known")
 
-    monkeypatch.setattr(Cells, "trained", train)
+    monkeypatch.setattr(InvertedLists, "trained", train)
 
 
 # The search
@@ -124,7 +126,7 @@ def centroids():
 
 
 def trained_of(made):
-    return Cells(centroids(), nearest(centroids(), made))
+    return InvertedLists(centroids(), assign_lists(centroids(), made))
 
 
 @pytest.mark.parametrize("copies", [5, 7, 9, 33])
@@ -135,7 +137,7 @@ def test_equal_vectors_have_equal_cosines_to_the_last_bit(copies):
         made = np.repeat(unit(random.normal(size=(2, width))), [copies, 40], axis=0)
         question = unit(random.normal(size=width))
         allowed = np.arange(copies + 40) < copies
-        known = Cells(made[[0, -1]], np.repeat([0, 1], [copies, 40]).astype(np.int32))
+        known = InvertedLists(made[[0, -1]], np.repeat([0, 1], [copies, 40]).astype(np.int32))
         for exact in (0, copies):  # by cells, and one by one
             index = DenseIndex(made, np.arange(copies + 40), known, exact=exact)
             rows, cosines = index.windows(question, copies, allowed)
@@ -151,7 +153,7 @@ def test_what_is_better_in_a_later_cell_drops_no_earlier_tie(count):
     question = unit(axes[0] * 0.5 + axes[1] * 0.45 + axes[3] * 0.5)
     made = np.stack([tied] * 30 + [better] * 5)
     of_vector = np.repeat([0, 1], [30, 5]).astype(np.int32)
-    index = DenseIndex(made, np.arange(35), Cells(axes[:2], of_vector), exact=0)
+    index = DenseIndex(made, np.arange(35), InvertedLists(axes[:2], of_vector), exact=0)
     rows, _ = index.windows(question, count)
     assert rows.tolist() == [*range(30, 35), *range(count - 5)]
 
@@ -219,7 +221,7 @@ def searches(draw):
     means = np.asarray(draw(st.lists(halves, min_size=1, max_size=6)), dtype=np.float32)
     question = np.asarray(draw(halves), dtype=np.float32) / 2
     allowed = draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size))
-    known = Cells(means, nearest(means, made))
+    known = InvertedLists(means, assign_lists(means, made))
     return made, known, question, None if allowed is None else np.asarray(allowed)
 
 
@@ -248,7 +250,7 @@ def test_whatever_the_cells_are_as_many_as_there_are_come_in_order(case, count, 
 
 
 def test_equal_vectors_give_equal_cells():
-    again = Cells.trained(clustered()[0].copy())
+    again = InvertedLists.trained(clustered()[0].copy())
     assert np.array_equal(again.centroids, trained().centroids)
     assert np.array_equal(again.of_vector, trained().of_vector)
 
@@ -261,8 +263,8 @@ def test_each_vector_is_in_the_cell_whose_centroid_is_nearest(monkeypatch):
     assert len(known.centroids) == int(4 * COUNT**0.5)
     np.testing.assert_allclose(np.linalg.norm(known.centroids, axis=1), 1, atol=1e-5)
     monkeypatch.setattr(cells, "_BATCH", 1_000)
-    assert np.array_equal(nearest(known.centroids, made), known.of_vector)
-    assert nearest(known.centroids, np.empty((0, 0), dtype=np.float32)).tolist() == []
+    assert np.array_equal(assign_lists(known.centroids, made), known.of_vector)
+    assert assign_lists(known.centroids, np.empty((0, 0), dtype=np.float32)).tolist() == []
 
 
 def test_an_index_made_a_part_at_a_time_is_of_all(monkeypatch):
@@ -283,7 +285,7 @@ def test_vectors_that_are_all_one_have_cells():
 
 def test_training_says_nothing(capfd):
     made = unit(np.random.default_rng(0).normal(size=(vectors._EXACT + 1, 3)))
-    assert len(Cells.trained(made).of_vector) == len(made)
+    assert len(InvertedLists.trained(made).of_vector) == len(made)
     assert capfd.readouterr() == ("", "")
 
 
@@ -292,7 +294,7 @@ def test_training_says_nothing(capfd):
     [(0, False), (2_500, False), (2_501, True), (10_000, True), (39_999, True), (40_000, False)],
 )
 def test_cells_fit_from_a_quarter_to_four_times_as_many_vectors(count, fits):
-    made = Cells(np.zeros((400, 2), dtype=np.float32), np.empty(0, dtype=np.int32))
+    made = InvertedLists(np.zeros((400, 2), dtype=np.float32), np.empty(0, dtype=np.int32))
     assert made.fit(count) == fits
 
 
@@ -318,13 +320,13 @@ def test_cells_are_found_at_the_first_search_of_many_and_kept(monkeypatch):
 def few(monkeypatch):
     """Let cells be used from eleven windows on, and count how often they are found."""
     monkeypatch.setitem(DenseIndex.__init__.__kwdefaults__, "exact", 10)
-    real, made = Cells.trained, []
+    real, made = InvertedLists.trained, []
 
     def counting(given_vectors):
         made.append(len(given_vectors))
         return real(given_vectors)
 
-    monkeypatch.setattr(Cells, "trained", counting)
+    monkeypatch.setattr(InvertedLists, "trained", counting)
     return made
 
 
@@ -413,7 +415,7 @@ def test_a_snapshot_made_of_an_older_one_has_its_cells(tmp_path, open_index, few
     assert known.of_vector.dtype == before.of_vector.dtype
     taken, kept = known.of_vector[windows_of(newer, "b")], before.of_vector[windows_of(older, "b")]
     assert taken.tolist() == kept.tolist()
-    assert known.of_vector.tolist() == nearest(known.centroids, newer.dense.vectors).tolist()
+    assert known.of_vector.tolist() == assign_lists(known.centroids, newer.dense.vectors).tolist()
     assert len(known.of_vector) == len(newer.dense.nodes)
     assert windows_of(newer, "aa").sum() > 80
     if where == "file":

@@ -18,7 +18,7 @@ from e2graphrag_integrations.embedders.sentence_transformers import no_loading_b
 from e2graphrag_integrations.errors import MissingDependencyError, RerankError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.search import rerankers
-from e2graphrag_integrations.search.rerankers import CrossEncoderReranker, reranker_scores
+from e2graphrag_integrations.search.rerankers import CrossEncoderReranker, rerank_scores
 
 VOCABULARY = "[PAD] [UNK] [CLS] [SEP] [MASK] who met anna bert cleo in oslo rome . ?".split()
 QUESTION = "Who met Anna?"
@@ -166,7 +166,7 @@ def test_a_classifier_of_three_classes_is_no_reranker(changed):
     with no_loading_bar():
         BertForSequenceClassification(config(labels=3)).save_pretrained(changed)
     with pytest.raises(RerankError, match=r"CrossEncoderReranker\.rerank\(\) failed"):
-        reranker_scores(CrossEncoderReranker(changed), QUESTION, TEXTS)
+        rerank_scores(CrossEncoderReranker(changed), QUESTION, TEXTS)
 
 
 class Fixed:
@@ -188,7 +188,7 @@ class Fixed:
 )
 def test_numbers_of_any_kind_become_floats(answer):
     fixed = Fixed(answer)
-    made = reranker_scores(fixed, "q", ["a", "b"])
+    made = rerank_scores(fixed, "q", ["a", "b"])
     assert made == [2.0, -1.5]
     assert {type(score) for score in made} == {float}
     assert fixed.asked == [("q", ["a", "b"])]
@@ -199,13 +199,13 @@ def test_numbers_of_any_kind_become_floats(answer):
 )
 def test_anything_but_one_finite_number_a_text_is_refused(answer):
     with pytest.raises(RerankError, match=r"Fixed\.rerank\(\) must return one finite number for e"):
-        reranker_scores(Fixed(answer), "q", ["a", "b"])
+        rerank_scores(Fixed(answer), "q", ["a", "b"])
 
 
 @pytest.mark.parametrize("answer", [None, "ab", ["a", "b"], {}, [[1], [1, 2]], [1, 2j], iter([1])])
 def test_what_are_no_numbers_is_refused(answer):
     with pytest.raises(RerankError, match=r"Fixed\.rerank\(\) "):
-        reranker_scores(Fixed(answer), "q", ["a", "b"])
+        rerank_scores(Fixed(answer), "q", ["a", "b"])
 
 
 @pytest.mark.parametrize("error", [ValueError("oops"), StopIteration("oops"), OSError("oops")])
@@ -213,11 +213,11 @@ def test_a_reranker_that_raises_is_named_with_its_error(error):
     with pytest.raises(
         RerankError, match=rf"Fixed\.rerank\(\) failed.*{type(error).__name__}: oops"
     ):
-        reranker_scores(Fixed(error), "q", ["a"])
+        rerank_scores(Fixed(error), "q", ["a"])
 
 
 def test_errors_of_this_package_and_interrupts_pass_as_they_are():
     with pytest.raises(MissingDependencyError, match="hf download"):
-        reranker_scores(CrossEncoderReranker("no/such-model"), "q", ["a"])
+        rerank_scores(CrossEncoderReranker("no/such-model"), "q", ["a"])
     with pytest.raises(KeyboardInterrupt):
-        reranker_scores(Fixed(KeyboardInterrupt()), "q", ["a"])
+        rerank_scores(Fixed(KeyboardInterrupt()), "q", ["a"])

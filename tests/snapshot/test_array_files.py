@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from e2graphrag_integrations.snapshot import array_files
-from e2graphrag_integrations.snapshot.array_files import drop_leftovers, load_arrays, save_arrays
+from e2graphrag_integrations.snapshot.array_files import (
+    load_arrays,
+    remove_temporary_folders,
+    save_arrays,
+)
 from strategies import quick
 
 META = {"generation": "0f", "titles": ["Ä", None], "records": [{"n": 1}]}
@@ -299,7 +303,7 @@ def test_only_what_was_written_aside_more_than_a_day_ago_goes(folder):
         (home / name).mkdir(exist_ok=True)
         (home / name / "file").write_text("half")
         os.utime(home / name, (time.time() - age,) * 2)
-    drop_leftovers(home)
+    remove_temporary_folders(home)
     assert {one.name for one in home.iterdir()} == set(ages) - {f"new-{'0' * 32}"}
 
 
@@ -316,5 +320,5 @@ def test_a_leftover_that_goes_meanwhile_is_no_error(tmp_path, monkeypatch):
         return real(path, **options)
 
     monkeypatch.setattr(Path, "stat", stat)
-    drop_leftovers(tmp_path)
+    remove_temporary_folders(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -302,7 +302,7 @@ def word_builds(monkeypatch):
         made.append(snapshot.generation)
         return real(store, snapshot)
 
-    monkeypatch.setattr(snapshot_files, "lexical_of", counting)
+    monkeypatch.setattr(snapshot_files, "bm25_from_store", counting)
     return made
 
 

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_sqlite import _as_nobody
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.lock import WriterLock
-from fakes import numbered
+from fakes import as_nobody, numbered
 
 HOLDER = """
 import sys
@@ -255,7 +254,7 @@ def test_in_a_folder_that_cannot_be_written_it_is_a_clear_error():
             with WriterLock(str(path), 0.1).held():
                 return "held"
 
-        said = _as_nobody(hold)
+        said = as_nobody(hold)
         assert said.startswith(f"StoreError: {path} cannot be written (")
         assert "read-only" in said
         assert not file_of(path).exists()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations._utils.string_array import Strings
+from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -350,8 +350,8 @@ def with_snapshot(tmp_path, open_old, request):
     if request.param == "zipped":
         shutil.rmtree(folder)
         folder.mkdir()
-        meta["nodes"] = list(Strings(arrays.pop("ids"), arrays.pop("ids_bounds")))
-        meta["entities"] = list(Strings(arrays.pop("names"), arrays.pop("names_bounds")))
+        meta["nodes"] = list(StringArray(arrays.pop("ids"), arrays.pop("ids_bounds")))
+        meta["entities"] = list(StringArray(arrays.pop("names"), arrays.pop("names_bounds")))
         np.savez(folder / "arrays.npz", **arrays)
         meta["checksum"] = zlib.crc32((folder / "arrays.npz").read_bytes())
         text = json.dumps(meta, ensure_ascii=False)

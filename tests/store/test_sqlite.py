@@ -26,7 +26,7 @@ from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store.records import NodeGoneError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
-from fakes import CountingLLM, NameExtractor, numbered
+from fakes import CountingLLM, NameExtractor, as_nobody, numbered
 
 
 def execute(path, statement, *parameters):
@@ -329,25 +329,6 @@ def test_documents_come_back_as_they_were_given(open_index):
         rag.document("none")
 
 
-def _as_nobody(work) -> str:
-    """Run `work` in a forked child that may not write, and return what it says."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(65534)
-            said = work()
-        except BaseException as error:  # noqa: BLE001 - told to the parent
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
-
-
 @pytest.mark.skipif(
     not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to become a user who is not"
 )
@@ -376,8 +357,8 @@ def test_an_index_in_a_read_only_place_is_read_and_not_written(tmp_path_factory,
                 rag.add(numbered(2))
             return "written"
 
-        assert _as_nobody(read) == expected
-        said = _as_nobody(write)
+        assert as_nobody(read) == expected
+        said = as_nobody(write)
         assert said.startswith("StoreError")
         assert "read-only" in said
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, cli
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import QUESTIONS, demo_text
 from stub_server import running_stub
 

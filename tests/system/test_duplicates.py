@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from test_indexing import CountingEmbedder, CountingExtractor
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
-from fakes import CountingLLM, numbered
+from fakes import CountingEmbedder, CountingExtractor, CountingLLM, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 OLD, NEW = numbered(6, "a"), numbered(7, "a", first=50)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, cli
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.loaders.loaders import read_documents
 from fakes import numbered

@@ -11,10 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_indexing import CountingEmbedder, CountingExtractor, Failing
-from test_stopping import Held, in_thread
 
-from e2graphrag_integrations import SourceDocument, indexing
+from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     E2GraphRAGError,
@@ -24,10 +22,19 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.indexing import pipeline as indexing
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport
 from e2graphrag_integrations.store.pending_documents import put_pending
 from e2graphrag_integrations.store.queue import enqueue, read_queue
-from fakes import CountingLLM, numbered
+from fakes import (
+    CountingEmbedder,
+    CountingExtractor,
+    CountingLLM,
+    Failing,
+    Held,
+    in_thread,
+    numbered,
+)
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,46 +14,15 @@ import pytest
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
-    E2GraphRAGError,
     IndexingError,
     StoppedError,
     StoreLockedError,
 )
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.store.sqlite import Store
-from fakes import numbered
+from fakes import Held, in_thread, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}
-
-
-class Held:
-    """A summarizer that waits until it is let go."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.begun = threading.Event()
-        self.release = threading.Event()
-
-    def __call__(self, prompt: str) -> str:
-        self.calls += 1
-        self.begun.set()
-        self.release.wait(10)
-        return f"Summary number {self.calls}."
-
-
-def in_thread(work):
-    """Run `work` in a thread; return the thread and the list its outcome goes to."""
-    outcome: list[object] = []
-
-    def run():
-        try:
-            outcome.append(work())
-        except E2GraphRAGError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, outcome
 
 
 def test_close_ends_an_add_in_another_thread_and_begins_no_other_call(open_index, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.text.chunking import chunk_spans, content_spans
-from e2graphrag_integrations.text.content_defined import content_cuts, text_hash
+from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from e2graphrag_integrations.text.sentences import sentence_spans, sentence_starts
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, counted_spans, token_spans
 from strategies import (
@@ -199,7 +199,7 @@ def test_chunks_by_content_begin_with_the_sentences_whose_hashes_are_the_smalles
     sentences = [text[start:end] for start, end in sentence_spans(text)]
     sizes = [len(sentence.split()) for sentence in sentences]
     at = np.cumsum([0, *sizes]).tolist()
-    cuts = content_cuts([text_hash(s) for s in sentences], at[:-1], at[-1], 10, 30).tolist()
+    cuts = content_boundaries([text_hash(s) for s in sentences], at[:-1], at[-1], 10, 30).tolist()
     expected = [" ".join(sentences[a:b]) for a, b in pairwise([*cuts, len(sentences)])]
     assert by_content(text, 30) == expected
     assert len(expected) > 15
@@ -365,7 +365,7 @@ def test_a_sentence_put_in_leaves_the_chunks_away_from_it_as_they_were(seed, at,
     least = max(1, size // 3)
     places = np.cumsum([0, *(len(s.split()) for s in sentences)])
     hashes = [text_hash(sentence) for sentence in sentences]
-    borders = content_cuts(hashes, places[:-1], places[-1], least, 10**9)
+    borders = content_boundaries(hashes, places[:-1], places[-1], least, 10**9)
     left = places[borders][places[borders] <= places[at] - least]
     right = places[borders][places[borders] >= places[at] + least]
     words_before = np.cumsum([0, *(len(chunk.split()) for chunk in before)])

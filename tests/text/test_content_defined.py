@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.content_defined import content_cuts, text_hash
+from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from strategies import quick
 
 ENDLESS = 10**9
@@ -18,7 +18,7 @@ ENDLESS = 10**9
 
 
 def cut(hashes, at, end, least, most):
-    return content_cuts(hashes, at, end, least, most).tolist()
+    return content_boundaries(hashes, at, end, least, most).tolist()
 
 
 def borders_by_hand(hashes, at, end, least):
@@ -120,7 +120,7 @@ def test_of_equal_hashes_the_earlier_is_the_smaller():
 
 def test_no_places_have_no_cuts():
     assert cut([], [], 0, 3, 9) == []
-    assert content_cuts([], [], 0, 3, 9).dtype == np.int64
+    assert content_boundaries([], [], 0, 3, 9).dtype == np.int64
 
 
 @quick

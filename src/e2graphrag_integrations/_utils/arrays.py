@@ -20,7 +20,7 @@ _SMALL = 10_000
 _MOST_IN_32 = np.iinfo(np.int32).max
 
 
-def before(sizes: ArrayLike) -> NDArray[np.int64]:
+def exclusive_sums(sizes: ArrayLike) -> NDArray[np.int64]:
     """Return the sum before each size, and of all.
 
     >>> before(np.array([2, 0, 3])).tolist()
@@ -32,18 +32,18 @@ def before(sizes: ArrayLike) -> NDArray[np.int64]:
     return sums
 
 
-def stretches(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
+def concatenated_ranges(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
     """Return the numbers of stretches, one after the other.
 
     >>> stretches(np.array([7, 3]), np.array([2, 3])).tolist()
     [7, 8, 3, 4, 5]
     """
-    total = before(sizes)
+    total = exclusive_sums(sizes)
     numbers: NDArray[np.int64] = np.repeat(starts - total[:-1], sizes) + np.arange(total[-1])
     return numbers
 
 
-def summed(
+def sum_by_key(
     keys: IntArray, values: NDArray[np.floating[Any]], size: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Return the distinct keys, ascending, and the sum of the values of each.
@@ -60,11 +60,11 @@ def summed(
     if size <= _SMALL:
         distinct = _distinct(keys, size)
         return distinct, np.bincount(keys, values, size)[distinct].astype(np.float64)
-    distinct, places = numbered(keys, size)
+    distinct, places = unique_inverse(keys, size)
     return distinct, np.bincount(places, values, len(distinct)).astype(np.float64)
 
 
-def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
+def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
     """Return the distinct keys, ascending, and the place of each key among them.
 
     >>> distinct, places = numbered(np.array([5, 2, 5]), 9)
@@ -75,7 +75,7 @@ def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
         keys: Below `size`, not negative.
         size: Of what the keys are rows of.
     """
-    places = np.empty(size, dtype=index_type(size))  # only those of keys are read
+    places = np.empty(size, dtype=smallest_int_type(size))  # only those of keys are read
     if len(keys) * _SPARSE < size:
         order = np.arange(len(keys), dtype=places.dtype)
         places[keys] = order  # of the same key the last to be written stays
@@ -92,7 +92,7 @@ def _distinct(keys: IntArray, size: int) -> IntArray:
     return np.flatnonzero(there)
 
 
-def union(*parts: IntArray) -> IntArray:
+def sorted_union(*parts: IntArray) -> IntArray:
     """Return the distinct numbers of several arrays, ascending.
 
     >>> union(np.array([5, 2]), np.array([2, 3])).tolist()
@@ -104,6 +104,6 @@ def union(*parts: IntArray) -> IntArray:
     return together[other]
 
 
-def index_type(most: int) -> type[np.int32 | np.int64]:
+def smallest_int_type(most: int) -> type[np.int32 | np.int64]:
     """Return the smaller type that holds numbers up to `most`: half the memory where it does."""
     return np.int32 if most <= _MOST_IN_32 else np.int64

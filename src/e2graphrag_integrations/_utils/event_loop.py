@@ -25,7 +25,7 @@ class ContextThreads(ThreadPoolExecutor):
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
-class Bridge(Protocol):
+class AwaitableRunner(Protocol):
     """Runs awaitables to their end from a thread without a loop."""
 
     def run(self, awaitable: Awaitable[T]) -> T:
@@ -104,7 +104,7 @@ class OwnLoop:
             self._loop = self._thread = None
 
 
-async def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
+async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     """Run `work` in a thread; when cancelled, call `stop` and wait for what is in flight."""
     # A thread of its own: those of the loop's pool may all be waiting for their turn to write, and
     # the model that one of them waits for may need one.

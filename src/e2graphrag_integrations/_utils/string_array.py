@@ -9,12 +9,12 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, before
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 
 _BATCH = 1 << 12
 
 
-class Strings(Sequence[str]):
+class StringArray(Sequence[str]):
     """A sequence of strings as their UTF-8 bytes, and where each begins.
 
     Args:
@@ -27,12 +27,12 @@ class Strings(Sequence[str]):
         self.bounds = bounds
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Strings:
+    def of(cls, texts: Sequence[str]) -> StringArray:
         """Return strings as arrays."""
-        if isinstance(texts, Strings):
+        if isinstance(texts, StringArray):
             return texts
         encoded = [text.encode() for text in texts]
-        bounds = before(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+        bounds = exclusive_sums(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), bounds)
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
-MOST = 10_000_000
+MAX_COUNT = 10_000_000
 """No size or count has a meaning beyond this, and NumPy takes no integers beyond 2**63."""
 
 _MOST_SECONDS = 1_000_000
@@ -20,7 +20,7 @@ _SHOWN = 80
 T = TypeVar("T")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a value for a message, however long, deep or large it is."""
     try:
         text = repr(value)
@@ -29,7 +29,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def kind_of(value: object) -> str:
+def type_name(value: object) -> str:
     """Return what a user's part is for a message: its repr may hold a secret.
 
     >>> kind_of({"api_key": "secret"}), kind_of(dict)
@@ -38,7 +38,7 @@ def kind_of(value: object) -> str:
     return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-def whole_number(name: str, value: Any, least: int = 1, most: int | None = MOST) -> int:
+def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUNT) -> int:
     """Return a whole number as a plain int; NumPy's are taken, True and 3.0 are not.
 
     Raises:
@@ -50,11 +50,11 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = MOST)
         number = None
     if number is None or number < least or (most is not None and number > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
-        raise InvalidInputError(f"{name}={shown(value)} must be a whole number {limits}")
+        raise InvalidInputError(f"{name}={short_repr(value)} must be a whole number {limits}")
     return number
 
 
-def checked_seconds(name: str, value: Any) -> float:
+def check_seconds(name: str, value: Any) -> float:
     """Return a span of time as a float.
 
     Raises:
@@ -63,12 +63,12 @@ def checked_seconds(name: str, value: Any) -> float:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     if not fits or not 0 <= value <= _MOST_SECONDS:  # NaN is in no range
         raise InvalidInputError(
-            f"{name}={shown(value)} must be a number of seconds from 0 to {_MOST_SECONDS:,}"
+            f"{name}={short_repr(value)} must be a number of seconds from 0 to {_MOST_SECONDS:,}"
         )
     return float(value)
 
 
-def checked_text(what: str, value: object) -> str:
+def check_text(what: str, value: object) -> str:
     """Return a string that can be stored, which a lone surrogate cannot.
 
     Raises:
@@ -86,18 +86,18 @@ def checked_text(what: str, value: object) -> str:
     return value
 
 
-def checked_name(what: str, value: object) -> str:
+def check_name(what: str, value: object) -> str:
     """Return a string that can be stored and is not blank.
 
     Raises:
         InvalidInputError: For anything else.
     """
-    if not checked_text(what, value).strip():
+    if not check_text(what, value).strip():
         raise InvalidInputError(f"{what} must be a non-empty string, not {value!r}")
     return str(value)
 
 
-def given_or_new(name: str, value: Any, kind: type[T]) -> T:
+def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
     """Return an argument, or an object made with defaults for None.
 
     Raises:
@@ -106,23 +106,23 @@ def given_or_new(name: str, value: Any, kind: type[T]) -> T:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise InvalidInputError(f"{name}={shown(value)} must be a {kind.__name__}, or None")
+        raise InvalidInputError(f"{name}={short_repr(value)} must be a {kind.__name__}, or None")
     return value
 
 
-def fits_port(name: str, component: object, port: type) -> None:
+def check_protocol(name: str, component: object, port: type) -> None:
     """Hold a user's part to its port.
 
     Raises:
         InvalidInputError: For a class, or an object that lacks something.
     """
-    with blamed(InvalidInputError, f"{name} could not be looked at"):
+    with wrap_errors(InvalidInputError, f"{name} could not be looked at"):
         names = sorted(n for n in dir(port) if not n.startswith("_"))
         fits = not inspect.isclass(component) and all(_has(component, name) for name in names)
     if not fits:
         wanted = ", ".join(names)
         raise InvalidInputError(
-            f"{name} ({kind_of(component)}) does not fit: it needs {wanted} "
+            f"{name} ({type_name(component)}) does not fit: it needs {wanted} "
             f"(see protocols.{port.__name__})"
         )
 
@@ -137,7 +137,7 @@ def _has(component: object, name: str) -> bool:
 
 
 @contextmanager
-def blamed(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
+def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
     """Turn whatever a user's part raises into an error of this package that names the part.
 
     Args:
@@ -154,7 +154,7 @@ def blamed(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[N
         raise kind(f"{what}: {type(error).__name__}: {error}{advice}") from error
 
 
-def refuse_unknown(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
+def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
     """Refuse arguments that nothing would read.
 
     Raises:

@@ -69,7 +69,7 @@ def same_embedder(one: str, other: str) -> bool:
     return bool(((a * b).sum(axis=1) >= _SAME_COSINE * norms).all())
 
 
-def telling(settings: Mapping[str, Any]) -> dict[str, Any]:
+def output_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those settings of a model that shape its answers: no secrets, nothing of transport."""
     return {
         name: value
@@ -79,7 +79,7 @@ def telling(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def digest(settings: Any) -> str:
+def settings_digest(settings: Any) -> str:
     """Return 16 hex digits for settings; of a value that is no JSON only its class counts."""
     # Not its repr, which may hold an address in memory or a secret.
     text = json.dumps(settings, sort_keys=True, default=lambda value: type(value).__name__)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
@@ -131,7 +131,7 @@ def _load_model(name: str, device: str | None) -> Any:
         )
     what = f"embedding model {name!r} in {folder} cannot be loaded"
     hint = f"if its download was cut short, run `hf download {name}` again"
-    with blamed(MissingDependencyError, what, hint), no_loading_bar():
+    with wrap_errors(MissingDependencyError, what, hint), no_loading_bar():
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from e2graphrag_integrations._utils.validation import blamed, fits_port, whole_number
+from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
 from e2graphrag_integrations.text.chunking import chunk_spans
@@ -29,7 +29,7 @@ _BALANCE = 1.1
 """Room above the mean window size for sentence borders, so that no short rest is left over."""
 
 
-def unit_mean(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
+def mean_unit_vector(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
     """Return the unit vector of the mean of unit vectors; the first where they cancel out."""
     if len(vectors) == 1:
         return vectors[0]
@@ -49,14 +49,14 @@ class WindowedEmbedder:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._name = type(embedder).__name__
-        with blamed(EmbeddingError, f"{self._name}.dimension or .max_tokens failed"):
+        with wrap_errors(EmbeddingError, f"{self._name}.dimension or .max_tokens failed"):
             dimension, limit = embedder.dimension, embedder.max_tokens
-        self.dimension = whole_number(f"{self._name}.dimension", dimension)
+        self.dimension = check_int(f"{self._name}.dimension", dimension)
         if limit is not None:
-            limit = whole_number(f"{self._name}.max_tokens", limit, most=None)
+            limit = check_int(f"{self._name}.max_tokens", limit, most=None)
         own = getattr(embedder, "tokens", None)
         if own is not None:
-            fits_port(f"{self._name}.tokens", own, TokenCounter)
+            check_protocol(f"{self._name}.tokens", own, TokenCounter)
         self._counter: TokenCounter = ApproximateTokenCounter() if own is None else own
         if limit is not None and own is None:
             limit = max(1, limit // _GUESS_SHARE)
@@ -97,7 +97,7 @@ class WindowedEmbedder:
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        with blamed(EmbeddingError, f"{self._name}.embed() failed"):
+        with wrap_errors(EmbeddingError, f"{self._name}.embed() failed"):
             raw = self.embedder.embed(texts)
         return self._checked(raw, "embed()", texts, (len(texts), self.dimension))
 
@@ -109,10 +109,10 @@ class WindowedEmbedder:
         """
         pieces = [question[start:end] for start, end in self.windows(question)]
         vectors = np.concatenate([self._embed_piece(piece) for piece in pieces])
-        return unit_mean(vectors)
+        return mean_unit_vector(vectors)
 
     def _embed_piece(self, piece: str) -> FloatArray:
-        with blamed(EmbeddingError, f"{self._name}.embed_query() failed"):
+        with wrap_errors(EmbeddingError, f"{self._name}.embed_query() failed"):
             raw = self.embedder.embed_query(piece)
         return self._checked(raw, "embed_query()", [piece], (self.dimension,))
 
@@ -123,7 +123,7 @@ class WindowedEmbedder:
     def _checked(
         self, raw: object, call: str, texts: Sequence[str], shape: tuple[int, ...]
     ) -> FloatArray:
-        with blamed(EmbeddingError, f"{self._name}.{call} returned no array of numbers"):
+        with wrap_errors(EmbeddingError, f"{self._name}.{call} returned no array of numbers"):
             given = np.asarray(raw)
             if given.dtype.kind == "c":
                 raise TypeError("they are complex")

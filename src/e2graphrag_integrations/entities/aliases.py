@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.fuzzy import Spellings
+from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _LONGEST_PERSON = 4
@@ -65,9 +65,9 @@ class Aliases:
         return table
 
     @lazy
-    def _spellings(self) -> Spellings:
+    def _spellings(self) -> FuzzyNames:
         named = zip(self.names, self.named.tolist(), strict=True)
-        return Spellings([name for name, is_name in named if is_name])
+        return FuzzyNames([name for name, is_name in named if is_name])
 
     def _similar(self, form: str) -> Alias | None:
         for name, similarity in self._spellings.like(form):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, before
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
 
 _SIMILAR = 88.0
@@ -22,7 +22,7 @@ _SHORTEST = 5
 _SPACE = ord(" ")
 
 
-class Spellings:
+class FuzzyNames:
     """Finds names that are written almost alike, whatever the order of their words.
 
     Two names are compared letter by letter if one has a word that begins as the other does, and
@@ -70,7 +70,7 @@ class Spellings:
 def _codes(names: Sequence[str]) -> tuple[NDArray[np.uint32], IntArray]:
     """Return the code points of all names in a row, and where each begins and the last ends."""
     data = "".join(names).encode("utf-32-le", "surrogatepass")
-    return np.frombuffer(data, dtype="<u4"), before([len(name) for name in names])
+    return np.frombuffer(data, dtype="<u4"), exclusive_sums([len(name) for name in names])
 
 
 def _letter_sets(codes: NDArray[np.uint32], bounds: IntArray) -> NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
 from e2graphrag_integrations.entities.normalize import UNSPACED
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
@@ -229,7 +229,7 @@ def _load(model: Any) -> Any:
     return nlp
 
 
-def checked_extraction(
+def extract_checked(
     extractor: EntityExtractor, texts: Sequence[str], places: Sequence[str]
 ) -> list[list[list[Mention]]]:
     """Return what any extractor finds, held to its port; `places` name the texts in messages.
@@ -240,7 +240,7 @@ def checked_extraction(
     """
     name = type(extractor).__name__
     failed = f"{name}.extract() failed on {places[0]}, or returned no lists of mentions"
-    with blamed(ExtractionError, failed):
+    with wrap_errors(ExtractionError, failed):
         found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
     if len(found) != len(texts):
         raise ExtractionError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from e2graphrag_integrations._utils.arrays import IntArray, stretches
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.lazy import lazy
 
 _PENDING_LIMIT = 1 << 17
@@ -78,7 +78,7 @@ class EntityGraph:
 
     def _neighbors(self, rows: IntArray) -> IntArray:
         starts, ends = self.edges.indptr[rows], self.edges.indptr[rows + 1]
-        neighbors: IntArray = self.edges.indices[stretches(starts, ends - starts)]
+        neighbors: IntArray = self.edges.indices[concatenated_ranges(starts, ends - starts)]
         return neighbors
 
     def neighbors(self, entity: int) -> IntArray:
@@ -157,7 +157,7 @@ class EntityGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class MentionColumns:
+class MentionTable:
     """What a graph is the sum of: every mention, in the order of chunks and sentences.
 
     Attributes:
@@ -173,7 +173,7 @@ class MentionColumns:
     chunk_sizes: IntArray
 
 
-def capped(edges: csr_array, most: int) -> csr_array:
+def cap_degrees(edges: csr_array, most: int) -> csr_array:
     """Return symmetric edges without those that are not among the `most` heaviest at both ends.
 
     Ties go to the earlier neighbor.
@@ -196,9 +196,9 @@ def capped(edges: csr_array, most: int) -> csr_array:
     return kept
 
 
-def columns_of(
+def mention_table(
     chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]],
-) -> tuple[list[str], MentionColumns]:
+) -> tuple[list[str], MentionTable]:
     """Return the distinct normal forms, sorted, and the columns of chunks.
 
     Args:
@@ -217,7 +217,7 @@ def columns_of(
     names = sorted(rows)
     rank = np.empty(len(names), dtype=np.int64)  # arrival order -> sorted order
     rank[[rows[name] for name in names]] = np.arange(len(names))
-    return names, MentionColumns(
+    return names, MentionTable(
         rank[np.asarray(entities, dtype=np.int64)],
         np.asarray(named).astype(np.bool_),
         np.asarray(sentence_sizes, dtype=np.int64),
@@ -225,7 +225,7 @@ def columns_of(
     )
 
 
-def graph_of(names: Sequence[str], columns: MentionColumns) -> EntityGraph:
+def graph_from_mentions(names: Sequence[str], columns: MentionTable) -> EntityGraph:
     """Return the graph of columns: equal ones give an equal graph, however they came about.
 
     Args:
@@ -242,8 +242,8 @@ def graph_of(names: Sequence[str], columns: MentionColumns) -> EntityGraph:
 
 
 def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
-    """Sum what each chunk contributes, given as for `columns_of`."""
-    return graph_of(*columns_of(chunks))
+    """Sum what each chunk contributes, given as for `mention_table`."""
+    return graph_from_mentions(*mention_table(chunks))
 
 
 class GraphBuilder:
@@ -359,7 +359,7 @@ class GraphBuilder:
         ).tocsr()
         postings.sum_duplicates()
         edges.sort_indices()
-        edges = capped(edges, MOST_NEIGHBOURS)
+        edges = cap_degrees(edges, MOST_NEIGHBOURS)
         named = np.zeros(size, dtype=np.bool_)
         named[rank] = self._named
         return EntityGraph(names, named, edges, postings)

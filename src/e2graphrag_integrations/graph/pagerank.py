@@ -11,15 +11,15 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from e2graphrag_integrations._utils.arrays import (
     IntArray,
-    index_type,
-    numbered,
-    stretches,
-    summed,
-    union,
+    concatenated_ranges,
+    smallest_int_type,
+    sorted_union,
+    sum_by_key,
+    unique_inverse,
 )
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.titles import Subjects
+from e2graphrag_integrations.graph.titles import TitledEntities
 
 _FLOOR = 1e-6
 """Keeps an entity that all chunks hold from weighing nothing."""
@@ -58,7 +58,7 @@ FloatVector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class EntityWalk:
+class PersonalizedPageRank:
     """Where a walk from chunks to the entities in them, and back, may go.
 
     Attributes:
@@ -72,7 +72,9 @@ class EntityWalk:
     exact: int = _EXACT
 
     @classmethod
-    def of(cls, graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> EntityWalk:
+    def of(
+        cls, graph: EntityGraph, subjects: TitledEntities, document_of_chunk: IntArray
+    ) -> PersonalizedPageRank:
         """Return the walk on a graph: W[c, e] = ln(1 + tf) (ln((N + 1) / (df + 1)) + 1e-6).
 
         Args:
@@ -195,7 +197,9 @@ class EntityWalk:
         seen: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
         chunks, rows = self._part(entities, weights, damping, seen)
-        held, places = numbered(np.concatenate([rows.indices, entities]), self.by_chunk.shape[1])
+        held, places = unique_inverse(
+            np.concatenate([rows.indices, entities]), self.by_chunk.shape[1]
+        )
         rows = csr_array(
             (rows.data, places[: rows.nnz], rows.indptr), shape=(len(chunks), len(held))
         )
@@ -241,7 +245,7 @@ class EntityWalk:
             if number < len(_LINKS):
                 given = shares / of_chunk[chunks]
                 entities, weights = _columns(self.by_chunk, chunks, given)
-        part = union(*reached)
+        part = sorted_union(*reached)
         return part, self.by_chunk[part]
 
     def _worth_following(
@@ -276,7 +280,7 @@ class EntityWalk:
         if seen is None:
             return np.sort(kept)
         visible = np.flatnonzero(seen[chunks])
-        return union(kept, visible[_largest(foretold[visible], most)])
+        return sorted_union(kept, visible[_largest(foretold[visible], most)])
 
 
 def _largest(values: FloatVector, count: int) -> IntArray:
@@ -293,12 +297,12 @@ def _columns(
     """Return the columns that weighted rows lead to, ascending, and the sums they are given."""
     starts = matrix.indptr[rows]
     sizes = matrix.indptr[rows + 1] - starts
-    links = stretches(starts, sizes)
+    links = concatenated_ranges(starts, sizes)
     given = matrix.data[links] * np.repeat(weights, sizes)
-    return summed(matrix.indices[links], given, matrix.shape[1])
+    return sum_by_key(matrix.indices[links], given, matrix.shape[1])
 
 
-def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray) -> csr_array:
+def _counts(graph: EntityGraph, subjects: TitledEntities, document_of_chunk: IntArray) -> csr_array:
     """Return how often each chunk mentions each entity, titles counted in."""
     mentions = graph.postings.T.tocoo()
     titles = subjects.of_document[document_of_chunk]
@@ -308,7 +312,7 @@ def _counts(graph: EntityGraph, subjects: Subjects, document_of_chunk: IntArray)
         np.concatenate([mentions.row, titled]),
         np.concatenate([mentions.col, titles[titled]]),
     ]
-    kind = index_type(max(*shape, len(places[0])))
+    kind = smallest_int_type(max(*shape, len(places[0])))
     counts = coo_array(
         (
             np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float),

@@ -32,14 +32,14 @@ def title_form(title: str | None) -> str:
     return normal_form(plain) or normal_form(title)
 
 
-def titled(title: str | None, text: str) -> str:
+def with_title(title: str | None, text: str) -> str:
     """Return a text as it is searched: its document's title before it."""
     title = (title or "").strip()
     return f"{title}. {text}" if title else text
 
 
 @dataclass(frozen=True, eq=False)
-class Subjects:
+class TitledEntities:
     """The entities of an index, those that only titles name among them.
 
     Attributes:
@@ -51,7 +51,7 @@ class Subjects:
     of_document: IntArray
 
     @classmethod
-    def of(cls, graph: EntityGraph, titles: Sequence[str | None]) -> Subjects:
+    def of(cls, graph: EntityGraph, titles: Sequence[str | None]) -> TitledEntities:
         """Return the subjects of documents that have these titles."""
         forms = [title_form(title) for title in titles]
         new = dict.fromkeys(form for form in forms if form and form not in graph.index)

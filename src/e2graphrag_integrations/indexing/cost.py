@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.indexing.planning import Planner, plan
-from e2graphrag_integrations.indexing.summaries import SummaryMaker
+from e2graphrag_integrations.indexing.planning import Planner, plan_document
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.settings import Settings
@@ -20,8 +20,8 @@ def estimate_cost(
     documents: Iterable[SourceDocument],
     settings: Settings,
     counter: TokenCounter,
-    maker: SummaryMaker,
-    planner: Planner = plan,
+    maker: SummaryBuilder,
+    planner: Planner = plan_document,
 ) -> CostEstimate:
     """Return the exact number of summaries to make and bounds of their tokens.
 
@@ -46,7 +46,7 @@ class CostCounter:
 
     settings: Settings
     counter: TokenCounter
-    maker: SummaryMaker
+    maker: SummaryBuilder
     documents: int = 0
     chunks: int = 0
     levels: dict[int, _Level] = field(default_factory=dict)

@@ -17,7 +17,7 @@ _IN_A_ROW = 30
 """When so many failed in one way, one after the other, something that worked does so no more."""
 
 
-class Failures(Protocol):
+class FailurePolicy(Protocol):
     """Is told how documents fare; raises to end the work. Called from several threads."""
 
     @property
@@ -38,7 +38,7 @@ class Failures(Protocol):
         ...
 
 
-class FailAtOnce:
+class FailFast:
     """Lets the first failure end the work."""
 
     failed: Mapping[str, E2GraphRAGError] = {}
@@ -51,7 +51,7 @@ class FailAtOnce:
         """Nothing is to be remembered."""
 
 
-class FailEach:
+class SkipFailed:
     """Leaves out what fails and goes on with the rest, unless it is not the documents' fault.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations._utils.validation import checked_text, shown
+from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -20,7 +20,7 @@ Documents = SourceDocument | Iterable[SourceDocument]
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class ClassifiedDocuments:
     """Documents by what is to be done with them."""
 
     new: tuple[SourceDocument, ...]
@@ -41,7 +41,7 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[
     """
     if on_duplicate not in _ON_DUPLICATE:
         raise InvalidInputError(
-            f"on_duplicate={shown(on_duplicate)}: choose one of {', '.join(_ON_DUPLICATE)}"
+            f"on_duplicate={short_repr(on_duplicate)}: choose one of {', '.join(_ON_DUPLICATE)}"
         )
     if isinstance(given, SourceDocument):
         return [given]
@@ -66,7 +66,7 @@ def as_id(given: Any) -> str:
     Raises:
         InvalidInputError: For what can be none.
     """
-    return checked_text("a document's id", given)
+    return check_text("a document's id", given)
 
 
 def as_ids(given: str | Iterable[str]) -> list[str]:
@@ -79,14 +79,14 @@ def as_ids(given: str | Iterable[str]) -> list[str]:
     return list(dict.fromkeys(as_id(one) for one in ids))
 
 
-def listed(given: Any, name: str) -> list[Any]:
+def as_list(given: Any, name: str) -> list[Any]:
     """Return what was given as many as a list.
 
     Raises:
         InvalidInputError: For one string, or what cannot be a list.
     """
     if isinstance(given, str | bytes | Mapping):
-        raise InvalidInputError(f"{name}={shown(given)} must be a list")
+        raise InvalidInputError(f"{name}={short_repr(given)} must be a list")
     return _listed(given, f"{name} must be a list")
 
 
@@ -94,17 +94,17 @@ def _listed(given: Any, wanted: str) -> list[Any]:
     try:
         items = iter(given)
     except TypeError as error:
-        raise InvalidInputError(f"{wanted}, not {shown(given)}") from error
+        raise InvalidInputError(f"{wanted}, not {short_repr(given)}") from error
     return list(items)  # outside: an error of the caller's own generator is the caller's
 
 
-def sort_out(
+def classify(
     documents: Iterable[SourceDocument],
     hashes: Mapping[str, str],
     on_copy: OnCopy = "keep",
     *,
     replacing: bool = False,
-) -> Sorted:
+) -> ClassifiedDocuments:
     """Sort documents by the content hashes of those that are there.
 
     Args:
@@ -117,7 +117,9 @@ def sort_out(
         InvalidInputError: For an unknown `on_copy`.
     """
     if on_copy not in _ON_COPY:
-        raise InvalidInputError(f"on_copy={shown(on_copy)}: choose one of {', '.join(_ON_COPY)}")
+        raise InvalidInputError(
+            f"on_copy={short_repr(on_copy)}: choose one of {', '.join(_ON_COPY)}"
+        )
     new, changed, unchanged = [], [], []
     given = [(document, content_hash(document)) for document in documents]
     gone = {d.id for d, now in given if replacing and hashes.get(d.id, now) != now}
@@ -133,4 +135,4 @@ def sort_out(
             if not replacing:
                 continue  # its text does not come in
         there.add(now)
-    return Sorted(tuple(new), tuple(changed), tuple(unchanged))
+    return ClassifiedDocuments(tuple(new), tuple(changed), tuple(unchanged))

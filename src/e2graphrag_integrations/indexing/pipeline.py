@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from e2graphrag_integrations._utils.event_loop import ContextThreads
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.normalize import count_words
-from e2graphrag_integrations.entities.spacy_extractor import checked_extraction
+from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import (
     EmbeddingError,
     ExtractionError,
@@ -30,14 +30,14 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.graph.entity_graph import GraphBuilder
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.failure_policy import FailAtOnce, Failures
-from e2graphrag_integrations.indexing.planning import Planner, plan
-from e2graphrag_integrations.indexing.progress import StageWatch, Stop
-from e2graphrag_integrations.indexing.summaries import Stopped, SummaryMaker, fill_tree
+from e2graphrag_integrations.indexing.failure_policy import FailFast, FailurePolicy
+from e2graphrag_integrations.indexing.planning import Planner, plan_document
+from e2graphrag_integrations.indexing.progress import StageTimer, StopSignal
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, WorkStopped, summarize_trees
 from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
-from e2graphrag_integrations.snapshot.snapshot import contribution
+from e2graphrag_integrations.snapshot.snapshot import graph_contribution
 from e2graphrag_integrations.store.records import (
     DocumentSink,
     StoredNode,
@@ -62,7 +62,7 @@ def _nothing(ids: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Writer:
+class IndexingContext:
     """Everything that indexing needs, resolved and checked.
 
     Attributes:
@@ -84,13 +84,13 @@ class Writer:
     embedder_print: str
     extractor: EntityExtractor
     extractor_print: str
-    summaries: SummaryMaker
+    summaries: SummaryBuilder
     concurrency: int
     replaces: Mapping[str, str] = field(default_factory=dict)
-    planner: Planner = plan
-    failures: Failures = field(default_factory=FailAtOnce)
+    planner: Planner = plan_document
+    failures: FailurePolicy = field(default_factory=FailFast)
     begun: Callable[[Sequence[str]], None] = _nothing
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
 
 
 def extraction_key(fingerprint: str, text: str) -> bytes:
@@ -99,7 +99,9 @@ def extraction_key(fingerprint: str, text: str) -> bytes:
 
 
 def write_documents(
-    writer: Writer, documents: Iterable[SourceDocument], listener: ProgressListener | None = None
+    writer: IndexingContext,
+    documents: Iterable[SourceDocument],
+    listener: ProgressListener | None = None,
 ) -> IndexReport:
     """Index documents that are not in the store yet.
 
@@ -111,9 +113,9 @@ def write_documents(
 
 
 class _Run:
-    def __init__(self, writer: Writer, listener: ProgressListener | None) -> None:
+    def __init__(self, writer: IndexingContext, listener: ProgressListener | None) -> None:
         self.writer = writer
-        self.watch = StageWatch(listener)
+        self.watch = StageTimer(listener)
         self.graph = GraphBuilder()
         self.counts: Counter[str] = Counter()
         self.unlinked: set[bytes] = set()  # content that versions which were replaced linked to
@@ -142,7 +144,7 @@ class _Run:
                     self._finish(running.popleft(), embedding)
             except BaseException as error:
                 self.writer.stop.all()  # what is not begun is not paid for
-                if not isinstance(error, Stopped):
+                if not isinstance(error, WorkStopped):
                     raise
                 raise StoppedError(
                     "indexing was stopped; what is finished is kept: call resume(), or add() again"
@@ -194,7 +196,7 @@ class _Run:
 
         def extract(part: Sequence[tuple[bytes, Node]]) -> None:
             with self.watch.timed("extract"):
-                found = checked_extraction(
+                found = extract_checked(
                     writer.extractor,
                     [chunk.text for _, chunk in part],
                     [f"chunk {c.position} of document {c.document_id!r}" for _, c in part],
@@ -232,7 +234,7 @@ class _Run:
             slices = deque([owned[at : at + _SLICE]])
             while slices:
                 if self.writer.stop.everything.is_set():
-                    raise Stopped
+                    raise WorkStopped
                 part = [
                     (owners, item)
                     for owners, item in slices.popleft()
@@ -242,7 +244,7 @@ class _Run:
                 if not part:
                     continue
                 try:
-                    with blamed(kind, f"{stage} failed"):
+                    with wrap_errors(kind, f"{stage} failed"):
                         work([item for _, item in part])
                 except IndexingError as error:
                     suspects = dict.fromkeys(owner for owners, _ in part for owner in owners)
@@ -297,14 +299,14 @@ class _Run:
 
     def _spans(self, embedder: WindowedEmbedder, node: Node, prefix: str) -> Sequence[Span]:
         try:
-            with self.watch.timed("embed"), blamed(EmbeddingError, "finding windows failed"):
+            with self.watch.timed("embed"), wrap_errors(EmbeddingError, "finding windows failed"):
                 return embedder.windows(node.text, prefix)
         except (InvalidInputError, EmbeddingError) as error:  # of the embedder's own tokenizer
             self.writer.failures.note([node.document_id], error)
             return ()
 
     def _summarize(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str] | None]:
-        return fill_tree(
+        return summarize_trees(
             batch.trees,
             self.writer.summaries,
             pool,
@@ -360,7 +362,7 @@ class _Run:
         found = self.writer.store.cached(keys[chunk.id] for chunk in chunks)
         for chunk in chunks:
             if keys[chunk.id] in found:  # else another writer has deleted the document by now
-                self.graph.add(contribution(decode_sentences(found[keys[chunk.id]])))
+                self.graph.add(graph_contribution(decode_sentences(found[keys[chunk.id]])))
 
     def _report(self, seconds: float) -> IndexReport:
         graph, usage = self.graph.finish(), self.writer.summaries.usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.settings import Settings
@@ -19,7 +19,7 @@ Planner = Callable[[SourceDocument, Settings, TokenCounter], Tree]
 """Makes a document's tree, its summaries still without text."""
 
 
-def planner_of(splitter: Splitter | None, *, by_segment: bool = False) -> Planner:
+def make_planner(splitter: Splitter | None, *, by_segment: bool = False) -> Planner:
     """Return the planner that cuts with a user's splitter, or else with our own.
 
     Args:
@@ -27,7 +27,7 @@ def planner_of(splitter: Splitter | None, *, by_segment: bool = False) -> Planne
         by_segment: Whether each segment of a document is cut by itself.
     """
     if splitter is None and not by_segment:
-        return plan
+        return plan_document
 
     def planned(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
         def cut(text: str) -> Sequence[tuple[int, int]]:
@@ -61,7 +61,7 @@ def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
     Raises:
         InvalidInputError: If the spans are not in order, not in the text, or leave text out.
     """
-    with blamed(InvalidInputError, f"the splitter failed on document {document.id!r}"):
+    with wrap_errors(InvalidInputError, f"the splitter failed on document {document.id!r}"):
         spans = [Span(int(start), int(end)) for start, end in splitter(document.text)]
     text, at = document.text, 0
     for number, (start, end) in enumerate(spans):
@@ -79,7 +79,7 @@ def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
     return spans
 
 
-def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
+def plan_document(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
     """Return a document's tree, its summaries still without text."""
     spans = settings.spans(document.text, counter)
     return plan_tree(document.id, document.text, spans, settings.groups)

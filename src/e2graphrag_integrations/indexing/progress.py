@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations._utils.event_loop import Bridge
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.reports import Progress, ProgressListener, Stage
 
 
-class Stop:
+class StopSignal:
     """Asks work in other threads to end; what is in flight is finished and kept.
 
     After a failed summary no other call is begun, but batches before it are still written; after
@@ -34,7 +34,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Run:
+class IndexingRun:
     """How one piece of indexing is run.
 
     Attributes:
@@ -45,18 +45,20 @@ class Run:
             caller keeps them itself.
     """
 
-    bridge: Bridge | None = None
+    bridge: AwaitableRunner | None = None
     progress: ProgressListener | None = None
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
     queued: bool = True
 
 
-class StageWatch:
+class StageTimer:
     """Times the stages and tells the listener how far they are; used from several threads."""
 
     def __init__(self, listener: ProgressListener | None) -> None:
         if listener is not None and not callable(listener):
-            raise InvalidInputError(f"progress={shown(listener)} must be a function of a Progress")
+            raise InvalidInputError(
+                f"progress={short_repr(listener)} must be a function of a Progress"
+            )
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._listener = listener
         self._done: defaultdict[str, float] = defaultdict(float)

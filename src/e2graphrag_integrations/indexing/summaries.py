@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
-from e2graphrag_integrations._utils.event_loop import Bridge
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
-from e2graphrag_integrations.indexing.failure_policy import FailAtOnce, Failures
+from e2graphrag_integrations.indexing.failure_policy import FailFast, FailurePolicy
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers.callable import RetryPolicy
-from e2graphrag_integrations.text.chunking import cut_to
+from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node
 
 
-class Stopped(Exception):  # noqa: N818 - no error: the run was stopped from outside
+class WorkStopped(Exception):  # noqa: N818 - no error: the run was stopped from outside
     """Raised within the package where nothing more is to be begun.
 
     A class of its own: `CancelledError` may come from a user's summarizer, as any other failure.
@@ -54,7 +54,7 @@ def summary_key(fingerprint: str, max_tokens: int, texts: Sequence[str], level: 
 
 
 @dataclass(frozen=True)
-class SummaryMaker:
+class SummaryBuilder:
     """Makes one summary, or finds it in the cache.
 
     Args:
@@ -73,7 +73,7 @@ class SummaryMaker:
     max_tokens: int
     retry: RetryPolicy
     store: ContentCache
-    bridge: Bridge
+    bridge: AwaitableRunner
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -86,8 +86,8 @@ class SummaryMaker:
         *,
         retry: RetryPolicy,
         store: ContentCache,
-        bridge: Bridge,
-    ) -> SummaryMaker:
+        bridge: AwaitableRunner,
+    ) -> SummaryBuilder:
         """Return one with the summarizer and the sizes of an index."""
         return cls(
             summarizer=components.summarizer,
@@ -108,7 +108,7 @@ class SummaryMaker:
         render = getattr(self.summarizer, "prompt", None)
         if render is None:
             return "\n\n".join(texts)
-        with blamed(SummaryError, f"{type(self.summarizer).__name__}.prompt() failed"):
+        with wrap_errors(SummaryError, f"{type(self.summarizer).__name__}.prompt() failed"):
             return str(render(texts, level=level, max_tokens=self.max_tokens))
 
     def make(
@@ -159,7 +159,7 @@ class SummaryMaker:
                 if getattr(self.summarizer, "uses_llm", True):
                     self.usage.calls += attempts
         whole = self._checked(answer)
-        summary, cut = cut_to(whole, self.max_tokens, self.counter)
+        summary, cut = truncate(whole, self.max_tokens, self.counter)
         with self.usage.lock:
             if getattr(self.summarizer, "uses_llm", True):
                 self.usage.prompt_tokens += count_tokens(self.counter, self.prompt(texts, level))
@@ -181,14 +181,14 @@ class SummaryMaker:
         return summary
 
 
-def fill_tree(
+def summarize_trees(
     trees: Sequence[Tree],
-    maker: SummaryMaker,
+    maker: SummaryBuilder,
     pool: Executor,
     made: Callable[[], None],
     stopping: threading.Event,
     *,
-    failures: Failures | None = None,
+    failures: FailurePolicy | None = None,
 ) -> list[Mapping[str, str] | None]:
     """Make every summary of `trees`, each as soon as its children have their texts.
 
@@ -210,7 +210,7 @@ def fill_tree(
         SummaryError: When one failed for good.
         Stopped: When it was stopped from outside.
     """
-    failures = failures or FailAtOnce()
+    failures = failures or FailFast()
     calls = _Calls(maker, stopping, failures)
     jobs = _Jobs(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
@@ -239,7 +239,9 @@ def fill_tree(
 class _Calls:
     """Makes summaries until a failure ends the work, and remembers which."""
 
-    def __init__(self, maker: SummaryMaker, stopping: threading.Event, failures: Failures) -> None:
+    def __init__(
+        self, maker: SummaryBuilder, stopping: threading.Event, failures: FailurePolicy
+    ) -> None:
         self._maker = maker
         self._stopping = stopping
         self._failures = failures
@@ -248,7 +250,7 @@ class _Calls:
 
     def make(self, texts: Sequence[str], node: Node) -> str:
         if self._stopping.is_set() or node.document_id in self._failures.failed:
-            raise Stopped
+            raise WorkStopped
         try:
             made = self._maker.make(texts, node.level, self._stopping)
         except BaseException as error:
@@ -276,7 +278,7 @@ class _Calls:
         if self._cause is not None:
             raise self._cause
         if self._stopping.is_set():
-            raise Stopped
+            raise WorkStopped
 
 
 def _named(error: BaseException, node: Node) -> BaseException:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from e2graphrag_integrations._utils.event_loop import Bridge, CallerLoop, OwnLoop
+from e2graphrag_integrations._utils.event_loop import AwaitableRunner, CallerLoop, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
@@ -20,12 +20,12 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.indexing.cost import estimate_cost
-from e2graphrag_integrations.indexing.failure_policy import FailEach
-from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate, sort_out
-from e2graphrag_integrations.indexing.pipeline import Writer, write_documents
-from e2graphrag_integrations.indexing.planning import Planner, plan
-from e2graphrag_integrations.indexing.progress import Run, Stop
-from e2graphrag_integrations.indexing.summaries import SummaryMaker
+from e2graphrag_integrations.indexing.failure_policy import SkipFailed
+from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate, classify
+from e2graphrag_integrations.indexing.pipeline import IndexingContext, write_documents
+from e2graphrag_integrations.indexing.planning import Planner, plan_document
+from e2graphrag_integrations.indexing.progress import IndexingRun, StopSignal
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CompactReport, CostEstimate, DeleteReport, IndexReport
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.compact import compact_store
@@ -58,7 +58,7 @@ class IndexWriter:
         *,
         concurrency: int,
         retry: RetryPolicy,
-        planner: Planner = plan,
+        planner: Planner = plan_document,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -68,7 +68,7 @@ class IndexWriter:
         self._planner = planner
         self._loop = OwnLoop()
         self._writing = threading.RLock()
-        self._stops: set[Stop] = set()
+        self._stops: set[StopSignal] = set()
         self._loops: list[asyncio.AbstractEventLoop] = []
         self._closing = False
 
@@ -77,7 +77,7 @@ class IndexWriter:
     ) -> CostEstimate:
         """Return what adding some documents and updating others would cost."""
         hashes = self._store.content_hashes()
-        to_add, to_update = sort_out(documents, hashes), sort_out(updated, hashes)
+        to_add, to_update = classify(documents, hashes), classify(updated, hashes)
         self._refuse_unknown(to_update.new)
         return estimate_cost(
             to_add.new + to_add.changed + to_update.changed,
@@ -90,7 +90,7 @@ class IndexWriter:
     def add(
         self,
         documents: list[SourceDocument],
-        run: Run,
+        run: IndexingRun,
         on_duplicate: OnDuplicate = "error",
         on_copy: OnCopy = "keep",
     ) -> IndexReport:
@@ -98,7 +98,7 @@ class IndexWriter:
         with self.exclusive(run):
             hashes = self._store.content_hashes()
             replacing = on_duplicate == "replace"
-            sorted_out = sort_out(documents, hashes, on_copy, replacing=replacing)
+            sorted_out = classify(documents, hashes, on_copy, replacing=replacing)
             if sorted_out.changed and on_duplicate == "error":
                 raise DuplicateDocumentError(
                     f"document {sorted_out.changed[0].id!r} is in {self._store.path} with another "
@@ -112,11 +112,11 @@ class IndexWriter:
                 skipped += sorted_out.changed
             return self._write(wanted, skipped, hashes, run)
 
-    def update(self, documents: list[SourceDocument], run: Run) -> IndexReport:
+    def update(self, documents: list[SourceDocument], run: IndexingRun) -> IndexReport:
         """Replace documents, whose ids are all different; see `E2GraphRAG.update`."""
         with self.exclusive(run):
             hashes = self._store.content_hashes()
-            sorted_out = sort_out(documents, hashes)
+            sorted_out = classify(documents, hashes)
             self._refuse_unknown(sorted_out.new)
             self._forget(sorted_out.unchanged)
             return self._write(sorted_out.changed, sorted_out.unchanged, hashes, run)
@@ -127,12 +127,12 @@ class IndexWriter:
                 f"no document {documents[0].id!r} in {self._store.path}: use add()"
             )
 
-    def resume(self, run: Run) -> IndexReport:
+    def resume(self, run: IndexingRun) -> IndexReport:
         """Go on with documents that wait; see `E2GraphRAG.resume`."""
         with self.exclusive(run):
             hashes = self._store.content_hashes()
             waiting = [one.document for one in read_queue(self._store)]
-            sorted_out = sort_out(waiting, hashes)
+            sorted_out = classify(waiting, hashes)
             self._forget(sorted_out.unchanged)
             wanted = sorted_out.new + sorted_out.changed
             if wanted:
@@ -183,7 +183,7 @@ class IndexWriter:
             return False
 
     @contextlib.contextmanager
-    def exclusive(self, run: Run | None = None) -> Iterator[None]:
+    def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
         """Write alone, among threads and processes.
 
         Args:
@@ -198,7 +198,7 @@ class IndexWriter:
                 "a piece of writing at work needs this event loop, so waiting for it here would "
                 "never end: await it first, or await aadd(), aupdate(), adelete()"
             )
-        stop = run.stop if run is not None else Stop()
+        stop = run.stop if run is not None else StopSignal()
         self._stops.add(stop)
         try:
             with self._turn(stop, run), self._store.writer.held(stop.everything.is_set):
@@ -211,7 +211,7 @@ class IndexWriter:
             self._stops.discard(stop)
 
     @contextlib.contextmanager
-    def _turn(self, stop: Stop, run: Run | None) -> Iterator[None]:
+    def _turn(self, stop: StopSignal, run: IndexingRun | None) -> Iterator[None]:
         """Wait for the threads before; let go of the file if that was asked for meanwhile."""
         while not self._writing.acquire(timeout=_PATIENCE):
             _refuse_stopped(stop)
@@ -231,7 +231,7 @@ class IndexWriter:
         documents: Sequence[SourceDocument],
         unchanged: Sequence[SourceDocument],
         replaces: Mapping[str, str],
-        run: Run,
+        run: IndexingRun,
     ) -> IndexReport:
         skipped = tuple(document.id for document in unchanged)
         if not documents:
@@ -241,8 +241,8 @@ class IndexWriter:
         self._store.check_manifest(manifest)
         if run.queued:
             enqueue(self._store, documents, manifest)
-        failures = FailEach(lambda id_, error: self._failed(id_, error, run))
-        writer = Writer(
+        failures = SkipFailed(lambda id_, error: self._failed(id_, error, run))
+        writer = IndexingContext(
             store=self._store,
             manifest=manifest,
             settings=self._settings,
@@ -270,20 +270,20 @@ class IndexWriter:
             raise next(iter(failures.failed.values()))
         return replace(report, skipped=skipped)
 
-    def _failed(self, document_id: str, error: E2GraphRAGError, run: Run) -> None:
+    def _failed(self, document_id: str, error: E2GraphRAGError, run: IndexingRun) -> None:
         if run.queued:
             mark(self._store, {document_id: ("failed", str(error))})
 
-    def _begun(self, ids: Sequence[str], run: Run) -> None:
+    def _begun(self, ids: Sequence[str], run: IndexingRun) -> None:
         if run.queued:
             mark(self._store, dict.fromkeys(ids, ("processing", None)))
 
-    def _maker(self, bridge: Bridge) -> SummaryMaker:
-        return SummaryMaker.of(
+    def _maker(self, bridge: AwaitableRunner) -> SummaryBuilder:
+        return SummaryBuilder.of(
             self._components, self._settings, retry=self._retry, store=self._store, bridge=bridge
         )
 
 
-def _refuse_stopped(stop: Stop) -> None:
+def _refuse_stopped(stop: StopSignal) -> None:
     if stop.everything.is_set():
         raise StoppedError("writing was stopped before its turn came: do it again")

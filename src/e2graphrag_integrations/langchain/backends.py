@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from e2graphrag_integrations._utils.validation import kind_of
+from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.external import chroma_space
+from e2graphrag_integrations.search.external import chroma_distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def backend_of(store: Any) -> Backend:
     """
     names = {cls.__name__ for cls in type(store).__mro__}
     if "VectorStore" not in names or isinstance(store, type):
-        raise InvalidInputError(f"vector_store is a {kind_of(store)}, no LangChain VectorStore")
+        raise InvalidInputError(f"vector_store is a {type_name(store)}, no LangChain VectorStore")
     if "InMemoryVectorStore" in names:
         return InMemoryBackend(store)
     if "QdrantVectorStore" in names:
@@ -217,7 +217,7 @@ class ChromaBackend(AnyBackend):
 
     def cosine(self, score: float) -> float:
         """Return the cosine that a distance stands for."""
-        return 1 - score / 2 if chroma_space(self._collection) == "l2" else 1 - score
+        return 1 - score / 2 if chroma_distance(self._collection) == "l2" else 1 - score
 
     @property
     def _collection(self) -> Any:

@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, in_thread
+from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     IndexingError,
@@ -24,7 +24,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.indexing.progress import ProgressBar, Run
+from e2graphrag_integrations.indexing.progress import IndexingRun, ProgressBar
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import (
@@ -192,18 +192,18 @@ class Corpus:
                 "abuild(), ainvoke() or aretrieve()"
             )
         with self._building:
-            return self._build(config, Run(queued=False))
+            return self._build(config, IndexingRun(queued=False))
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build like `build`; the model is awaited in the caller's event loop."""
         loop = asyncio.get_running_loop()
-        run = Run(CallerLoop(loop), queued=False)
+        run = IndexingRun(CallerLoop(loop), queued=False)
         # Waiting in a thread could take the last one, which the model of the other build needs.
         while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
             await asyncio.sleep(_PATIENCE)
         self._loop = loop
         try:
-            return await in_thread(lambda: self._build(config, run), run.stop.all)
+            return await run_in_thread(lambda: self._build(config, run), run.stop.all)
         finally:
             self._loop = None
             self._building.release()
@@ -234,12 +234,12 @@ class Corpus:
                 "build() or abuild() first"
             )
 
-    def _build(self, config: RunnableConfig | None, run: Run) -> IndexReport:
+    def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
         # What waits is read under the lock: another instance may have built it in meanwhile.
         with self.rag.writer.exclusive(run):
             return self._build_alone(config, run)
 
-    def _build_alone(self, config: RunnableConfig | None, run: Run) -> IndexReport:
+    def _build_alone(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
         rag = self.rag
         with self._lock:
             self._refresh()

@@ -19,10 +19,15 @@ from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import ConfigDict, Field
 
-from e2graphrag_integrations._utils.validation import given_or_new, kind_of, shown, whole_number
+from e2graphrag_integrations._utils.validation import (
+    check_int,
+    instance_or_default,
+    short_repr,
+    type_name,
+)
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.inputs import as_ids, listed
+from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.langchain.backends import backend_of
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
@@ -112,9 +117,9 @@ class E2GraphRAGIndex(DocumentIndex):
         """
         if not callable(tree_scope) and tree_scope not in _SCOPES:
             names = ", ".join(_SCOPES)
-            raise InvalidInputError(f"tree_scope={shown(tree_scope)}: choose one of {names}")
-        prompts = given_or_new("prompts", prompts, Prompts)
-        k = whole_number("k", k)
+            raise InvalidInputError(f"tree_scope={short_repr(tree_scope)}: choose one of {names}")
+        prompts = instance_or_default("prompts", prompts, Prompts)
+        k = check_int("k", k)
         summarizer = _summarizer(llm, prompts, llm_id)
         backend = None if vector_store is None else backend_of(vector_store)
         rag = E2GraphRAG.open(
@@ -209,20 +214,20 @@ class E2GraphRAGIndex(DocumentIndex):
             InvalidInputError: For a document that cannot be used; nothing has changed.
             IndexingError: If a model failed; the documents stay pending, `build` goes on.
         """
-        ids = self.corpus.upsert(listed(documents, "documents"))
+        ids = self.corpus.upsert(as_list(documents, "documents"))
         self.corpus.build()
         return ids
 
     async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
         """Add documents like `add_documents`; the model is awaited in the caller's loop."""
-        ids = await asyncio.to_thread(lambda: self.corpus.upsert(listed(documents, "documents")))
+        ids = await asyncio.to_thread(lambda: self.corpus.upsert(as_list(documents, "documents")))
         await self.corpus.abuild()
         return ids
 
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Take documents, in the place of those with their ids; they are built in later."""
         del kwargs
-        return UpsertResponse(succeeded=self.corpus.upsert(listed(items, "items")), failed=[])
+        return UpsertResponse(succeeded=self.corpus.upsert(as_list(items, "items")), failed=[])
 
     async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Take documents like `upsert`, in a thread."""
@@ -410,9 +415,9 @@ class E2GraphRAGIndex(DocumentIndex):
 def _documents(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
-    given = listed(texts, "texts")
-    metadatas = None if metadatas is None else listed(metadatas, "metadatas")
-    ids = None if ids is None else listed(ids, "ids")
+    given = as_list(texts, "texts")
+    metadatas = None if metadatas is None else as_list(metadatas, "metadatas")
+    ids = None if ids is None else as_list(ids, "ids")
     for name, other in (("metadatas", metadatas), ("ids", ids)):
         if other is not None and len(other) != len(given):
             raise InvalidInputError(f"there are {len(given)} texts and {len(other)} {name}")
@@ -431,7 +436,7 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
         return None
     if not isinstance(llm, Runnable):
         raise InvalidInputError(
-            f"llm is a {kind_of(llm)}, no LangChain model: pass one such as ChatOpenAI(...), or "
+            f"llm is a {type_name(llm)}, no LangChain model: pass one such as ChatOpenAI(...), or "
             "None to summarize without"
         )
     return RunnableSummarizer(llm, prompts, llm_id)

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from e2graphrag_integrations.embedders.fingerprints import digest, telling
+from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.summarizers.callable import Prompts
 
@@ -84,12 +84,12 @@ def _model_name(llm: Runnable[Any, Any]) -> str | None:
     while not isinstance(inner, BaseLanguageModel):
         kwargs = getattr(inner, "kwargs", None)
         if isinstance(kwargs, Mapping) and kwargs:
-            bound.append(telling(kwargs))
+            bound.append(output_settings(kwargs))
         inner = getattr(inner, "bound", None) or getattr(inner, "runnable", None)
         if inner is None:
             return None
-    settings = telling(getattr(inner, "_identifying_params", {})) | _traced(inner)
-    return f"{type(inner).__name__}:{digest([settings, bound])}"
+    settings = output_settings(getattr(inner, "_identifying_params", {})) | _traced(inner)
+    return f"{type(inner).__name__}:{settings_digest([settings, bound])}"
 
 
 def _traced(llm: Any) -> dict[str, Any]:

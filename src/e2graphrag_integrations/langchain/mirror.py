@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
-from e2graphrag_integrations.retrieval.packing import metadata_of
+from e2graphrag_integrations.retrieval.packing import common_metadata
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.external import StoreQuery, StoreSearch
+from e2graphrag_integrations.search.external import StoreQuery, VectorStoreSearch
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
 
@@ -61,7 +61,7 @@ class Mirror:
         def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
             allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
             dense = snapshot.dense
-            if isinstance(dense, StoreSearch) and len(dense.ids):
+            if isinstance(dense, VectorStoreSearch) and len(dense.ids):
                 anything = np.zeros(int(snapshot.made_with["dimension"]), dtype=np.float32)
                 anything[0] = 1
                 rows = {id_: row for row, id_ in enumerate(dense.ids)}
@@ -82,7 +82,7 @@ class Mirror:
         ids = _ids(snapshot, dense.vectors, dense.nodes)
         hint = "see to the store; the next search or build tries again"
         what = f"{self._name} could not be brought to what the index is"
-        with self._lock, blamed(StoreError, what, hint):
+        with self._lock, wrap_errors(StoreError, what, hint):
             self._bring_to(snapshot, dense, ids)
         documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
 
@@ -127,7 +127,7 @@ class Mirror:
         node = int(dense.nodes[row])
         node_id = snapshot.nodes.ids[node]
         start, end = snapshot.window_spans[row].tolist()
-        own = metadata_of(snapshot, node)
+        own = common_metadata(snapshot, node)
         flat = {
             key: value
             for key, value in user_metadata(own).items()
@@ -142,7 +142,7 @@ class Mirror:
         return Entry(ids[row], text[start:end], dense.vectors[row], flat | place | page)
 
 
-class MirrorSearch(StoreSearch):
+class MirrorSearch(VectorStoreSearch):
     """Searches the store; under a filter, which few could be told, the index's own vectors."""
 
     def __init__(

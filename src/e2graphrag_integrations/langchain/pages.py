@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
 
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
 from e2graphrag_integrations.types import Segment, SourceDocument
@@ -52,13 +52,13 @@ def page_of(document: Any) -> Page:
     """
     if not isinstance(document, Document):
         raise InvalidInputError(
-            f"{shown(document)} is no Document: wrap text as Document(page_content=...)"
+            f"{short_repr(document)} is no Document: wrap text as Document(page_content=...)"
         )
     try:
         plain = json.loads(json.dumps(document.metadata, default=_as_text, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
-            f"metadata of the document {shown(document.page_content)} is no plain JSON ({error}): "
+            f"metadata of the document {short_repr(document.page_content)} is no plain JSON ({error}): "
             "use str, int, float, bool, None, lists and dicts"
         ) from error
     return Page(document.id or str(uuid.uuid4()), document.page_content, plain)
@@ -79,7 +79,7 @@ def source_of(document: Document, page: Page, scope: Scope) -> str:
         source = scope(document)
         if not isinstance(source, str) or not source:
             raise InvalidInputError(
-                f"tree_scope returned {shown(source)} for document {page.id!r}: return the name of "
+                f"tree_scope returned {short_repr(source)} for document {page.id!r}: return the name of "
                 "its source"
             )
         return source

@@ -18,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.pages import PAGE_ID, SOURCE_ID, user_filter, user_metadata
 from e2graphrag_integrations.retrieval.packing import Expand
@@ -118,7 +118,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     def _check_index(cls, value: Any) -> Any:
         if isinstance(value, type) or not isinstance(value, Searchable):
             raise ValueError(  # noqa: TRY004 - what pydantic makes a ValidationError of
-                f"index={shown(value)} is no index: pass E2GraphRAG.open(...) or an E2GraphRAGIndex"
+                f"index={short_repr(value)} is no index: pass E2GraphRAG.open(...) or an E2GraphRAGIndex"
             )
         return value
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.planning import Splitter
 from e2graphrag_integrations.types import Span
@@ -26,7 +26,7 @@ def splitter_of(given: Any) -> Splitter:
     split = getattr(given, "split_text", given)
     if not callable(split) or isinstance(given, type):
         raise InvalidInputError(
-            f"splitter={shown(given)} is no text splitter: pass one such as "
+            f"splitter={short_repr(given)} is no text splitter: pass one such as "
             "RecursiveCharacterTextSplitter(...), or a function from a text to its pieces"
         )
     return lambda text: _spans(text, split)
@@ -49,7 +49,7 @@ def _found(text: str, pieces: Sequence[str]) -> list[Span]:
         start = text.find(piece, spans[-1].start + 1 if spans else 0)
         if start < 0:
             raise InvalidInputError(
-                f"the piece {shown(piece)} does not stand in the text as it is: the index keeps "
+                f"the piece {short_repr(piece)} does not stand in the text as it is: the index keeps "
                 "exact offsets, so take a splitter that leaves the text unchanged"
             )
         spans.append(Span(start, start + len(piece)))

@@ -14,7 +14,7 @@ from llama_index.core.vector_stores.types import (
 )
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
 from e2graphrag_integrations.retrieval.filters import allowed_nodes
@@ -57,10 +57,10 @@ def node_filter(
     if filters is None and doc_ids is None and node_ids is None:
         return None
     if filters is not None and not isinstance(filters, MetadataFilters):
-        raise FilterError(f"filters={shown(filters)} must be MetadataFilters([...])")
+        raise FilterError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
     for name, given in (("doc_ids", doc_ids), ("node_ids", node_ids)):
         if isinstance(given, str) or not isinstance(given, Collection | None):
-            raise FilterError(f"{name}={shown(given)} must be a list of ids")
+            raise FilterError(f"{name}={short_repr(given)} must be a list of ids")
     _check(filters)
     wanted = None if doc_ids is None else frozenset(doc_ids)
     only = None if node_ids is None else frozenset(node_ids)
@@ -97,7 +97,7 @@ def _check(filters: MetadataFilters | None) -> None:
             raise FilterError(f"filters: operator {_operator(one)} on {one.key!r} is not supported")
         elif _operator(one) in _OF_LISTS and not isinstance(one.value, list):
             raise FilterError(
-                f"filters: {one.key} {_operator(one).value} {shown(one.value)}: the value must be "
+                f"filters: {one.key} {_operator(one).value} {short_repr(one.value)}: the value must be "
                 "a list"
             )
 
@@ -134,6 +134,6 @@ def _passes(one: MetadataFilter | ExactMatchFilter, record: Mapping[str, Any]) -
         return _TESTS[operator](own, one.value)
     except TypeError as error:
         raise FilterError(
-            f"filters: {one.key} {operator.value} {shown(one.value)} does not fit the value "
-            f"{shown(own)} of a document: {error}"
+            f"filters: {one.key} {operator.value} {short_repr(one.value)} does not fit the value "
+            f"{short_repr(own)} of a document: {error}"
         ) from error

@@ -23,8 +23,12 @@ from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, in_thread
-from e2graphrag_integrations._utils.validation import given_or_new, refuse_unknown, whole_number
+from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
+from e2graphrag_integrations._utils.validation import (
+    check_int,
+    instance_or_default,
+    reject_unknown_arguments,
+)
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
@@ -152,7 +156,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             InvalidInputError: For an argument that makes no sense.
             SettingsMismatchError: If the index was made with other settings or models.
         """
-        refuse_unknown(
+        reject_unknown_arguments(
             {k: v for k, v in unknown.items() if k not in _OF_VECTOR_INDEX}, type(self).__init__
         )
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
@@ -173,7 +177,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             embed_model,
             embed_max_tokens,
             extractor,
-            given_or_new("prompts", prompts, Prompts),
+            instance_or_default("prompts", prompts, Prompts),
             ApproximateTokenCounter() if token_counter is None else token_counter,
             callback_manager,
         )
@@ -183,8 +187,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             self._storage,
             settings,
             models,
-            whole_number("num_workers", num_workers),
-            given_or_new("retry", retry, RetryPolicy),
+            check_int("num_workers", num_workers),
+            instance_or_default("retry", retry, RetryPolicy),
             Store(checked_path(summary_cache)),
         )
         self._user_transformations = list(transformations or ())
@@ -640,7 +644,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             replacing=replacing,
             show_progress=self._show_progress,
         )
-        return await in_thread(lambda: self._writer.write(sources, run), run.stop.all)
+        return await run_in_thread(lambda: self._writer.write(sources, run), run.stop.all)
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:

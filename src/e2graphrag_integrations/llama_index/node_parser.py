@@ -14,10 +14,15 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, MetadataMode
 from llama_index.core.utils import get_tqdm_iterable
 
-from e2graphrag_integrations._utils.event_loop import Bridge, CallerLoop, ContextThreads, OwnLoop
+from e2graphrag_integrations._utils.event_loop import (
+    AwaitableRunner,
+    CallerLoop,
+    ContextThreads,
+    OwnLoop,
+)
 from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
-from e2graphrag_integrations.indexing.planning import plan
-from e2graphrag_integrations.indexing.summaries import SummaryMaker, fill_tree
+from e2graphrag_integrations.indexing.planning import plan_document
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
 from e2graphrag_integrations.llama_index.storage.nodes import Origin, tree_to_nodes
 from e2graphrag_integrations.settings import Cut, Settings
@@ -100,7 +105,12 @@ class SummaryTreeNodeParser(NodeParser):
         return nodes
 
     def _build(
-        self, sources: Sequence[BaseNode], bridge: Bridge, *, is_async: bool, show_progress: bool
+        self,
+        sources: Sequence[BaseNode],
+        bridge: AwaitableRunner,
+        *,
+        is_async: bool,
+        show_progress: bool,
     ) -> list[BaseNode]:
         settings = Settings(
             self.chunk_size,
@@ -111,7 +121,7 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
-        trees = [plan(_document(source), settings, counter) for source in sources]
+        trees = [plan_document(_document(source), settings, counter) for source in sources]
         store = Store(self.summary_cache)
         try:
             maker = self._maker(store, bridge, counter, is_async=is_async)
@@ -126,22 +136,27 @@ class SummaryTreeNodeParser(NodeParser):
             )
         ]
 
-    def _fill(self, trees: list[Tree], maker: SummaryMaker, *, show_progress: bool) -> list[Any]:
+    def _fill(self, trees: list[Tree], maker: SummaryBuilder, *, show_progress: bool) -> list[Any]:
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
         steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
         with ContextThreads(self.num_workers, "e2graphrag-llm") as pool:
-            summaries = fill_tree(
+            summaries = summarize_trees(
                 trees, maker, pool, lambda: next(steps, None) and None, threading.Event()
             )
         next(steps, None)  # closes the bar
         return summaries
 
     def _maker(
-        self, store: Store, bridge: Bridge, counter: ApproximateTokenCounter, *, is_async: bool
-    ) -> SummaryMaker:
+        self,
+        store: Store,
+        bridge: AwaitableRunner,
+        counter: ApproximateTokenCounter,
+        *,
+        is_async: bool,
+    ) -> SummaryBuilder:
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
         summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
-        return SummaryMaker(
+        return SummaryBuilder(
             summarizer=summarizer,
             fingerprint=object_fingerprint(summarizer),
             counter=counter,

@@ -21,11 +21,11 @@ from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
 from e2graphrag_integrations.entities.spacy_extractor import (
     SpacyEntityExtractor,
-    checked_extraction,
+    extract_checked,
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, GraphBuilder
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.snapshot.snapshot import contribution
+from e2graphrag_integrations.snapshot.snapshot import graph_contribution
 
 CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
 NAME, NOUN = "NAME", "NOUN"
@@ -64,10 +64,10 @@ class EntityCooccurrenceExtractor(TransformComponent):
                 SpacyEntityExtractor(self.extractor) if self.extractor else SpacyEntityExtractor()
             )
         texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
-        found = checked_extraction(self._loaded, texts, [f"node {n.node_id}" for n in nodes])
+        found = extract_checked(self._loaded, texts, [f"node {n.node_id}" for n in nodes])
         builder = GraphBuilder()
         for sentences in found:
-            builder.add(contribution(sentences))
+            builder.add(graph_contribution(sentences))
         graph = builder.finish()
         mentions = graph.postings.tocsc()
         for column, node in enumerate(nodes):

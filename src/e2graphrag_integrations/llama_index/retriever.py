@@ -16,7 +16,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations._utils.validation import refuse_unknown, shown
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.events import E2RoutingEvent
 from e2graphrag_integrations.llama_index.filters import node_filter
@@ -111,7 +111,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         verbose: bool = False,
         **unknown: Any,
     ) -> None:
-        refuse_unknown(unknown, type(self).__init__)
+        reject_unknown_arguments(unknown, type(self).__init__)
         self._index = index
         # What a retrieval would refuse is refused now.
         self._request = Request(
@@ -192,4 +192,4 @@ def _checked_mode(mode: str | RetrieverMode) -> RetrieverMode:
         return RetrieverMode(mode)
     except ValueError as error:
         names = ", ".join(one.value for one in RetrieverMode)
-        raise InvalidInputError(f"mode={shown(mode)}: choose one of {names}") from error
+        raise InvalidInputError(f"mode={short_repr(mode)}: choose one of {names}") from error

@@ -10,7 +10,7 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import ToolMetadata
 
-from e2graphrag_integrations._utils.validation import whole_number
+from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.retriever import Answering, E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.trace import Trace
@@ -41,8 +41,8 @@ class GraphProximitySelector(BaseSelector):
         **options: Any,
     ) -> None:
         self._retriever = E2GraphRAGRetriever(index, **options)
-        self._local = whole_number("local_index", local_index, 0)
-        self._global = whole_number("global_index", global_index, 0)
+        self._local = check_int("local_index", local_index, 0)
+        self._global = check_int("global_index", global_index, 0)
 
     def _get_prompts(self) -> PromptDictType:
         return {}

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from e2graphrag_integrations._utils.validation import checked_name, whole_number
+from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.normalize import count_words
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
@@ -229,7 +229,7 @@ def _fill(store: Store, source: Path, file: BinaryIO) -> None:
 def _manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
     if header["e2graphrag"] != FORMAT:
         raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
-    manifest = {checked_name("key", key): str(value) for key, value in header["manifest"].items()}
+    manifest = {check_name("key", key): str(value) for key, value in header["manifest"].items()}
     resolve_settings({}, manifest, source)
     if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):
         raise ValueError(f"vectors of dimension {vectors.shape[1]}, not {manifest['dimension']}")
@@ -266,17 +266,17 @@ def _document(record: Mapping[str, Any]) -> SourceDocument:
 def _node(record: Mapping[str, Any], keys: list[bytes], document: SourceDocument) -> StoredNode:
     start, end = _span(record["span"], len(document.text))
     node = Node(
-        checked_name("node", record["node"]),
+        check_name("node", record["node"]),
         document.id,
-        whole_number("level", record["level"], 0, None),
-        whole_number("position", record["position"], 0, None),
+        check_int("level", record["level"], 0, None),
+        check_int("position", record["position"], 0, None),
         start,
         end,
-        checked_name("text", record["text"]),
-        None if record["parent"] is None else checked_name("parent", record["parent"]),
+        check_name("text", record["text"]),
+        None if record["parent"] is None else check_name("parent", record["parent"]),
     )
     windows = tuple(
-        (_span([first, last], len(node.text)), keys[whole_number("row", row, 0, None)])
+        (_span([first, last], len(node.text)), keys[check_int("row", row, 0, None)])
         for first, last, row in record["windows"]
     )
     return StoredNode(node, count_words(node.text), bytes.fromhex(record["key"]), windows)
@@ -294,10 +294,10 @@ def _content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[b
 def _mention(fields: Sequence[Any], length: int) -> Mention:
     name, start, end, label = fields
     span = _span([start, end], length)
-    return Mention(checked_name("entity", name), *span, checked_name("label", label))
+    return Mention(check_name("entity", name), *span, check_name("label", label))
 
 
 def _span(value: Any, length: int) -> Span:
     start, end = value
-    last = whole_number("end", end, 0, length)
-    return Span(whole_number("start", start, 0, last), last)
+    last = check_int("end", end, 0, length)
+    return Span(check_int("start", start, 0, last), last)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import before
-from e2graphrag_integrations._utils.validation import MOST, blamed, shown
+from e2graphrag_integrations._utils.arrays import exclusive_sums
+from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.snapshot.snapshot import Records, Snapshot
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 
@@ -41,7 +41,7 @@ class Filter(ABC):
         """Tell whether a record passes."""
 
     @abstractmethod
-    def among(self, records: Records) -> NDArray[np.bool_]:
+    def among(self, records: MetadataRecords) -> NDArray[np.bool_]:
         """Return the mask of records that pass: of each key every value is tested but once."""
 
 
@@ -66,7 +66,7 @@ class _Key(Filter):
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return self._passes(record.get(self.key, _MISSING))
 
-    def among(self, records: Records) -> NDArray[np.bool_]:
+    def among(self, records: MetadataRecords) -> NDArray[np.bool_]:
         values, of_record = records.column(self.key, _MISSING)
         passes = np.fromiter(map(self._passes, values), dtype=np.bool_, count=len(values))
         return passes[of_record]
@@ -84,7 +84,7 @@ class _All(Filter):
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return all(part(record) for part in self.parts)
 
-    def among(self, records: Records) -> NDArray[np.bool_]:
+    def among(self, records: MetadataRecords) -> NDArray[np.bool_]:
         passes = np.ones(len(records.values), dtype=np.bool_)
         for part in self.parts:
             passes &= part.among(records)
@@ -100,7 +100,7 @@ class _Any(Filter):
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return any(part(record) for part in self.parts)
 
-    def among(self, records: Records) -> NDArray[np.bool_]:
+    def among(self, records: MetadataRecords) -> NDArray[np.bool_]:
         passes = np.zeros(len(records.values), dtype=np.bool_)
         for part in self.parts:
             passes |= part.among(records)
@@ -116,7 +116,7 @@ class _Not(Filter):
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return not self.part(record)
 
-    def among(self, records: Records) -> NDArray[np.bool_]:
+    def among(self, records: MetadataRecords) -> NDArray[np.bool_]:
         return ~self.part.among(records)
 
 
@@ -145,30 +145,30 @@ def compile_where(where: Where) -> Predicate:
     Raises:
         FilterError: For anything else, naming the key.
     """
-    with blamed(FilterError, "where could not be read"):
+    with wrap_errors(FilterError, "where could not be read"):
         if not isinstance(where, Mapping) and callable(where):
             return where
         return _compiled(where, "where", 0)
 
 
-def allowed_nodes(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
+def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
     """Return the mask of nodes all of whose records pass: a summary only if all its leaves do."""
     if isinstance(predicate, Filter):
-        with blamed(FilterError, "where could not be tested on the metadata"):
+        with wrap_errors(FilterError, "where could not be tested on the metadata"):
             passes = predicate.among(records)
     else:
         passes = _passed_by_function(records, predicate)
-    failures = before(~passes[records.of_node])
+    failures = exclusive_sums(~passes[records.of_node])
     mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
     return mask
 
 
-def _passed_by_function(records: Records, predicate: Predicate) -> NDArray[np.bool_]:
+def _passed_by_function(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
     passes = np.zeros(len(records.values), dtype=np.bool_)
     used = np.zeros(len(records.values), dtype=np.bool_)
     used[records.of_node] = True
     for row in np.flatnonzero(used).tolist():  # it need not bear others
-        with blamed(FilterError, "where: the function failed on a node's metadata"):
+        with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
             passes[row] = predicate(records.values[row])
     return passes
 
@@ -197,16 +197,16 @@ def _compiled(where: Any, at: str, depth: int) -> Filter:
 def _part(key: object, condition: Any, at: str, depth: int) -> Filter:
     """Return the test of a record by one key of a filter."""
     if not isinstance(key, str):
-        raise FilterError(f"{at}: key {shown(key)} is not a string")
-    here = f"{at}[{shown(key)}]"
-    with blamed(FilterError, f"{here} could not be read"):
+        raise FilterError(f"{at}: key {short_repr(key)} is not a string")
+    here = f"{at}[{short_repr(key)}]"
+    with wrap_errors(FilterError, f"{here} could not be read"):
         if key in _JOINS:
             return _joined(key, condition, here, depth)
         if key == "$not":
             return _Not(_compiled(condition, here, depth + 1))
         if key.startswith("$"):
             raise FilterError(
-                f"{at}: {shown(key)} does not stand beside keys; there are {_names(_JOINS)}, $not, "
+                f"{at}: {short_repr(key)} does not stand beside keys; there are {_names(_JOINS)}, $not, "
                 "and under a key, as in {'year': {'$gte': 1890}}, " + _names(_OPERATORS)
             )
         return _Key(key, _tests(condition, here))
@@ -214,7 +214,7 @@ def _part(key: object, condition: Any, at: str, depth: int) -> Filter:
 
 def _joined(name: str, filters: Any, here: str, depth: int) -> Filter:
     if not isinstance(filters, list | tuple):
-        raise FilterError(f"{here} needs a list of filters, not {shown(filters)}")
+        raise FilterError(f"{here} needs a list of filters, not {short_repr(filters)}")
     return _JOINS[name]([_compiled(f, f"{here}[{i}]", depth + 1) for i, f in enumerate(filters)])
 
 
@@ -227,7 +227,7 @@ def _tests(condition: Any, here: str) -> list[_Test]:
             raise FilterError(f"{here}: {name} stands beside keys, over filters that name them")
         if name not in _OPERATORS:
             raise FilterError(
-                f"{here}: {shown(name)} is no operator; there are {_names(_OPERATORS)} "
+                f"{here}: {short_repr(name)} is no operator; there are {_names(_OPERATORS)} "
                 "(an object with such keys is matched by $eq)"
             )
     return [_OPERATORS[name](f"{here}: {name}", value) for name, value in condition.items()]
@@ -248,16 +248,16 @@ def _equals(at: str, value: Any) -> _Test:
 
 def _among(at: str, values: Any) -> _Test:
     if not isinstance(values, list | tuple | set | frozenset | range):
-        raise FilterError(f"{at} needs a list, not {shown(values)}")
-    if isinstance(values, range) and values[MOST:]:  # its len() may overflow
-        raise FilterError(f"{at} takes up to {MOST:,} values: give bounds by $gte and $lt")
+        raise FilterError(f"{at} needs a list, not {short_repr(values)}")
+    if isinstance(values, range) and values[MAX_COUNT:]:  # its len() may overflow
+        raise FilterError(f"{at} takes up to {MAX_COUNT:,} values: give bounds by $gte and $lt")
     options = frozenset(_json(at, value) for value in values)
     return lambda own: _canonical(own) in options
 
 
 def _exists(at: str, value: Any) -> _Test:
     if not isinstance(value, bool | np.bool_):
-        raise FilterError(f"{at} needs True or False, not {shown(value)}")
+        raise FilterError(f"{at} needs True or False, not {short_repr(value)}")
     wanted = bool(value)
     return lambda own: (own is not _MISSING) == wanted
 
@@ -279,7 +279,7 @@ def _bounded(compare: Callable[[Any, Any], bool]) -> _MakeTest:
         kind = _ordered_kind(bound)
         if kind is None:
             raise FilterError(
-                f"{at} needs a finite number or a string, a date as ISO text, not {shown(value)}; "
+                f"{at} needs a finite number or a string, a date as ISO text, not {short_repr(value)}; "
                 "leave it out where there is no bound"
             )
         return lambda own: _ordered_kind(own) is kind and compare(own, bound)
@@ -316,7 +316,7 @@ def _json(at: str, value: Any) -> str:
         return _canonical(value)
     except _NOT_JSON as error:
         raise FilterError(
-            f"{at}: {shown(value)} is no JSON value; use str, int, finite float, bool, None, lists "
+            f"{at}: {short_repr(value)} is no JSON value; use str, int, finite float, bool, None, lists "
             "and dicts"
         ) from error
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from e2graphrag_integrations._utils.arrays import IntArray, stretches, summed
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, sum_by_key
 from e2graphrag_integrations._utils.lazy import LazySequence, lazy
-from e2graphrag_integrations._utils.validation import fits_port, whole_number
+from e2graphrag_integrations._utils.validation import check_int, check_protocol
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.graph.titles import titled
+from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.paths import path_chunks
 from e2graphrag_integrations.retrieval.relevance import Relevance, Weights
 from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
-from e2graphrag_integrations.retrieval.title_links import bridges
+from e2graphrag_integrations.retrieval.title_links import title_links
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Route, Trace
-from e2graphrag_integrations.search.fusion import Floats, best_rows, reciprocal
-from e2graphrag_integrations.search.rerankers import reranker_scores
+from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
+from e2graphrag_integrations.search.rerankers import rerank_scores
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
@@ -105,9 +105,9 @@ class HybridStrategy:
             if not least <= value <= most:
                 raise InvalidInputError(f"{name}={value!r} must be from {least} to {most}")
         for name in ("sources", "steps", "reranked"):
-            whole_number(name, getattr(self, name), least=0)
+            check_int(name, getattr(self, name), least=0)
         if self.reranker is not None:
-            fits_port("reranker", self.reranker, Reranker)
+            check_protocol("reranker", self.reranker, Reranker)
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class _List:
     def shares(self, constant: float) -> Floats:
         """Return what the list gives to each of its nodes."""
         ranks = np.arange(1, len(self.rows) + 1)
-        given: Floats = self.weight * reciprocal(ranks, constant)
+        given: Floats = self.weight * reciprocal_rank(ranks, constant)
         return given
 
     @lazy
@@ -234,14 +234,14 @@ class _Retrieval:
 
     def _best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return the rows of the best of some chunks that may be seen, and their scores."""
-        best = best_rows(scores, self.length, None if self.seen is None else self.seen[chunks])
+        best = top_rows(scores, self.length, None if self.seen is None else self.seen[chunks])
         return self.snapshot.chunk_nodes[chunks[best]], scores[best]
 
     def _bridges(self, rows: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return chunks that the titles in the best chunks lead to, and their values."""
         chunks = np.flatnonzero(self.snapshot.nodes.level[rows] == 0)[: self.strategy.sources]
         sources = list(zip(rows[chunks].tolist(), scores[chunks].tolist(), strict=True))
-        to, values = bridges(sources, self.snapshot, self._fit, self.seen)
+        to, values = title_links(sources, self.snapshot, self._fit, self.seen)
         best = np.lexsort((to, -values))[: self.length]
         return to[best], values[best]
 
@@ -250,7 +250,7 @@ class _Retrieval:
         rows = self.snapshot.chunk_nodes[chunks]
         first = np.searchsorted(self.owners, rows)
         sizes = np.searchsorted(self.owners, rows, side="right") - first
-        windows = stretches(first, sizes)
+        windows = concatenated_ranges(first, sizes)
         best = np.zeros(len(chunks))
         np.maximum.at(best, np.repeat(np.arange(len(chunks)), sizes), self.relevance.plain(windows))
         return best
@@ -261,7 +261,7 @@ class _Retrieval:
         """Return the nodes of all lists, best first, and the sums of what those give them."""
         rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in lists)])
         shares = [np.empty(0), *(one.shares(self.strategy.constant) for one in lists)]
-        together, sums = summed(rows, np.concatenate(shares), len(self.snapshot.nodes.ids))
+        together, sums = sum_by_key(rows, np.concatenate(shares), len(self.snapshot.nodes.ids))
         best = np.lexsort((together, -sums))
         return together[best], sums[best]
 
@@ -315,7 +315,7 @@ class _Retrieval:
         least = scores[found[-1]] if len(found) else 1.0
         most = led.max(initial=0.0)
         led[owners] = 0
-        after = best_rows(led, len(led))
+        after = top_rows(led, len(led))
         first = np.searchsorted(self.owners, rows[after])
         order = np.concatenate([windows[found], first])
         given = np.concatenate([scores[found], least * led[after] / most if most else led[after]])
@@ -338,8 +338,8 @@ class _Retrieval:
         for one, text in zip(head, self.query.read([c.row for c in head]), strict=True):
             part = text[one.best.start : one.best.end] if one.part and one.best else text
             document = int(self.snapshot.nodes.document[one.row])
-            texts.append(titled(self.snapshot.titles[document], part))
-        given = reranker_scores(reranker, self.query.question, texts)
+            texts.append(with_title(self.snapshot.titles[document], part))
+        given = rerank_scores(reranker, self.query.question, texts)
         order = sorted(range(len(head)), key=lambda at: (-given[at], at))
         scores = sorted((one.score for one in head), reverse=True)
         moved = [
@@ -362,7 +362,7 @@ class _Retrieval:
         for one in lists:
             rank = one.ranks.get(row)
             if rank is not None:
-                share = one.weight * reciprocal(rank, self.strategy.constant)
+                share = one.weight * reciprocal_rank(rank, self.strategy.constant)
                 if share > most or not reasons:
                     side, most = one.side, share
                 reasons.append(f"{one.name}: rank {rank}")

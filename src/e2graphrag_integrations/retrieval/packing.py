@@ -13,7 +13,7 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.chunking import cut_to
+from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Node, Span
 
@@ -42,7 +42,7 @@ def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> 
     return expanded
 
 
-def filled(
+def fill_to_k(
     kept: Sequence[Candidate], query: Query, snapshot: Snapshot, how: Expand
 ) -> list[Candidate]:
     """Add the nodes nearest to the question until there are k; none scores above those before."""
@@ -88,7 +88,7 @@ def _children(row: int, snapshot: Snapshot) -> range:
     return range(int(level[0] + inside[0]), int(level[0] + inside[1]))
 
 
-def to_nodes(
+def to_retrieved_nodes(
     candidates: Sequence[Candidate],
     snapshot: Snapshot,
     stored: Mapping[str, Node],
@@ -152,7 +152,7 @@ def _held(
     return [tuple(names) for names in held]
 
 
-def metadata_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
+def common_metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
     """Return the metadata that all segments under the node agree on."""
     return _agreed(_records_of(snapshot, row), snapshot.records.id_key)
 
@@ -178,7 +178,7 @@ def _records_of(snapshot: Snapshot, row: int) -> list[Mapping[str, Any]]:
     return [records.values[i] for i in records.of_node[span].tolist()]
 
 
-def pack(
+def pack_nodes(
     nodes: Sequence[RetrievedNode], budget: int, counter: TokenCounter
 ) -> tuple[list[RetrievedNode], int]:
     """Return the nodes, best first, whose context fits `budget` tokens, and how many fell out.
@@ -200,7 +200,7 @@ def pack_parts(
 
     Parts come best first. What of one has been packed already, as the overlap of two chunks, is
     left out; parts of a chunk with nothing but white space between them are joined. A node stands
-    where its best part did. The first part that does not fit is cut, as by `pack`.
+    where its best part did. The first part that does not fit is cut, as by `pack_nodes`.
 
     Args:
         parts: Nodes, each of one part; the same node may come several times.
@@ -318,7 +318,7 @@ def _shorten(
 ) -> RetrievedNode | None:
     if tokens < 1:
         return None
-    text, _ = cut_to(node.text, tokens, counter)
+    text, _ = truncate(node.text, tokens, counter)
     whole_sentence = text.rstrip().endswith((".", "!", "?", "…", "。", "！", "？", '"', "”", "’"))
     if not text or not (whole_sentence or last_resort):
         return None

@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import shown, whole_number
+from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.embedders.windowed import unit_mean
-from e2graphrag_integrations.entities.spacy_extractor import checked_extraction
+from e2graphrag_integrations.embedders.windowed import mean_unit_vector
+from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.packing import (
     EXPANSIONS,
     Expand,
     expand,
-    filled,
-    pack,
+    fill_to_k,
+    pack_nodes,
     pack_parts,
-    to_nodes,
+    to_retrieved_nodes,
 )
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import (
@@ -78,12 +78,14 @@ class Request:
             raise InvalidInputError("the question is empty: ask something")
         for name, value in (("k", self.k), ("token_budget", self.token_budget)):
             if value is not None or name == "k":
-                object.__setattr__(self, name, whole_number(name, value, most=None))
+                object.__setattr__(self, name, check_int(name, value, most=None))
         if self.mode not in MODES:
-            raise InvalidInputError(f"mode={shown(self.mode)}: choose one of {', '.join(MODES)}")
+            raise InvalidInputError(
+                f"mode={short_repr(self.mode)}: choose one of {', '.join(MODES)}"
+            )
         if self.expand not in EXPANSIONS:
             raise InvalidInputError(
-                f"expand={shown(self.expand)}: choose one of {', '.join(EXPANSIONS)}"
+                f"expand={short_repr(self.expand)}: choose one of {', '.join(EXPANSIONS)}"
             )
         check_strategy(self.strategy)
 
@@ -96,7 +98,7 @@ def check_strategy(strategy: object) -> None:
     """
     if inspect.isclass(strategy) or not callable(getattr(strategy, "rank", None)):
         raise InvalidInputError(
-            f"strategy {shown(strategy)} has no method rank(): pass an object such as "
+            f"strategy {short_repr(strategy)} has no method rank(): pass an object such as "
             "PaperStrategy()"
         )
 
@@ -120,7 +122,7 @@ def _ranked(
     if not (pair and isinstance(ranked[0], Sequence) and isinstance(ranked[1], Trace)):
         raise InvalidInputError(
             f"{type(strategy).__name__}.rank() must return a list of candidates and a Trace, not "
-            f"{shown(ranked)}"
+            f"{short_repr(ranked)}"
         )
     return ranked[0], ranked[1]
 
@@ -197,12 +199,12 @@ class _Answer:
             kept = expanded[: query.k]
             cuts = {"k": trace.cuts.get("k", 0) + len(expanded) - len(kept)}
             if request.fill and len(kept) < query.k:
-                kept = filled(kept, query, snapshot, request.expand)
+                kept = fill_to_k(kept, query, snapshot, request.expand)
             nodes, _ = self._read(kept, trace)
         if request.token_budget is not None:
             with self.timed("pack"):
                 counter = self.components.counter
-                nodes, cuts["token_budget"] = pack(nodes, request.token_budget, counter)
+                nodes, cuts["token_budget"] = pack_nodes(nodes, request.token_budget, counter)
         return nodes, cuts
 
     def _parts(
@@ -211,7 +213,7 @@ class _Answer:
         """Return the best parts of nodes that fit the budget, and how many do not."""
         budget, counter = self.request.token_budget or 0, self.components.counter
         if self.request.fill:
-            candidates = filled(candidates, query, self.snapshot, "none")
+            candidates = fill_to_k(candidates, query, self.snapshot, "none")
         reach = budget * _LONG_TOKEN
         while True:
             first = list(_within(candidates, reach))
@@ -232,7 +234,7 @@ class _Answer:
         stored = self._stored([one.row for one in candidates])
         index = self.snapshot.graph.index
         entities = [index[one.entity] for one in trace.links if one.entity in index]
-        return to_nodes(candidates, self.snapshot, stored, entities), stored
+        return to_retrieved_nodes(candidates, self.snapshot, stored, entities), stored
 
     def _texts(self, rows: Sequence[int]) -> list[str]:
         stored = self._stored(rows)
@@ -251,7 +253,7 @@ class _Answer:
         """Return the mentions in the question, each once."""
         if self.request.mode == "global" or not self._has_names:
             return ()
-        [sentences] = checked_extraction(self.components.extractor, [question], ["the question"])
+        [sentences] = extract_checked(self.components.extractor, [question], ["the question"])
         once: dict[str, Mention] = {}
         for sentence in sentences:
             for mention in sentence:
@@ -267,7 +269,7 @@ class _Answer:
                 embedder = self.components.embedder
             with self.timed("embed"):
                 texts = self.request.embed_texts or [question]
-                return unit_mean([embedder.embed_question(text) for text in texts])
+                return mean_unit_vector([embedder.embed_question(text) for text in texts])
 
         return embed
 

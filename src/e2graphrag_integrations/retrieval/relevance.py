@@ -7,11 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, summed
+from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.strategy import Query
-from e2graphrag_integrations.search.bm25 import words_of
-from e2graphrag_integrations.search.fusion import Floats, firsts, scaled, spread
+from e2graphrag_integrations.search.bm25 import tokenize
+from e2graphrag_integrations.search.fusion import (
+    Floats,
+    first_occurrences,
+    scale_scores,
+    smooth_over_neighbors,
+)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _REACH = 8
@@ -70,7 +75,7 @@ class Relevance:
             allowed = snapshot.leaves if allowed is None else allowed & snapshot.leaves
         self._allowed = allowed
         self._owners = snapshot.dense.nodes
-        self._words = words_of(query.question)
+        self._words = tokenize(query.question)
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
@@ -107,13 +112,14 @@ class Relevance:
         lowest = float(scores[-1]) if len(scores) == self._weights.length else 0.0
         rows = [near, worded]
         values = [
-            self._weights.dense * scaled(cosines, float(cosines[-1]) if len(cosines) else 0.0),
-            self._weights.words * self.trust * scaled(scores, lowest),
+            self._weights.dense
+            * scale_scores(cosines, float(cosines[-1]) if len(cosines) else 0.0),
+            self._weights.words * self.trust * scale_scores(scores, lowest),
         ]
-        together, sums = summed(np.concatenate(rows), np.concatenate(values), len(self._owners))
+        together, sums = sum_by_key(np.concatenate(rows), np.concatenate(values), len(self._owners))
         most = self._weights.dense + self._weights.words
         sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
-        reached, spreaded = spread(
+        reached, spreaded = smooth_over_neighbors(
             together, sharp, self._snapshot.neighborhoods, self._weights.share, _REACH
         )
         seen = spreaded > 0
@@ -126,7 +132,7 @@ class Relevance:
         """Return nodes by their best window, best first: their rows, those windows, relevance."""
         windows, values = self.windows
         order = np.lexsort((windows, -values))
-        order = order[firsts(self._owners[windows[order]])]
+        order = order[first_occurrences(self._owners[windows[order]])]
         return self._owners[windows[order]], windows[order], values[order]
 
     def plain(self, windows: IntArray) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 """How often an answer starts over because a writer changed the file under it."""
 
 
-class Reader:
+class RetrievalSession:
     """Answers requests over the store's present state; safe from many threads."""
 
     def __init__(self, store: Store, components: Components) -> None:

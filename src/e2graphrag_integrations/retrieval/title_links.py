@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations.search.fusion import Floats, firsts
+from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _MOST = 1000
@@ -18,7 +18,7 @@ _COMMON = 100
 """A title that more documents than this name leads nowhere in particular."""
 
 
-def bridges(
+def title_links(
     found: Sequence[tuple[int, float]],
     snapshot: Snapshot,
     fit: Callable[[IntArray], Floats],
@@ -55,7 +55,7 @@ def bridges(
     if not count:
         return np.empty(0, dtype=np.int64), np.empty(0)
     together = np.concatenate(reached)
-    first = firsts(together)  # the surest way to each
+    first = first_occurrences(together)  # the surest way to each
     values = np.concatenate(sure)[first] * fit(together[first])
     rows = snapshot.chunk_nodes[together[first]]
     return rows[values > 0], values[values > 0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.linking import Link
-from e2graphrag_integrations.search.fusion import firsts
+from e2graphrag_integrations.search.fusion import first_occurrences
 
 Route = Literal["local", "global"]
 
@@ -66,7 +66,7 @@ class Listing:
         """Return the list, written out."""
         rows, scores = self.rows, self.scores
         if self.owners is not None:
-            best = firsts(self.owners[rows])
+            best = first_occurrences(self.owners[rows])
             rows, scores = self.owners[rows[best]], scores[best]
         return tuple(
             Ranked(self.ids[row], rank, {self.figure: round(score, 6)})

@@ -13,10 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations._utils.arrays import IntArray, before, index_type, union
+from e2graphrag_integrations._utils.arrays import (
+    IntArray,
+    exclusive_sums,
+    smallest_int_type,
+    sorted_union,
+)
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.normalize import UNSPACED
-from e2graphrag_integrations.search.fusion import best_rows
+from e2graphrag_integrations.search.fusion import top_rows
 
 _K1, _B = 1.5, 0.75
 """BM25's usual constants (Robertson and Zaragoza 2009): saturation and length."""
@@ -34,7 +39,7 @@ _WORD = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
-def words_of(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Return the words of a text, casefolded; of scripts without spaces the pairs of characters."""
     words: list[str] = []
     for run in _WORD.findall(text.casefold()):
@@ -46,7 +51,7 @@ def words_of(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class LexicalIndex:
+class BM25Index:
     """BM25 (Lucene's form) with the weight of each word in each text worked out beforehand.
 
     Attributes:
@@ -64,7 +69,7 @@ class LexicalIndex:
     common: int = _COMMON
 
     @classmethod
-    def of(cls, words: Sequence[str], counts: csc_array, lengths: IntArray) -> LexicalIndex:
+    def of(cls, words: Sequence[str], counts: csc_array, lengths: IntArray) -> BM25Index:
         """Return the index of texts that hold words so often.
 
         The weight of a word in a text is idf * tf / (tf + k1 (1 - b + b length / mean length)),
@@ -109,7 +114,7 @@ class LexicalIndex:
         if self.weights.shape[0] > self.common:
             return self._best_of_many(sorted(known, key=self._held), count, allowed, rarity)
         scores = self._found(known, rarity)
-        best = best_rows(scores, count, allowed)
+        best = top_rows(scores, count, allowed)
         return best, scores[best]
 
     def _found(self, words: Iterable[str], rarity: float) -> NDArray[np.float32]:
@@ -151,7 +156,7 @@ class LexicalIndex:
                 near = total + more >= _last_of_best(total, count)
                 found, total = found[near], total[near]
             total = total + self.at([word], found, rarity=rarity)
-        best = best_rows(total, count)
+        best = top_rows(total, count)
         return found[best], total[best]
 
     def _sample(
@@ -165,7 +170,7 @@ class LexicalIndex:
             sample.append(texts if allowed is None else texts[allowed[texts]])
             if sum(map(len, sample)) >= wanted:
                 break
-        return union(*sample)
+        return sorted_union(*sample)
 
     def at(
         self, words: Iterable[str], rows: IntArray, *, rarity: float = 0.0
@@ -209,33 +214,33 @@ class LexicalIndex:
         return log1p((count - held + 0.5) / (held + 0.5))
 
 
-def build_lexical(texts: Iterable[str]) -> LexicalIndex:
+def build_bm25(texts: Iterable[str]) -> BM25Index:
     """Index texts by their words; they are read once, one after the other."""
     ids: dict[str, int] = {}
     tokens, sizes = array("i"), array("q")
     for text in texts:
-        words = words_of(text)
+        words = tokenize(text)
         tokens.extend([ids.setdefault(word, len(ids)) for word in words])
         sizes.append(len(words))
     vocabulary = sorted(ids)
     rank = np.empty(len(ids), dtype=np.int32)  # arrival order -> sorted order
     rank[[ids[word] for word in vocabulary]] = np.arange(len(ids))
-    kind = index_type(len(tokens))
+    kind = smallest_int_type(len(tokens))
     counts = csr_array(
         (
             np.ones(len(tokens), dtype=np.int32),
             rank[np.asarray(tokens)].astype(kind, copy=False),
-            before(sizes).astype(kind),
+            exclusive_sums(sizes).astype(kind),
         ),
         shape=(len(sizes), len(vocabulary)),
     )
     counts.sum_duplicates()
     counts.data = _smallest(counts.data)
-    return LexicalIndex.of(vocabulary, counts.tocsc(), np.asarray(sizes, dtype=np.int64))
+    return BM25Index.of(vocabulary, counts.tocsc(), np.asarray(sizes, dtype=np.int64))
 
 
-def merged(parts: Sequence[tuple[LexicalIndex, IntArray]], count: int) -> LexicalIndex:
-    """Return the index that `build_lexical` would make of texts that others have already.
+def merge_bm25(parts: Sequence[tuple[BM25Index, IntArray]], count: int) -> BM25Index:
+    """Return the index that `build_bm25` would make of texts that others have already.
 
     Args:
         parts: Each with the new row of each of its texts, ascending; -1 for one that is gone.
@@ -249,19 +254,19 @@ def merged(parts: Sequence[tuple[LexicalIndex, IntArray]], count: int) -> Lexica
     for (words, sizes, data, texts), (index, rows) in zip(held, parts, strict=True):
         each = np.zeros(len(vocabulary), dtype=np.int64)
         each[[columns[word] for word in words]] = sizes
-        kind = index_type(max(count, len(data)))
-        places = texts.astype(kind, copy=False), before(each).astype(kind)
+        kind = smallest_int_type(max(count, len(data)))
+        places = texts.astype(kind, copy=False), exclusive_sums(each).astype(kind)
         counts = counts + csc_array((data, *places), shape=counts.shape)
         lengths[rows[rows >= 0]] = index.lengths[rows >= 0]
     counts.data = _smallest(counts.data)
-    return LexicalIndex.of(vocabulary, counts, lengths)
+    return BM25Index.of(vocabulary, counts, lengths)
 
 
-def _kept(index: LexicalIndex, rows: IntArray) -> tuple[list[str], IntArray, IntArray, IntArray]:
+def _kept(index: BM25Index, rows: IntArray) -> tuple[list[str], IntArray, IntArray, IntArray]:
     """Return what is left of an index: its words, the texts of each, the counts, the new rows."""
     texts = rows.astype(index.weights.indices.dtype)[index.weights.indices]
     there = texts >= 0
-    kept = np.zeros(len(there) + 1, dtype=index_type(len(there)))
+    kept = np.zeros(len(there) + 1, dtype=smallest_int_type(len(there)))
     np.cumsum(there, out=kept[1:])
     sizes = np.diff(kept[index.weights.indptr])
     words = [word for word, size in zip(index.words, sizes.tolist(), strict=True) if size]

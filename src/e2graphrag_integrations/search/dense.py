@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.ivf import SEARCHED, Cells, faiss_module, search_parameters
+from e2graphrag_integrations.search.ivf import NPROBE, InvertedLists, load_faiss, search_parameters
 
 _EXACT = 20_000
 """Windows up to which all are looked at: that costs a millisecond or two."""
@@ -81,8 +81,8 @@ class DenseIndex(NodeSearch):
         self,
         vectors: FloatArray,
         nodes: NDArray[np.int64],
-        cells: Cells | None = None,
-        keep: Callable[[Cells], None] | None = None,
+        cells: InvertedLists | None = None,
+        keep: Callable[[InvertedLists], None] | None = None,
         *,
         exact: int = _EXACT,
     ) -> None:
@@ -104,14 +104,14 @@ class DenseIndex(NodeSearch):
 
     @lazy
     def _flat(self) -> Any:
-        index = faiss_module().IndexFlatIP(self.vectors.shape[1])
+        index = load_faiss().IndexFlatIP(self.vectors.shape[1])
         index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
         return index
 
     @lazy
     def _divided(self) -> Any:
         if self.known_cells is None:
-            self.known_cells = Cells.trained(self.vectors)
+            self.known_cells = InvertedLists.trained(self.vectors)
             if self._keep is not None:
                 self._keep(self.known_cells)
         return self.known_cells.search_index(self.vectors)
@@ -133,7 +133,7 @@ class DenseIndex(NodeSearch):
     def _among_all(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        parameters = None if mask is None else faiss_module().SearchParameters(sel=_selector(mask))
+        parameters = None if mask is None else load_faiss().SearchParameters(sel=_selector(mask))
         fetch = min(usable, count + 1)
         while True:
             [scores], [rows] = self._flat.search(query[None, :], fetch, params=parameters)
@@ -148,7 +148,7 @@ class DenseIndex(NodeSearch):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return windows of the nearest cells; of more cells, if those hold too few."""
         selector = None if mask is None else _selector(mask)
-        fetch, cells = min(usable, 2 * count), SEARCHED
+        fetch, cells = min(usable, 2 * count), NPROBE
         while True:
             parameters = search_parameters(cells, selector)
             [near], [rows] = self._divided.search(query[None, :], fetch, params=parameters)
@@ -174,6 +174,6 @@ class DenseIndex(NodeSearch):
 
 def _selector(mask: NDArray[np.bool_]) -> Any:
     bitmap = np.packbits(mask, bitorder="little")
-    selector = faiss_module().IDSelectorBitmap(bitmap)
+    selector = load_faiss().IDSelectorBitmap(bitmap)
     selector.kept_alive = bitmap  # FAISS keeps a bare pointer to it
     return selector

@@ -18,7 +18,7 @@ _DIGITS = 6
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 
 
-class LostSearch(NodeSearch):
+class UnavailableSearch(NodeSearch):
     """Stands where the vectors of an index are gone; fails the questions that need them.
 
     Args:
@@ -49,7 +49,7 @@ class LostSearch(NodeSearch):
         raise self._error
 
 
-class StoreSearch(NodeSearch):
+class VectorStoreSearch(NodeSearch):
     """Finds windows by cosine through a store.
 
     Args:
@@ -132,7 +132,7 @@ class StoreSearch(NodeSearch):
         )
 
 
-def chroma_space(collection: Any) -> str:
+def chroma_distance(collection: Any) -> str:
     """Return the distance of a Chroma collection: `cosine`, `ip`, or `l2`, its own default."""
     metadata = collection.metadata or {}
     if "hnsw:space" in metadata:

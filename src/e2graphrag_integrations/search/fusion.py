@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, stretches
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 
 Floats = NDArray[np.floating[Any]]
 
@@ -15,7 +15,7 @@ _ALIKE = 1e-6
 """Scores that differ by less are the same: vector stores round their last digits."""
 
 
-def best_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
+def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
     """Return the rows of the `count` best positive scores, best first, ties to the earlier row.
 
     Args:
@@ -30,7 +30,7 @@ def best_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = No
     return found[np.lexsort((found, -scores[found]))][:count]
 
 
-def firsts(keys: IntArray) -> IntArray:
+def first_occurrences(keys: IntArray) -> IntArray:
     """Return where each distinct key stands for the first time, in order."""
     if not len(keys):
         return np.empty(0, dtype=np.int64)
@@ -41,7 +41,7 @@ def firsts(keys: IntArray) -> IntArray:
     return at
 
 
-def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
+def scale_scores(scores: Floats, floor: float) -> NDArray[np.float64]:
     """Return scores by their place between a floor (0) and the best of them (1)."""
     if not len(scores):
         return np.empty(0)
@@ -51,7 +51,7 @@ def scaled(scores: Floats, floor: float) -> NDArray[np.float64]:
     return (scores.astype(np.float64) - floor) / (best - floor)
 
 
-def spread(
+def smooth_over_neighbors(
     rows: IntArray, values: Floats, bounds: IntArray, share: float, reach: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Let every row hand `share ** distance` of its value to its neighbors in its group.
@@ -78,12 +78,12 @@ def spread(
     given = np.zeros(sizes.sum() + 2 * reach)
     given[np.cumsum(sizes) - sizes + 2 * reach] = values
     sums = np.convolve(given, np.power(share, np.abs(np.arange(-reach, reach + 1))), "valid")
-    to = stretches(rows - reach, sizes)
+    to = concatenated_ranges(rows - reach, sizes)
     inside = (to >= np.repeat(bounds[group - 1], sizes)) & (to < np.repeat(bounds[group], sizes))
     some = np.flatnonzero(inside & (sums > 0))
     return to[some], sums[some]
 
 
-def reciprocal(ranks: int | IntArray, constant: float) -> Any:
+def reciprocal_rank(ranks: int | IntArray, constant: float) -> Any:
     """Return 1 / (constant + rank), ranks from 1 (reciprocal rank fusion, Cormack et al. 2009)."""
     return 1 / (constant + ranks)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _CELLS = 4.0
 """Cells for each root of the number of vectors."""
 
-SEARCHED = 256
+NPROBE = 256
 """Cells that are searched: .98 of what all would give (docs/benchmarks.md)."""
 
 _SAMPLE = 39
@@ -35,7 +35,7 @@ _BATCH = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class InvertedLists:
     """Which cell each vector is in.
 
     Attributes:
@@ -47,12 +47,12 @@ class Cells:
     of_vector: IntArray
 
     @classmethod
-    def trained(cls, vectors: FloatArray) -> Cells:
+    def trained(cls, vectors: FloatArray) -> InvertedLists:
         """Return cells for vectors; equal ones give equal cells."""
         count = min(len(vectors), int(_CELLS * math.sqrt(len(vectors))))
         sample = np.random.default_rng(0).permutation(len(vectors))[: count * _SAMPLE]
         logger.info("finding %d cells for %d vectors", count, len(vectors))
-        means = faiss_module().Kmeans(
+        means = load_faiss().Kmeans(
             vectors.shape[1],
             count,
             niter=_ITERATIONS,
@@ -61,7 +61,7 @@ class Cells:
             min_points_per_centroid=1,  # fewer than _SAMPLE are no reason to warn
         )
         means.train(vectors[np.sort(sample)])
-        return cls(means.centroids, nearest(means.centroids, vectors))
+        return cls(means.centroids, assign_lists(means.centroids, vectors))
 
     def fit(self, count: int) -> bool:
         """Tell whether there are about as many cells as so many vectors need."""
@@ -70,7 +70,7 @@ class Cells:
 
     def search_index(self, vectors: FloatArray) -> Any:
         """Return the FAISS index that searches the cells of vectors, in eight bits a number."""
-        faiss = faiss_module()
+        faiss = load_faiss()
         count, dimension = self.centroids.shape
         index = faiss.IndexIVFScalarQuantizer(
             _quantizer(self.centroids),
@@ -90,7 +90,7 @@ class Cells:
         return index
 
 
-def nearest(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
+def assign_lists(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
     """Return the cell that each vector belongs to."""
     if not len(vectors):
         return np.empty(0, dtype=np.int32)
@@ -105,17 +105,17 @@ def nearest(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
 def search_parameters(cells: int, selector: Any = None) -> Any:
     """Return how an index of cells is searched: how many of them, and what may be found."""
     if selector is None:
-        return faiss_module().SearchParametersIVF(nprobe=cells)
-    return faiss_module().SearchParametersIVF(nprobe=cells, sel=selector)
+        return load_faiss().SearchParametersIVF(nprobe=cells)
+    return load_faiss().SearchParametersIVF(nprobe=cells, sel=selector)
 
 
 def _quantizer(centroids: FloatArray) -> Any:
-    quantizer = faiss_module().IndexFlatIP(centroids.shape[1])
+    quantizer = load_faiss().IndexFlatIP(centroids.shape[1])
     quantizer.add(np.ascontiguousarray(centroids))
     return quantizer
 
 
-def faiss_module() -> Any:
+def load_faiss() -> Any:
     """Return FAISS, loaded when it is first needed."""
     # Its stubs describe the C++ signatures, not the Python ones.
     return importlib.import_module("faiss")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.sentence_transformers import find_model, no_loading_bar
 from e2graphrag_integrations.errors import MissingDependencyError, RerankError
 from e2graphrag_integrations.protocols import Reranker
@@ -68,7 +68,9 @@ def _load(name: str, device: str | None) -> Any:
             f"cross-encoder {name!r} is neither a folder nor in the Hugging Face cache: run "
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
         )
-    with blamed(MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"):
+    with wrap_errors(
+        MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"
+    ):
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         kinds = config.get("architectures") or []
     # Of any other model the weights that score would be random.
@@ -78,20 +80,20 @@ def _load(name: str, device: str | None) -> Any:
             "one that ends in a sequence classification"
         )
     with (
-        blamed(MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"),
+        wrap_errors(MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"),
         no_loading_bar(),
     ):
         return CrossEncoder(str(folder), device=device, local_files_only=True)
 
 
-def reranker_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
+def rerank_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
     """Return the scores of any reranker.
 
     Raises:
         RerankError: If it fails, or returns anything but one finite number a text.
     """
     name = type(reranker).__name__
-    with blamed(RerankError, f"{name}.rerank() failed or returned no numbers"):
+    with wrap_errors(RerankError, f"{name}.rerank() failed or returned no numbers"):
         scores = np.asarray(reranker.rerank(question, texts))
     numbers = scores.dtype.kind in "iuf" and scores.shape == (len(texts),)
     if not numbers or not np.isfinite(scores).all():

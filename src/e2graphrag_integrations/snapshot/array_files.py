@@ -70,7 +70,7 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
         return None
 
 
-def drop_leftovers(folder: Path) -> None:
+def remove_temporary_folders(folder: Path) -> None:
     """Remove what processes that died had written aside."""
     for other in folder.iterdir():
         with contextlib.suppress(OSError):

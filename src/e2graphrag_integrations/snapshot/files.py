@@ -17,26 +17,26 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations._utils.string_array import Strings
+from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph.entity_graph import EntityGraph, MentionColumns
-from e2graphrag_integrations.search.bm25 import LexicalIndex
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, MentionTable
+from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import Cells
+from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
-    drop_leftovers,
     load_arrays,
+    remove_temporary_folders,
     save_arrays,
 )
-from e2graphrag_integrations.snapshot.incremental import Merging
+from e2graphrag_integrations.snapshot.incremental import SnapshotMerge
 from e2graphrag_integrations.snapshot.snapshot import (
     NODE_ARRAYS,
+    MetadataRecords,
     NodeTable,
-    Records,
     Snapshot,
+    bm25_from_store,
     build_snapshot,
-    lexical_of,
 )
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.sqlite import Store
@@ -75,7 +75,7 @@ def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
 
 
 def updated_snapshot(
-    store: Store, older: Snapshot | None, words: LexicalIndex | None = None
+    store: Store, older: Snapshot | None, words: BM25Index | None = None
 ) -> Snapshot:
     """Return the snapshot of the present state, copied as far as an older one has it.
 
@@ -101,7 +101,7 @@ def updated_snapshot(
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in same])
         if words is not None:
             _ = newer.lexical  # reads texts, as they are in this state
-    merging = Merging(older, newer, list(stamps))
+    merging = SnapshotMerge(older, newer, list(stamps))
     lexical = None if words is None else merging.lexical(words)
     snapshot = merging.snapshot(newer.generation, newer.made_with)
     return replace(snapshot, known_lexical=lexical)
@@ -125,7 +125,7 @@ def stale_parts(store: Store) -> list[str]:
     stale += [name for name, value in _meta(built).items() if told[name] != value]
     words = files.load_words(built)
     if words is not None:
-        fresh = lexical_of(store, built)
+        fresh = bm25_from_store(store, built)
         one, other = _word_arrays(words), _word_arrays(fresh)
         same = all(np.array_equal(one[name], other[name]) for name in one)
         stale += [] if same else ["words"]
@@ -175,7 +175,7 @@ class _Files:
                 # Only what has a generation's name: the folder may be a link to someone else's.
                 if _GENERATION.fullmatch(other.name) and other != folder:
                     shutil.rmtree(other, ignore_errors=True)
-            drop_leftovers(self._folder)
+            remove_temporary_folders(self._folder)
             cells = _dense(snapshot).known_cells
             if cells is not None:
                 self._keep_cells(snapshot.generation, cells)
@@ -186,47 +186,49 @@ class _Files:
 
     # What is made at first use.
 
-    def _words(self, snapshot: Snapshot) -> LexicalIndex:
+    def _words(self, snapshot: Snapshot) -> BM25Index:
         """Return the words of a snapshot's windows, from disk where they are there."""
         loaded = self.load_words(snapshot)
         if loaded is not None:
             return loaded
-        built = lexical_of(self._store, snapshot)
+        built = bm25_from_store(self._store, snapshot)
         self._keep_words(snapshot.generation, built)
         return self.load_words(snapshot) or built
 
-    def load_words(self, snapshot: Snapshot) -> LexicalIndex | None:
+    def load_words(self, snapshot: Snapshot) -> BM25Index | None:
         found = load_arrays(self._folder / snapshot.generation / "words")
         if found is None:
             return None
         arrays, _ = found
         try:
-            words = Strings(arrays["words"], arrays["bounds"])
+            words = StringArray(arrays["words"], arrays["bounds"])
             parts = tuple(arrays[name] for name in _PARTS)
             shape = (len(snapshot.dense.nodes), len(words))
             weights = csc_array(parts, shape=shape)
-            return LexicalIndex(words, weights, arrays["counts"], arrays["lengths"])
+            return BM25Index(words, weights, arrays["counts"], arrays["lengths"])
         except (ValueError, KeyError):
             return None
 
-    def _keep_words(self, generation: str, words: LexicalIndex) -> None:
+    def _keep_words(self, generation: str, words: BM25Index) -> None:
         self._keep(self._folder / generation / "words", _word_arrays(words))
 
-    def _keep_cells(self, generation: str, cells: Cells) -> None:
+    def _keep_cells(self, generation: str, cells: InvertedLists) -> None:
         arrays = {"centroids": cells.centroids, "of_vector": cells.of_vector}
         self._keep(self._folder / generation / "cells", arrays)
 
-    def _load_cells(self, generation: str) -> Cells | None:
+    def _load_cells(self, generation: str) -> InvertedLists | None:
         found = load_arrays(self._folder / generation / "cells")
-        return None if found is None else Cells(found[0]["centroids"], found[0]["of_vector"])
+        return (
+            None if found is None else InvertedLists(found[0]["centroids"], found[0]["of_vector"])
+        )
 
     def _keep(self, folder: Path, arrays: Arrays) -> None:
         with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
             save_arrays(folder, arrays, {})
 
 
-def _word_arrays(index: LexicalIndex) -> Arrays:
-    words = Strings.of(index.words)
+def _word_arrays(index: BM25Index) -> Arrays:
+    words = StringArray.of(index.words)
     arrays: Arrays = {name: getattr(index.weights, name) for name in _PARTS}
     return arrays | {
         "words": words.data,
@@ -257,7 +259,7 @@ def _arrays(snapshot: Snapshot) -> Arrays:
     dense = _dense(snapshot)
     if snapshot.mentions is None:
         raise TypeError("only a snapshot that holds its own mentions can be saved")
-    ids, names = Strings.of(snapshot.nodes.ids), Strings.of(snapshot.graph.names)
+    ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
     arrays: Arrays = {
         "ids": ids.data,
         "ids_bounds": ids.bounds,
@@ -288,7 +290,7 @@ def _restore(
     arrays: Arrays,
     meta: dict[str, Any],
     dense: DenseIndex,
-    words: Callable[[Snapshot], LexicalIndex],
+    words: Callable[[Snapshot], BM25Index],
 ) -> Snapshot:
     matrices = {
         name: csr_array(
@@ -303,17 +305,17 @@ def _restore(
         documents=meta["documents"],
         titles=meta["titles"],
         nodes=NodeTable(
-            Strings(arrays["ids"], arrays["ids_bounds"]),
+            StringArray(arrays["ids"], arrays["ids_bounds"]),
             *(arrays[f"node_{name}"] for name in NODE_ARRAYS),
         ),
         chunk_nodes=arrays["chunk_nodes"],
         words=arrays["words"],
         graph=EntityGraph(
-            Strings(arrays["names"], arrays["names_bounds"]), arrays["named"], **matrices
+            StringArray(arrays["names"], arrays["names_bounds"]), arrays["named"], **matrices
         ),
         dense=dense,
         window_spans=arrays["window_spans"],
-        records=Records(
+        records=MetadataRecords(
             meta["records"],
             arrays["record_first"],
             arrays["record_last"],
@@ -321,5 +323,5 @@ def _restore(
         ),
         lexical_from=words,
         stamps=meta["stamps"],
-        mentions=MentionColumns(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
+        mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
     )

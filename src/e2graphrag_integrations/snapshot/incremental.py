@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, before, stretches
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.graph.entity_graph import MentionColumns, graph_of
-from e2graphrag_integrations.search.bm25 import LexicalIndex, merged
+from e2graphrag_integrations.graph.entity_graph import MentionTable, graph_from_mentions
+from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import Cells, nearest
-from e2graphrag_integrations.snapshot.snapshot import NodeTable, Records, Snapshot
+from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
 
 Ints = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class _Bounds:
     """Where each document's part of every array begins and ends: documents + 1 numbers each."""
 
     snapshot: Snapshot
-    mentions: MentionColumns
+    mentions: MentionTable
     dense: DenseIndex
 
     def _of(self, documents: IntArray) -> Ints:
@@ -53,12 +53,12 @@ class _Bounds:
 
     @lazy
     def sentences(self) -> Ints:
-        return before(self.mentions.chunk_sizes)[self.chunks]
+        return exclusive_sums(self.mentions.chunk_sizes)[self.chunks]
 
     @lazy
     def words(self) -> Ints:
         """Of mentions."""
-        return before(self.mentions.sentence_sizes)[self.sentences]
+        return exclusive_sums(self.mentions.sentence_sizes)[self.sentences]
 
     @lazy
     def values(self) -> Ints:
@@ -75,7 +75,7 @@ class _Bounds:
         return np.append(records.first, len(records.of_node)).astype(np.int64)[self.nodes]
 
 
-class Merging:
+class SnapshotMerge:
     """Puts a snapshot together.
 
     Args:
@@ -111,21 +111,21 @@ class Merging:
             nodes=nodes,
             chunk_nodes=np.flatnonzero(nodes.level == 0).astype(np.int64),
             words=self._taken("chunks", older.words, newer.words),
-            graph=graph_of(names, mentions),
+            graph=graph_from_mentions(names, mentions),
             mentions=mentions,
             dense=self._dense(),
             window_spans=self._taken("windows", older.window_spans, newer.window_spans),
             records=self._records(),
         )
 
-    def lexical(self, words: LexicalIndex) -> LexicalIndex:
+    def lexical(self, words: BM25Index) -> BM25Index:
         """Return the words of all windows, by those of the older ones."""
         sizes = [int(bounds.windows[-1]) for bounds in self.bounds]
         places = self._places("windows")
         rows = np.full(sum(sizes), -1, dtype=np.int64)
         rows[places] = np.arange(len(places))
         older, newer = rows[: sizes[0]], rows[sizes[0] :]
-        return merged([(words, older), (self.sources[1].lexical, newer)], len(places))
+        return merge_bm25([(words, older), (self.sources[1].lexical, newer)], len(places))
 
     # Stretches.
 
@@ -141,12 +141,12 @@ class Merging:
         """Return the places of what is taken in the two sources' arrays, one after the other."""
         first, last = self._limits(kind)
         size = int(getattr(self.bounds[0], kind)[-1])
-        return stretches(first + self.side * size, last - first)
+        return concatenated_ranges(first + self.side * size, last - first)
 
     def _taken(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
         """Return one of the sources' arrays in the order of the documents."""
         first, last = self._limits(kind)
-        to = before(last - first)
+        to = exclusive_sums(last - first)
         whole = older if len(older) else newer  # of one that is empty the width is unknown
         taken = np.empty((int(to[-1]), *whole.shape[1:]), np.result_type(older, newer))
         # Documents that lie side by side in a source are copied as one: most of them do.
@@ -161,7 +161,7 @@ class Merging:
     def _moved(self, kind: str, per: str) -> Ints:
         """Return by how much numbers of a kind move, for each item of another kind."""
         first, last = self._limits(kind)
-        now = before(last - first)[:-1]
+        now = exclusive_sums(last - first)[:-1]
         begin, end = self._limits(per)
         return np.repeat(now - first, end - begin)
 
@@ -197,20 +197,22 @@ class Merging:
             self._cells(older.known_cells, newer, len(vectors)),
         )
 
-    def _cells(self, older: Cells | None, newer: DenseIndex, count: int) -> Cells | None:
+    def _cells(
+        self, older: InvertedLists | None, newer: DenseIndex, count: int
+    ) -> InvertedLists | None:
         """Return the older cells with what is new in them, unless others are needed by now."""
         if older is None or not older.fit(count):
             return None
-        of_new = nearest(older.centroids, newer.vectors)
-        return Cells(older.centroids, self._taken("windows", older.of_vector, of_new))
+        of_new = assign_lists(older.centroids, newer.vectors)
+        return InvertedLists(older.centroids, self._taken("windows", older.of_vector, of_new))
 
-    def _records(self) -> Records:
+    def _records(self) -> MetadataRecords:
         older, newer = (source.records for source in self.sources)
         values = [*older.values, *newer.values]
         sizes = self._taken("nodes", older.last - older.first, newer.last - newer.first)
-        bounds = before(sizes)
+        bounds = exclusive_sums(sizes)
         of_node = self._taken("entries", older.of_node, newer.of_node)
-        return Records(
+        return MetadataRecords(
             [values[i] for i in self._places("values").tolist()],
             bounds[:-1],
             bounds[1:],
@@ -218,7 +220,7 @@ class Merging:
             older.id_key,
         )
 
-    def _mentions(self) -> tuple[list[str], MentionColumns]:
+    def _mentions(self) -> tuple[list[str], MentionTable]:
         older, newer = (bounds.mentions for bounds in self.bounds)
         names = [source.graph.names for source in self.sources]
         entities = np.concatenate([older.entities, newer.entities + len(names[0])])
@@ -229,7 +231,7 @@ class Merging:
         rows = {name: row for row, name in enumerate(together)}
         moved = np.zeros(len(both), dtype=np.int64)
         moved[used] = [rows[both[i]] for i in used.tolist()]
-        return together, MentionColumns(
+        return together, MentionTable(
             moved[entities],
             self._taken("words", older.named, newer.named),
             self._taken("sentences", older.sentence_sizes, newer.sentence_sizes),

@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, before, index_type
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.entity_graph import (
     EntityGraph,
-    MentionColumns,
-    columns_of,
-    graph_of,
+    MentionTable,
+    graph_from_mentions,
+    mention_table,
 )
-from e2graphrag_integrations.graph.pagerank import EntityWalk
-from e2graphrag_integrations.graph.titles import Subjects, titled
-from e2graphrag_integrations.search.bm25 import LexicalIndex, build_lexical
+from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
+from e2graphrag_integrations.graph.titles import TitledEntities, with_title
+from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.store.records import (
     DocumentHead,
@@ -68,7 +68,7 @@ NODE_ARRAYS = tuple(one.name for one in fields(NodeTable) if one.name != "ids")
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class MetadataRecords:
     """The distinct metadata that nodes stand under, for filters.
 
     A node stands under one record for each segment it touches, and under its document's own where
@@ -98,7 +98,7 @@ class Records:
     def _column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
         rows: dict[Any, int] = {}
         values: list[Any] = []
-        of_record = np.empty(len(self.values), dtype=index_type(len(self.values)))
+        of_record = np.empty(len(self.values), dtype=smallest_int_type(len(self.values)))
         for at, record in enumerate(self.values):
             value = record.get(key, missing)
             same = _same(value) if value is not missing else missing
@@ -149,32 +149,32 @@ class Snapshot:
     graph: EntityGraph
     dense: NodeSearch
     window_spans: IntArray
-    records: Records
-    lexical_from: Callable[[Snapshot], LexicalIndex]
+    records: MetadataRecords
+    lexical_from: Callable[[Snapshot], BM25Index]
     stamps: Sequence[str] = ()
-    mentions: MentionColumns | None = None
-    known_lexical: LexicalIndex | None = None
+    mentions: MentionTable | None = None
+    known_lexical: BM25Index | None = None
 
     @lazy
-    def lexical(self) -> LexicalIndex:
+    def lexical(self) -> BM25Index:
         """Return the words of all windows, indexed at first use."""
         return self.lexical_from(self) if self.known_lexical is None else self.known_lexical
 
     @property
-    def lexical_at_hand(self) -> LexicalIndex | None:
+    def lexical_at_hand(self) -> BM25Index | None:
         """The words of all windows, if they were indexed already."""
-        found: LexicalIndex | None = vars(self).get("lexical", self.known_lexical)
+        found: BM25Index | None = vars(self).get("lexical", self.known_lexical)
         return found
 
     @lazy
-    def subjects(self) -> Subjects:
+    def subjects(self) -> TitledEntities:
         """Return the entities, those that only titles name among them."""
-        return Subjects.of(self.graph, self.titles)
+        return TitledEntities.of(self.graph, self.titles)
 
     @lazy
-    def walk(self) -> EntityWalk:
+    def walk(self) -> PersonalizedPageRank:
         """Return the steps of a walk between entities and chunks, made at first use."""
-        return EntityWalk.of(self.graph, self.subjects, self.document_of_chunk)
+        return PersonalizedPageRank.of(self.graph, self.subjects, self.document_of_chunk)
 
     @lazy
     def document_of_chunk(self) -> IntArray:
@@ -206,7 +206,7 @@ class Snapshot:
     @lazy
     def words_before(self) -> IntArray:
         """Return the words in all chunks before each; one entry more than chunks."""
-        return before(self.words)
+        return exclusive_sums(self.words)
 
 
 def build_snapshot(store: Store, ids: Sequence[str] | None = None) -> Snapshot:
@@ -232,7 +232,7 @@ def _build(store: Store, ids: Sequence[str] | None) -> Snapshot:
     with store.consistent():
         heads = store.heads(ids)
         columns = _Columns(heads)
-        names, mentions = columns_of(columns.read(store))
+        names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
     table = columns.table()
     return Snapshot(
@@ -243,11 +243,11 @@ def _build(store: Store, ids: Sequence[str] | None) -> Snapshot:
         nodes=table,
         chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
         words=_joined(columns.words),
-        graph=graph_of(names, mentions),
+        graph=graph_from_mentions(names, mentions),
         dense=DenseIndex(columns.vectors, _joined(columns.owners)),
         window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.spans]),
         records=_records(heads, columns.segments, table),
-        lexical_from=lambda snapshot: lexical_of(store, snapshot),
+        lexical_from=lambda snapshot: bm25_from_store(store, snapshot),
         stamps=[head.stamp for head in heads],
         mentions=mentions,
     )
@@ -285,7 +285,7 @@ class _Columns:
             if self._nodes >= _BATCH_NODES:  # long enough to wonder
                 whole = sum(head.nodes for head in self._heads)
                 logger.info("deriving the snapshot: %d of %d nodes", self._nodes, whole)
-            yield from (contribution(decode_sentences(extractions[c]), forms) for c in chunks)
+            yield from (graph_contribution(decode_sentences(extractions[c]), forms) for c in chunks)
 
     def _batches(self) -> Iterator[list[DocumentHead]]:
         batch: list[DocumentHead] = []
@@ -335,7 +335,7 @@ def _joined(arrays: Sequence[IntArray]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
 
 
-def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
+def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
     """Return the index of the words of a snapshot's windows.
 
     Raises:
@@ -350,7 +350,7 @@ def lexical_of(store: Store, snapshot: Snapshot) -> LexicalIndex:
             yield from (stored[id_].text for id_ in some)
 
     with store.consistent():
-        return build_lexical(window_texts(snapshot, texts()))
+        return build_bm25(window_texts(snapshot, texts()))
 
 
 def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
@@ -360,11 +360,11 @@ def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
         snapshot: Whose windows.
         texts: Of its nodes.
     """
-    windows = before(np.bincount(snapshot.dense.nodes, minlength=len(snapshot.nodes.ids)))
+    windows = exclusive_sums(np.bincount(snapshot.dense.nodes, minlength=len(snapshot.nodes.ids)))
     for node, text in enumerate(texts):
         title = snapshot.titles[int(snapshot.nodes.document[node])]
         spans = snapshot.window_spans[windows[node] : windows[node + 1]].tolist()
-        yield from (titled(title, text[start:end]) for start, end in spans)
+        yield from (with_title(title, text[start:end]) for start, end in spans)
 
 
 def check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[StoredNode]) -> None:
@@ -386,7 +386,7 @@ def check_counts(path: str, heads: Sequence[DocumentHead], stored: Sequence[Stor
             )
 
 
-def contribution(
+def graph_contribution(
     sentences: Sentences, known: dict[str, str] | None = None
 ) -> list[list[tuple[str, bool]]]:
     """Return what a chunk's mentions add to the graph: normal forms, sentence by sentence.
@@ -457,7 +457,7 @@ def _without_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
 
 def _records(
     heads: Sequence[DocumentHead], segments: Mapping[str, Sequence[Segment]], table: NodeTable
-) -> Records:
+) -> MetadataRecords:
     numbers: dict[str, int] = {}
     values: list[Mapping[str, Any]] = []
     firsts, of_node = [0], []
@@ -481,7 +481,7 @@ def _records(
         of_node.extend(_records_of(own[document], base[document], int(start), int(end)))
         firsts.append(len(of_node))
     bounds = np.asarray(firsts, dtype=np.int64)
-    return Records(values, bounds[:-1], bounds[1:], np.asarray(of_node, dtype=np.int64))
+    return MetadataRecords(values, bounds[:-1], bounds[1:], np.asarray(of_node, dtype=np.int64))
 
 
 def _records_of(

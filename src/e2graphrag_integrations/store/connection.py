@@ -53,7 +53,7 @@ def is_read_only(path: str) -> bool:
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
 
-def translate(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
+def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
     """Return the error of this package that says what SQLite's means."""
     text = str(error)
     if "locked" in text or "busy" in text:

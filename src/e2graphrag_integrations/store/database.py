@@ -23,7 +23,7 @@ from e2graphrag_integrations.store.connection import (
     connect,
     file_identity,
     is_read_only,
-    translate,
+    translate_error,
 )
 from e2graphrag_integrations.store.lock import WriterLock
 from e2graphrag_integrations.store.migrations import migrate
@@ -75,7 +75,7 @@ class Database:
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise translate(error, self.path) from error
+                raise translate_error(error, self.path) from error
             raise
 
     def _prepare(self) -> None:
@@ -115,7 +115,7 @@ class Database:
             for statement in TABLES.split(";"):
                 if statement.strip():
                     db.execute(statement)
-            advance(db)
+            new_generation(db)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -160,12 +160,12 @@ class Database:
             try:
                 db.execute("BEGIN IMMEDIATE")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate(error, self.path) from error
+                raise translate_error(error, self.path) from error
             try:
                 yield db
                 db.execute("COMMIT")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate(error, self.path) from error
+                raise translate_error(error, self.path) from error
             finally:
                 if db.in_transaction:  # not committed
                     db.execute("ROLLBACK")
@@ -178,7 +178,7 @@ class Database:
             try:
                 return db.execute(query, parameters).fetchall()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate(error, self.path) from error
+                raise translate_error(error, self.path) from error
 
     @contextlib.contextmanager
     def consistent(self) -> Iterator[None]:
@@ -208,7 +208,7 @@ class Database:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 db.execute(f"PRAGMA busy_timeout = {patience}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate(error, self.path) from error
+                raise translate_error(error, self.path) from error
 
     def copy_to(self, path: str | Path) -> None:
         """Write the present state as a file of its own, there whole or not at all.
@@ -224,7 +224,7 @@ class Database:
                 db.execute("VACUUM INTO ?", (str(aside),))
             aside.replace(path)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise translate(error, str(path)) from error
+            raise translate_error(error, str(path)) from error
         except OSError as error:
             raise StoreError(f"{path} could not be written: {error}") from error
         finally:
@@ -244,7 +244,7 @@ class Database:
             self._connection = None
 
 
-def advance(db: sqlite3.Connection) -> None:
+def new_generation(db: sqlite3.Connection) -> None:
     """Give the file's state a new name."""
     # Random, not counted: a restored backup must never meet a snapshot of its other future.
     put_manifest(db, GENERATION, uuid.uuid4().hex)

@@ -12,7 +12,7 @@ from e2graphrag_integrations.store.records import (
     content_hash,
     decode_segments,
 )
-from e2graphrag_integrations.store.rows import checked, put_manifest
+from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import DOCUMENTS, QUEUE, SCHEMA_VERSION, checksum
 from e2graphrag_integrations.types import SourceDocument
 
@@ -36,7 +36,7 @@ def _from_1(db: sqlite3.Connection, path: str) -> None:
     """
     db.execute(DOCUMENTS.replace("CREATE TABLE documents", "CREATE TABLE documents_2"))
     for row in db.execute("SELECT * FROM documents").fetchall():
-        id_, title, text, metadata, segments, _, _, _, nodes, windows = checked(
+        id_, title, text, metadata, segments, _, _, _, nodes, windows = checked_row(
             row, path, f"document {row[0]!r}"
         )
         document = SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
@@ -49,7 +49,7 @@ def _from_1(db: sqlite3.Connection, path: str) -> None:
     db.execute(QUEUE)
     row = db.execute("SELECT * FROM manifest WHERE key = 'made_with'").fetchone()
     if row is not None:
-        made_with = json.loads(checked(row, path, "made_with in the manifest")[1])
+        made_with = json.loads(checked_row(row, path, "made_with in the manifest")[1])
         told = {"chunking": "fixed", "grouping": "fixed"} | made_with
         put_manifest(db, "made_with", canonical_json(told))
 

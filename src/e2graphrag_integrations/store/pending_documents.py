@@ -13,7 +13,7 @@ from typing import Any
 
 from e2graphrag_integrations.store.database import GENERATION
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked, put_manifest
+from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
 
@@ -35,7 +35,7 @@ def read_pending(store: Store) -> dict[str, Any]:
             return {}
         rows = store.read("SELECT * FROM pending ORDER BY id")
     return {
-        row[0]: json.loads(checked(row, store.path, f"pending document {row[0]!r}")[1])
+        row[0]: json.loads(checked_row(row, store.path, f"pending document {row[0]!r}")[1])
         for row in rows
     }
 

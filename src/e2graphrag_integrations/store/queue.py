@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2graphrag_integrations.store.records import canonical_json, decode_segments, encode_segments
-from e2graphrag_integrations.store.rows import checked, put_manifest
+from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import WAITING, Store
 from e2graphrag_integrations.types import SourceDocument
@@ -57,7 +57,7 @@ def queue_states(store: Store) -> dict[str, tuple[Waiting, str | None]]:
 
 def _rows(store: Store) -> Iterator[list[Any]]:
     for row in store.read("SELECT * FROM queue ORDER BY number, id"):
-        yield checked(row, store.path, f"waiting document {row[0]!r}")
+        yield checked_row(row, store.path, f"waiting document {row[0]!r}")
 
 
 def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping[str, str]) -> None:
@@ -88,7 +88,7 @@ def mark(store: Store, states: Mapping[str, tuple[Waiting, str | None]]) -> None
             reason = why and why[:_LONGEST_REASON]
             row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
             if row is not None:
-                kept = checked(row, store.path, f"waiting document {id_!r}")[:3]
+                kept = checked_row(row, store.path, f"waiting document {id_!r}")[:3]
                 db.execute(
                     "UPDATE queue SET status = ?, reason = ?, checksum = ? WHERE id = ?",
                     (status, reason, checksum(*kept, status, reason), id_),

@@ -26,7 +26,7 @@ _DROP_UNUSED = (
 )
 
 
-def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
+def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
     """Return a row without its checksum, which stands last.
 
     Raises:
@@ -41,22 +41,22 @@ def checked(row: Sequence[Any], path: str, what: str) -> list[Any]:
     return fields
 
 
-def head_of(row: Sequence[Any], path: str) -> DocumentHead:
+def row_to_head(row: Sequence[Any], path: str) -> DocumentHead:
     """Return a document's row without its text."""
-    fields = checked(row, path, f"document {row[0]!r}")
+    fields = checked_row(row, path, f"document {row[0]!r}")
     id_, title, _, metadata, segments, *rest = fields
     return DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), *rest)
 
 
-def document_of(row: Sequence[Any], path: str) -> SourceDocument:
+def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
     """Return a document's row as the document that was given."""
-    id_, title, text, metadata, segments, *_ = checked(row, path, f"document {row[0]!r}")
+    id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
     return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
 
 
-def node_of(row: Sequence[Any], path: str) -> StoredNode:
+def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
     """Return a node's row, without windows."""
-    fields = checked(row, path, f"node {row[0]} of document {row[1]!r}")
+    fields = checked_row(row, path, f"node {row[0]} of document {row[1]!r}")
     id_, document_id, level, position, start, end, parent, text, words, key = fields
     node = Node(id_, document_id, level, position, start, end, text, parent)
     return StoredNode(node, words, key)
@@ -110,7 +110,7 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
     return [key for (key,) in keys] if gone else None
 
 
-def drop_unused(db: sqlite3.Connection, keys: Iterable[bytes] | None) -> None:
+def delete_unused_content(db: sqlite3.Connection, keys: Iterable[bytes] | None) -> None:
     """Delete contents that no node and no window links to: of some keys, or of all."""
     if keys is None:
         db.execute(_DROP_UNUSED)

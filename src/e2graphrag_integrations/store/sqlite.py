@@ -16,7 +16,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.reports import DeleteReport
-from e2graphrag_integrations.store.database import GENERATION, Database, advance
+from e2graphrag_integrations.store.database import GENERATION, Database, new_generation
 from e2graphrag_integrations.store.records import (
     DocumentHead,
     NodeGoneError,
@@ -25,14 +25,14 @@ from e2graphrag_integrations.store.records import (
     content_hash,
 )
 from e2graphrag_integrations.store.rows import (
-    checked,
+    checked_row,
     delete_document,
-    document_of,
-    drop_unused,
-    head_of,
+    delete_unused_content,
     insert_document,
-    node_of,
     put_manifest,
+    row_to_document,
+    row_to_head,
+    row_to_node,
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
@@ -79,7 +79,7 @@ class Store(Database):
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
         if not rows:
             raise CorruptStoreError(f"{self.path}: the manifest has lost {key}: restore a backup")
-        return str(checked(rows[0], self.path, f"{key} in the manifest")[1])
+        return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
 
     def check_manifest(self, values: Mapping[str, str]) -> None:
         """Hold entries to those there, which another instance may have written since opening.
@@ -115,7 +115,7 @@ class Store(Database):
             query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({marks})"  # noqa: S608 - marks only
             for row in self.read(query, batch):
                 what = f"a stored {row[1]} ({row[0].hex()[:16]})"
-                key, _, value = checked(row, self.path, what)
+                key, _, value = checked_row(row, self.path, what)
                 found[key] = value
         return found
 
@@ -147,7 +147,7 @@ class Store(Database):
             replaces: Content hash of the version that this one takes the place of.
 
         Returns:
-            Keys of content that the version before linked to, for `drop_unused`.
+            Keys of content that the version before linked to, for `delete_unused_content`.
 
         Raises:
             SettingsMismatchError: If the manifest has other entries than those given.
@@ -174,7 +174,7 @@ class Store(Database):
                     f"document {document.id!r} shares text with one that another writer deleted "
                     "meanwhile: call add() again, only what is missing is made anew"
                 ) from error
-            advance(db)
+            new_generation(db)
         return before or ()
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
@@ -209,7 +209,7 @@ class Store(Database):
                 waited += in_queue
                 gone += keys or ()
             _drop(db, None if waited else gone)  # nothing tells what was made of one that waited
-            advance(db)
+            new_generation(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
 
     def stamps(self) -> dict[str, str]:
@@ -223,7 +223,7 @@ class Store(Database):
             CorruptStoreError: If a row does not match its checksum.
         """
         rows = self._rows_of("SELECT * FROM documents {} ORDER BY id", "id", ids)
-        return sorted((head_of(row, self.path) for row in rows), key=lambda head: head.id)
+        return sorted((row_to_head(row, self.path) for row in rows), key=lambda head: head.id)
 
     def _rows_of(self, query: str, column: str, ids: Sequence[str] | None) -> Iterator[Any]:
         """Yield the rows of a query, `{}` in it the place of its condition on documents."""
@@ -244,7 +244,7 @@ class Store(Database):
         rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
         if not rows:
             raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-        return document_of(rows[0], self.path)
+        return row_to_document(rows[0], self.path)
 
     # Nodes
 
@@ -259,7 +259,7 @@ class Store(Database):
             marks = ",".join("?" * len(batch))
             query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({marks})"  # noqa: S608 - constants and marks only
             for row in self.read(query, batch):
-                found[row[0]] = node_of(row, self.path).node
+                found[row[0]] = row_to_node(row, self.path).node
         return found
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
@@ -292,11 +292,11 @@ class Store(Database):
             )
         for row in self._rows_of(of_documents, "document_id", ids):
             what = f"a window of node {row[0]}"
-            node_id, _, start, end, key = checked(row, self.path, what)
+            node_id, _, start, end, key = checked_row(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} ORDER BY {_IN_ORDER}"  # noqa: S608 - constants only
         for row in self._rows_of(query, "document_id", ids):
-            yield replace(node_of(row, self.path), windows=tuple(windows.get(row[0], ())))
+            yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 
 def waiting(db: sqlite3.Connection) -> bool:
@@ -317,7 +317,7 @@ def _drop(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
         return
     left = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
     emptied = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
-    drop_unused(db, None if left or emptied else keys)
+    delete_unused_content(db, None if left or emptied else keys)
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

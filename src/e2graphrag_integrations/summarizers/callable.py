@@ -11,10 +11,10 @@ from typing import Any
 import tenacity
 
 from e2graphrag_integrations._utils.validation import (
-    checked_seconds,
-    checked_text,
-    shown,
-    whole_number,
+    check_int,
+    check_seconds,
+    check_text,
+    short_repr,
 )
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Summarizer
@@ -54,10 +54,10 @@ class Prompts:
 
     def __post_init__(self) -> None:
         for name, prompt in (("chunks", self.chunks), ("summaries", self.summaries)):
-            if "{text}" not in checked_text(f"the prompt for {name}", prompt):
+            if "{text}" not in check_text(f"the prompt for {name}", prompt):
                 raise InvalidInputError(
                     f"the prompt for {name} has no {{text}}, where the material goes: "
-                    f"{shown(prompt)}"
+                    f"{short_repr(prompt)}"
                 )
 
     def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
@@ -170,12 +170,12 @@ class RetryPolicy:
     transient: Callable[[BaseException], bool] = is_transient
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attempts", whole_number("attempts", self.attempts))
+        object.__setattr__(self, "attempts", check_int("attempts", self.attempts))
         for name in ("first_wait", "longest_wait"):
-            object.__setattr__(self, name, checked_seconds(name, getattr(self, name)))
+            object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
         if not callable(self.transient):
             raise InvalidInputError(
-                f"transient={shown(self.transient)} must be a function of an error"
+                f"transient={short_repr(self.transient)} must be a function of an error"
             )
 
     def retrying(self, stopping: threading.Event | None = None) -> tenacity.Retrying:

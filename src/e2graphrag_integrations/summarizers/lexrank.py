@@ -16,7 +16,7 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.normalize import UNSPACED
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
-from e2graphrag_integrations.text.chunking import cut_to
+from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
 
@@ -91,7 +91,7 @@ class ExtractiveSummarizer:
         chosen = self._choose(sentences, vectors, long_enough or list(order), max_tokens)
         if not chosen:
             best = sentences[(long_enough or list(order))[0]]
-            return cut_to(best, max_tokens, self._counter)[0]
+            return truncate(best, max_tokens, self._counter)[0]
         return " ".join(sentences[i] for i in sorted(chosen))
 
     def _vectors(self, sentences: list[str]) -> csr_array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.text.content_defined import content_cuts, text_hash
+from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
@@ -91,7 +91,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
     tokens, before = counted_spans(counter, text)
     places, hashes = _places(text, tokens, before, chunk_size)
     least = max(1, chunk_size // _LEAST_PART)
-    cuts = content_cuts(hashes, before[places].tolist(), int(before[-1]), least, chunk_size)
+    cuts = content_boundaries(hashes, before[places].tolist(), int(before[-1]), least, chunk_size)
     starts = [places[cut] for cut in cuts.tolist()]
     spans = [
         _strip(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
@@ -198,7 +198,7 @@ def _increasing(spans: list[Span]) -> list[Span]:
     return kept
 
 
-def cut_to(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
+def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
     """Cut a text to `max_tokens`, after a sentence where one fits; tell whether it was cut."""
     spans, before = counted_spans(counter, text)
     if before[-1] <= max_tokens:

@@ -23,7 +23,9 @@ def text_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "big") >> 1
 
 
-def content_cuts(hashes: Sequence[int], at: Sequence[int], end: int, least: int, most: int) -> Ints:
+def content_boundaries(
+    hashes: Sequence[int], at: Sequence[int], end: int, least: int, most: int
+) -> Ints:
     """Return which of some places are cuts, the first of all among them.
 
     A place is a cut if its hash is the smallest less than `least` away on both sides, the earlier

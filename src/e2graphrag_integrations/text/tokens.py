@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.validation import blamed, whole_number
+from e2graphrag_integrations._utils.validation import check_int, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 
@@ -85,8 +85,8 @@ def count_tokens(counter: TokenCounter, text: str) -> int:
         InvalidInputError: If the counter fails or returns no number of tokens.
     """
     name = f"{type(counter).__name__}.count()"
-    with blamed(InvalidInputError, f"{name} failed"):
-        return whole_number(name, counter.count(text), least=0, most=None)
+    with wrap_errors(InvalidInputError, f"{name} failed"):
+        return check_int(name, counter.count(text), least=0, most=None)
 
 
 def token_spans(counter: TokenCounter, text: str) -> SpanArray:
@@ -122,7 +122,7 @@ def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[
 
 def _checked_spans(counter: TokenCounter, text: str) -> SpanArray:
     name = f"{type(counter).__name__}.spans()"
-    with blamed(InvalidInputError, f"{name} failed, or returned no list of spans"):
+    with wrap_errors(InvalidInputError, f"{name} failed, or returned no list of spans"):
         given = np.asarray(counter.spans(text))
     if not given.size:
         return np.empty((0, 2), dtype=np.int64)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from llama_index.core import PromptTemplate, Settings
 from llama_index.core.llms import LLM, MockLLM
 
-from e2graphrag_integrations.embedders.fingerprints import digest, telling
+from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.summarizers.callable import Prompts
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
@@ -32,7 +32,7 @@ class LLMSummarizer:
     @property
     def fingerprint(self) -> str:
         """Class of the model, those of its settings that shape its answers, and the prompts."""
-        told = digest(telling(self._llm.to_dict()))
+        told = settings_digest(output_settings(self._llm.to_dict()))
         return f"llama-index:{self._llm.class_name()}:{told}:{self._prompts.fingerprint}"
 
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:

@@ -14,8 +14,8 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM
 
-from e2graphrag_integrations._utils.validation import kind_of
-from e2graphrag_integrations.components import Components, embedder_named
+from e2graphrag_integrations._utils.validation import type_name
+from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index.adapters.embedding import EmbedModel
@@ -64,7 +64,7 @@ class Models:
         self._embedder: tuple[object, Embedder] | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
-                f"llm is a {kind_of(self.llm)}, no LlamaIndex LLM: pass an object such as "
+                f"llm is a {type_name(self.llm)}, no LlamaIndex LLM: pass an object such as "
                 f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without one"
             )
         if self.callback_manager is not None:  # as LlamaIndex's own indexes hand it on
@@ -147,12 +147,12 @@ class Models:
         if isinstance(given, BaseEmbedding):
             return EmbedModel(given, self.embed_max_tokens)
         if given is None:
-            return embedder_named(manifest.get("embedder_model") or DEFAULT_MODEL)
+            return embedder_from_name(manifest.get("embedder_model") or DEFAULT_MODEL)
         if isinstance(given, str):
-            return embedder_named(given.removeprefix("local:"))
+            return embedder_from_name(given.removeprefix("local:"))
         if not isinstance(given, Embedder):
             raise InvalidInputError(
-                f"embed_model is a {kind_of(given)}, no LlamaIndex embedding, no embedder with "
+                f"embed_model is a {type_name(given)}, no LlamaIndex embedding, no embedder with "
                 "dimension, max_tokens, embed and embed_query, and no model's name"
             )
         return given

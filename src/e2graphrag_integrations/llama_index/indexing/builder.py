@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from llama_index.core.schema import BaseNode, TextNode
 
-from e2graphrag_integrations._utils.event_loop import Bridge
+from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.indexing.pipeline import Writer, write_documents
-from e2graphrag_integrations.indexing.planning import plan
-from e2graphrag_integrations.indexing.progress import Stop
-from e2graphrag_integrations.indexing.summaries import SummaryMaker
+from e2graphrag_integrations.indexing.pipeline import IndexingContext, write_documents
+from e2graphrag_integrations.indexing.planning import plan_document
+from e2graphrag_integrations.indexing.progress import StopSignal
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.indexing.sources import Source
 from e2graphrag_integrations.llama_index.storage.nodes import NODE, window_node
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
@@ -127,14 +127,14 @@ class Builder:
     cache: Store
     concurrency: int
     retry: RetryPolicy
-    bridge: Bridge
-    stop: Stop
+    bridge: AwaitableRunner
+    stop: StopSignal
 
     def build(
         self,
         sources: Sequence[Source],
         progress: ProgressListener | None,
-        known: Callable[[str, SummaryMaker], Iterable[Contents]],
+        known: Callable[[str, SummaryBuilder], Iterable[Contents]],
     ) -> tuple[list[Built], IndexReport]:
         """Return everything to store of the documents, and what making it took.
 
@@ -147,7 +147,7 @@ class Builder:
             IndexingError: When a model failed; finished summaries are in the cache.
         """
         collector = Collector(self.cache)
-        maker = SummaryMaker.of(
+        maker = SummaryBuilder.of(
             self.components, self.settings, retry=self.retry, store=collector, bridge=self.bridge
         )
         by_id = {source.document.id: source for source in sources}
@@ -155,7 +155,7 @@ class Builder:
         for source in sources:
             for contents in known(source.document.id, maker):
                 collector.put_known(contents)
-        writer = Writer(
+        writer = IndexingContext(
             store=collector,
             manifest=self.manifest,
             settings=self.settings,
@@ -173,7 +173,7 @@ class Builder:
         built = [assemble(s, collector.documents[s.document.id], collector) for s in sources]
         return built, report
 
-    def _keep_given(self, sources: Sequence[Source], maker: SummaryMaker) -> None:
+    def _keep_given(self, sources: Sequence[Source], maker: SummaryBuilder) -> None:
         """Put the summaries that came with the nodes where they are looked for before any call."""
         for source in sources:
             if source.tree is None or not source.summaries:
@@ -235,7 +235,7 @@ class _Planner:
 
     def __call__(self, document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
         given = self.sources[document.id].tree
-        return plan(document, settings, counter) if given is None else given
+        return plan_document(document, settings, counter) if given is None else given
 
 
 def _vector_id(node_id: str, number: int, vector: bytes, metadata: Mapping[str, Any]) -> str:

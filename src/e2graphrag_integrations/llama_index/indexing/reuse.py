@@ -10,16 +10,16 @@ from llama_index.core.schema import MetadataMode
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.indexing.pipeline import extraction_key
-from e2graphrag_integrations.indexing.summaries import SummaryMaker
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.store.records import encode_sentences
-from e2graphrag_integrations.tree import children_of, without_overlap
+from e2graphrag_integrations.tree import with_child_ids, without_overlap
 from e2graphrag_integrations.types import Node
 
 
 def known_contents(
-    storage: IndexStorage, document_id: str, components: Components, maker: SummaryMaker
+    storage: IndexStorage, document_id: str, components: Components, maker: SummaryBuilder
 ) -> Iterator[dict[bytes, bytes]]:
     """Yield summaries, mentions and vectors of the stored version of a document, by cache keys.
 
@@ -39,13 +39,13 @@ def known_contents(
 
 
 def known_summaries(
-    storage: IndexStorage, document_id: str, maker: SummaryMaker
+    storage: IndexStorage, document_id: str, maker: SummaryBuilder
 ) -> dict[bytes, bytes]:
     """Return the summaries of the stored version of a document, by cache keys."""
     return _summaries(_nodes(storage, storage.struct.record(document_id)) or [], maker)
 
 
-def _summaries(nodes: list[Node], maker: SummaryMaker) -> dict[bytes, bytes]:
+def _summaries(nodes: list[Node], maker: SummaryBuilder) -> dict[bytes, bytes]:
     by_id = {node.id: node for node in nodes}
     summaries = {}
     for node in nodes:
@@ -62,7 +62,7 @@ def _nodes(storage: IndexStorage, record: DocumentRecord) -> list[Node] | None:
         return None
     return [
         replace(node, text=own[node.id].get_content(metadata_mode=MetadataMode.NONE))
-        for node in children_of(record.nodes)
+        for node in with_child_ids(record.nodes)
     ]
 
 

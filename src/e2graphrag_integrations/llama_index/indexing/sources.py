@@ -13,9 +13,9 @@ from llama_index.core.schema import (
     MetadataMode,
 )
 
-from e2graphrag_integrations._utils.validation import shown
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
-from e2graphrag_integrations.indexing.inputs import listed
+from e2graphrag_integrations.indexing.inputs import as_list
 from e2graphrag_integrations.llama_index.storage.nodes import (
     LEVEL,
     OWN_KEYS,
@@ -24,7 +24,13 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     set_place,
     tree_to_nodes,
 )
-from e2graphrag_integrations.tree import ContentGroups, FixedGroups, Grouping, Tree, tree_over
+from e2graphrag_integrations.tree import (
+    ContentGroups,
+    FixedGroups,
+    Grouping,
+    Tree,
+    tree_from_chunks,
+)
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _TITLE = "title"
@@ -87,7 +93,7 @@ def of_document(document: Any) -> Source:
     """
     if not isinstance(document, Document):
         raise InvalidInputError(
-            f"{shown(document)} is no Document: wrap text as Document(text=...), and give nodes to "
+            f"{short_repr(document)} is no Document: wrap text as Document(text=...), and give nodes to "
             "E2GraphRAGIndex(nodes=...) or insert_nodes()"
         )
     metadata = plain_metadata(document.metadata, f"document {document.node_id!r}")
@@ -112,8 +118,8 @@ def as_documents(given: Any) -> list[Document]:
         InvalidInputError: If it cannot be one.
     """
     if isinstance(given, Document):  # pydantic would iterate over its fields
-        raise InvalidInputError(f"documents={shown(given)} must be a list of Document")
-    return listed(given, "documents")
+        raise InvalidInputError(f"documents={short_repr(given)} must be a list of Document")
+    return as_list(given, "documents")
 
 
 def of_documents(documents: Any) -> list[Source]:
@@ -224,7 +230,7 @@ def _tree(
     grouping: Grouping,
 ) -> Tree:
     """Return the tree over chunks; grouped in another way, if the summaries show it."""
-    tree = tree_over(document_id, chunks, grouping)
+    tree = tree_from_chunks(document_id, chunks, grouping)
     widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
     others: list[Grouping] = []
     if summaries and widest > 1:
@@ -232,7 +238,7 @@ def _tree(
         sizes = range(max(2, (widest + 1) // 2), 2 * widest)
         others = [FixedGroups(widest), *(ContentGroups(size) for size in sizes)]
     for other in others:
-        found = tree_over(document_id, chunks, other)
+        found = tree_from_chunks(document_id, chunks, other)
         if other != grouping and {n.id for n in found.nodes if n.level} == set(summaries):
             return found
     return tree

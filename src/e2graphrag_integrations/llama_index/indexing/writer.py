@@ -9,12 +9,12 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
-from e2graphrag_integrations._utils.event_loop import Bridge, OwnLoop
+from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.indexing.cost import estimate_cost
-from e2graphrag_integrations.indexing.progress import ProgressBar, Stop
-from e2graphrag_integrations.indexing.summaries import SummaryMaker
+from e2graphrag_integrations.indexing.progress import ProgressBar, StopSignal
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.adapters.models import Models
 from e2graphrag_integrations.llama_index.indexing.builder import Builder, Collector
 from e2graphrag_integrations.llama_index.indexing.reuse import known_contents, known_summaries
@@ -39,12 +39,12 @@ class Write:
         stop: Set from outside, ends the work.
     """
 
-    bridge: Bridge
+    bridge: AwaitableRunner
     is_async: bool = False
     replacing: bool = False
     show_progress: bool = False
     save: bool = True
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
 
 
 @dataclass
@@ -178,7 +178,7 @@ class IndexWriter:
         return report
 
     def _known(
-        self, document_id: str, components: Components, maker: SummaryMaker
+        self, document_id: str, components: Components, maker: SummaryBuilder
     ) -> Iterable[Mapping[bytes, bytes]]:
         if document_id not in self.storage.struct.payloads:
             return ()
@@ -188,7 +188,7 @@ class IndexWriter:
         """Return what indexing would cost; nothing is called and nothing is written."""
         components = self.components()
         collector = Collector(self.cache)
-        maker = SummaryMaker.of(
+        maker = SummaryBuilder.of(
             components, self.settings, retry=self.retry, store=collector, bridge=OwnLoop()
         )
         new = [source.document for source in sources if not self.is_there(source)]

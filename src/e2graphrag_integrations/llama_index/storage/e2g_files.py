@@ -23,12 +23,12 @@ from e2graphrag_integrations.llama_index.storage.nodes import Origin
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.packing import metadata_of
+from e2graphrag_integrations.retrieval.packing import common_metadata
 from e2graphrag_integrations.settings import checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot, build_snapshot
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.tree import Grouping, children_of, plan_tree, without_overlap
+from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids, without_overlap
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
 _ID = "document_id"
@@ -61,7 +61,7 @@ def _read(
     store: Store, snapshot: Snapshot, document_id: str, stored: Sequence[StoredNode]
 ) -> Built:
     document = store.document(document_id)
-    nodes = children_of([s.node for s in stored])
+    nodes = with_child_ids([s.node for s in stored])
     row_of = {id_: row for row, id_ in enumerate(snapshot.nodes.ids)}
     title = {} if document.title is None else {"title": document.title}
     as_given = Document(
@@ -82,7 +82,7 @@ def _read(
         Origin(
             document.id,
             as_given.hash,
-            lambda node: {**title, **metadata_of(snapshot, row_of[node.id])},
+            lambda node: {**title, **common_metadata(snapshot, row_of[node.id])},
         ),
         leaf_metadata=() if plain else values,
         leaf_rows=() if plain else [[used.index(one) for one in chunk] for chunk in rows],
@@ -172,7 +172,7 @@ def _with_texts(storage: IndexStorage, record: DocumentRecord) -> list[Node]:
             f"{storage.where}: node {missing[0]} is not in the docstore: pass the docstore that "
             "the index was made with"
         )
-    return [replace(node, text=texts[node.id]) for node in children_of(record.nodes)]
+    return [replace(node, text=texts[node.id]) for node in with_child_ids(record.nodes)]
 
 
 def _text(record: DocumentRecord, nodes: Sequence[Node]) -> str:

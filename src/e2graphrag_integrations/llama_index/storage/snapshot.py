@@ -9,17 +9,17 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, GraphBuilder
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions
 from e2graphrag_integrations.llama_index.storage.vector_stores import Vectors
-from e2graphrag_integrations.search.bm25 import LexicalIndex, build_lexical
+from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.snapshot.snapshot import (
+    MetadataRecords,
     NodeTable,
-    Records,
     Snapshot,
     node_table,
     window_texts,
@@ -69,14 +69,14 @@ def build_snapshot(
     )
 
 
-def _lexical(snapshot: Snapshot, docstore: BaseDocumentStore) -> LexicalIndex:
+def _lexical(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
     ids = list(snapshot.nodes.ids)
     found = {n.node_id: n for n in _fetched(docstore, ids)}
     texts = [
         found[id_].get_content(metadata_mode=MetadataMode.NONE) if id_ in found else ""
         for id_ in ids
     ]
-    return build_lexical(window_texts(snapshot, texts))
+    return build_bm25(window_texts(snapshot, texts))
 
 
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:
@@ -111,7 +111,7 @@ def _add(builder: GraphBuilder, mentions: Mentions, known: dict[str, str]) -> No
     )
 
 
-def _records(records: Sequence[DocumentRecord], table: NodeTable) -> Records:
+def _records(records: Sequence[DocumentRecord], table: NodeTable) -> MetadataRecords:
     values: list[Mapping[str, Any]] = []
     of_chunk: list[list[int]] = []
     for record in records:
@@ -126,7 +126,7 @@ def _records(records: Sequence[DocumentRecord], table: NodeTable) -> Records:
         firsts.append(len(of_node))
     bounds = np.asarray(firsts, dtype=np.int64)
     rows = np.asarray(of_node, dtype=np.int64)
-    return Records(values, bounds[:-1], bounds[1:], rows, RECORD_ID)
+    return MetadataRecords(values, bounds[:-1], bounds[1:], rows, RECORD_ID)
 
 
 class DocstoreNodes:
@@ -161,7 +161,7 @@ class DocstoreNodes:
 
 def _fetched(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
     what = f"{type(docstore).__name__} could not be read"
-    with blamed(StoreError, what, "see to the docstore, or restore a backup of it"):
+    with wrap_errors(StoreError, what, "see to the docstore, or restore a backup of it"):
         return docstore.get_nodes(list(ids), raise_error=False)
 
 

@@ -26,7 +26,7 @@ from e2graphrag_integrations.retrieval.pipeline import Request, answer
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import NodeGoneError
-from e2graphrag_integrations.tree import children_of
+from e2graphrag_integrations.tree import with_child_ids
 
 _ATTEMPTS = 5
 """How often an answer starts over because a writer changed the index under it."""
@@ -237,7 +237,7 @@ class IndexStorage:
     def _relink(self, record: DocumentRecord) -> None:
         """Mend the links of a document's nodes after some of them have gone."""
         found = self.docstore_nodes(record)
-        places = [node for node in children_of(record.nodes) if node.id in found]
+        places = [node for node in with_child_ids(record.nodes) if node.id in found]
         nodes = [found[place.id] for place in places]
         for node, place in zip(nodes, places, strict=True):
             node.relationships.pop(NodeRelationship.PREVIOUS, None)

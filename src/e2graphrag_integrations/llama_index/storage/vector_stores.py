@@ -22,11 +22,15 @@ from llama_index.core.vector_stores.types import (
 )
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.validation import blamed
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.external import LostSearch, StoreSearch, chroma_space
+from e2graphrag_integrations.search.external import (
+    UnavailableSearch,
+    VectorStoreSearch,
+    chroma_distance,
+)
 
 _BATCH = 2048
 """Vectors given to a store at once, as LlamaIndex's own indexes do."""
@@ -150,7 +154,7 @@ class AnyVectors:
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
         """Return the search over vectors `ids`."""
-        return StoreSearch(self.query, self._name, ids, owners, documents)
+        return VectorStoreSearch(self.query, self._name, ids, owners, documents)
 
     def query(
         self, vector: FloatArray, count: int, documents: Sequence[str] | None
@@ -166,7 +170,7 @@ class AnyVectors:
             query_embedding=vector.tolist(), similarity_top_k=count, **self.only(documents)
         )
         hint = "is it the vector store that the index was made with?"
-        with blamed(StoreError, f"{self._name} could not be searched", hint):
+        with wrap_errors(StoreError, f"{self._name} could not be searched", hint):
             found = self.store.query(query)
             ids = found.ids or [node.node_id for node in found.nodes or ()]
             return [
@@ -189,7 +193,9 @@ class SimpleVectors(AnyVectors):
         try:
             return DenseIndex(self.read(ids), owners.astype(np.int64))
         except CorruptStoreError as error:
-            return LostSearch(error, owners.astype(np.int64))  # local retrieval needs no vectors
+            return UnavailableSearch(
+                error, owners.astype(np.int64)
+            )  # local retrieval needs no vectors
 
     def read(self, ids: Sequence[str]) -> FloatArray:
         """Return vectors as they are stored.
@@ -218,7 +224,7 @@ class ChromaVectors(AnyVectors):
     def cosine(self, similarity: float) -> float:
         """Return the cosine that a similarity of this store stands for."""
         distance = -math.log(max(similarity, 1e-300))
-        return 1 - distance / 2 if chroma_space(self.store.client) == "l2" else 1 - distance
+        return 1 - distance / 2 if chroma_distance(self.store.client) == "l2" else 1 - distance
 
     def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
         """Return a filter: this store does not heed `doc_ids`."""
