@@ -115,7 +115,7 @@ class AsyncSeen(AsyncCallbackHandler):
 # Options
 
 
-@pytest.mark.parametrize("options", OVERRIDES, ids=str)
+@pytest.mark.parametrize("options", OVERRIDES)
 async def test_options_of_a_call_hold_in_sync_async_and_as_fields(index, options):
     plain = E2GraphRAGRetriever(index=index)
     for question in QUESTIONS:
@@ -169,7 +169,6 @@ async def test_a_misspelled_option_is_refused_everywhere(index, retriever, typo)
         {"strategy": PaperStrategy},
         {"strategy": object(), "max_hops": 2},
     ],
-    ids=str,
 )
 def test_an_unfit_value_is_refused_by_the_constructor_and_by_assignment(index, bad):
     with pytest.raises(ValidationError):
@@ -190,7 +189,6 @@ def test_an_unfit_value_is_refused_by_the_constructor_and_by_assignment(index, b
         ({"expand": "parents"}, InvalidInputError),
         ({"filter": {"page": {"$like": 3}}}, FilterError),
     ],
-    ids=str,
 )
 async def test_an_unfit_option_of_a_call_is_refused(retriever, options, error):
     with pytest.raises(error):
@@ -199,7 +197,7 @@ async def test_an_unfit_option_of_a_call_is_refused(retriever, options, error):
         await retriever.ainvoke(QUESTION, **options)
 
 
-@pytest.mark.parametrize("no_index", [None, "novel.e2g", E2GraphRAGIndex, object()], ids=str)
+@pytest.mark.parametrize("no_index", [None, "novel.e2g", E2GraphRAGIndex, object()])
 def test_what_is_no_index_is_refused(no_index):
     with pytest.raises(ValidationError, match="is no index: pass"):
         E2GraphRAGRetriever(index=no_index)
@@ -215,7 +213,7 @@ def test_fields_can_be_assigned(retriever):
 
 
 @pytest.mark.parametrize(
-    "question", [None, 5, {"input": QUESTION}, HumanMessage(QUESTION), [QUESTION]], ids=repr
+    "question", [None, 5, {"input": QUESTION}, HumanMessage(QUESTION), [QUESTION]]
 )
 async def test_input_that_is_no_text_is_refused_with_a_way_out(index, question):
     for retriever in (index, index.as_retriever()):
@@ -307,7 +305,6 @@ def test_its_repr_is_short_and_nothing_of_the_index_is_serialized(retriever):
         ({"mode": "global"}, QUESTION, "global", []),
         ({"strategy": PaperStrategy()}, QUESTION, "local", ["anna", "emil"]),
     ],
-    ids=str,
 )
 async def test_the_route_is_an_event_between_start_and_end(
     retriever, options, question, route, entities
@@ -364,7 +361,7 @@ FILTERS = [
 
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-@pytest.mark.parametrize("where", FILTERS, ids=str)
+@pytest.mark.parametrize("where", FILTERS)
 def test_there_are_exactly_k_documents_where_the_corpus_has_them(novel, where, mode, expand):
     everything = reachable(novel, where, expand)
     assert len(everything) > 2
