@@ -112,7 +112,6 @@ def holds(where, record=BOOK):
         ({"$gte": 1890, "$lt": 1895}, False),
         ({"$gte": 1890, "$lt": 1900, "$nin": [1895]}, False),
     ],
-    ids=str,
 )
 def test_every_operator_compares_and_several_must_all_hold(condition, expected):
     assert holds({"year": condition}) is expected
@@ -134,7 +133,6 @@ def test_every_operator_compares_and_several_must_all_hold(condition, expected):
         ({"$nin": [None, 1]}, True),
         ({"$nin": []}, True),
     ],
-    ids=str,
 )
 def test_a_missing_key_passes_only_the_negations(condition, expected):
     assert holds({"missing": condition}) is expected
@@ -145,12 +143,12 @@ def test_null_exists_and_is_in_no_range():
     assert not any(holds({"a": {op: 0}}, {"a": None}) for op in RANGES)
 
 
-@pytest.mark.parametrize("own", [True, False, None, "5", [5], [], {"x": 5}, {}], ids=repr)
+@pytest.mark.parametrize("own", [True, False, None, "5", [5], [], {"x": 5}, {}])
 def test_a_range_of_numbers_holds_for_nothing_but_numbers(own):
     assert not any(holds({"a": {op: bound}}, {"a": own}) for op in RANGES for bound in (5, -1, 0.5))
 
 
-@pytest.mark.parametrize("own", [True, 5, 0, 1.5, None, ["b"], {"b": "b"}], ids=repr)
+@pytest.mark.parametrize("own", [True, 5, 0, 1.5, None, ["b"], {"b": "b"}])
 def test_a_range_of_strings_holds_for_nothing_but_strings(own):
     assert not any(holds({"a": {op: bound}}, {"a": own}) for op in RANGES for bound in ("", "b"))
 
@@ -195,7 +193,6 @@ def test_strings_are_in_order_by_code_points():
         ({"$or": [{"year": 1895}], "$and": [{"read": True}], "$not": {"read": True}}, False),
         ({"$not": {"$or": [{"$and": [{"year": 1895}, {"$not": {"read": True}}]}]}}, True),
     ],
-    ids=str,
 )
 def test_filters_combine_beside_keys_and_nested(where, expected):
     assert holds(where) is expected
@@ -431,7 +428,6 @@ def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
         ({"$or": [{"page": 1}, {"page": 2}]}, [True, True, True, False]),
         ({"$not": {"$or": [{"page": 1}, {"page": 2}]}}, [False, False, False, True]),
     ],
-    ids=str,
 )
 def test_a_filter_is_decided_for_each_record_of_a_node(where, expected):
     """A summary of pages 1 and 2 is neither on page 1 nor off it."""
@@ -696,7 +692,6 @@ def letters(open_index):
         {"$or": [{"year": {"$gt": 3000}}, {"old": {"$exists": True}}]},
         {"document_id": {"$nin": [f"near-{n}" for n in range(20)]}},
     ],
-    ids=str,
 )
 def test_a_filter_holds_before_the_best_k_are_taken(letters, strategy, mode, where):
     question = "What did Anna give Bert?"
@@ -722,7 +717,6 @@ def test_a_filter_holds_before_the_best_k_are_taken(letters, strategy, mode, whe
         ({"page": {"$exists": True}}, {1, 2, 3, 4, 5, 6}),
         ({"page": {"$exists": False}}, set()),
     ],
-    ids=str,
 )
 def test_a_summary_is_found_only_if_all_pages_under_it_pass(open_index, strategy, where, pages):
     lines = [f"Anna wrote page {page}." for page in range(1, 7)]

@@ -89,7 +89,6 @@ def gate_of(rag, question, strategy):
         {"gate": 0.5, "path_chunks": True},
         {"gate": 0, "dense": 0},
     ],
-    ids=str,
 )
 def test_the_score_is_the_sum_of_reciprocal_ranks_names_weighed_by_the_gate(
     rag, question, settings
@@ -241,7 +240,6 @@ def test_without_a_name_of_the_index_the_entity_list_is_not_there(rag):
         ({"bridges": 0}, {"bridges"}),
         ({"sources": 0}, {"bridges"}),
     ],
-    ids=str,
 )
 def test_a_weight_of_nothing_leaves_its_list_out(rag, settings, gone):
     question = "Where is Oslo and what did Anna give Cleo?"
@@ -587,7 +585,6 @@ def test_what_a_reranker_raises_surfaces_as_an_error_of_this_package(rag):
         {"reranker": object()},
         {"reranker": Shortest},
     ],
-    ids=str,
 )
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInputError, match=next(iter(settings))):
