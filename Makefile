@@ -7,8 +7,11 @@ STAMP := $(VENV)/.installed
 
 OLD_LLAMA_INDEX := .venv-oldest-llama-index
 OLD_LANGCHAIN := .venv-oldest-langchain
+NEWEST := .venv-newest
 
-.PHONY: demo test test-oldest-llama-index test-oldest-langchain lint bench bench-quality bench-quality-dev \
+WORKERS ?= auto
+
+.PHONY: demo test test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-newest lint bench bench-quality bench-quality-dev \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots \
 	train clean
 
@@ -29,7 +32,45 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Without the tests marked slow: under a minute.
+test-quick: $(STAMP)
+	HYPOTHESIS_PROFILE=dev $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+# Ten times as many Hypothesis examples.
+test-thorough: $(STAMP)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS)
+
+# Branch coverage of src; fails below the limit in pyproject.toml.
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=xml
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+build: $(VENV)/.installed-project
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+
+# Lints the workflows, issue forms and hooks, which cannot run here.
+check-project: $(VENV)/.installed-project
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/zizmor --offline --quiet .github/workflows
+	$(BIN)/pre-commit validate-config .pre-commit-config.yaml
+
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	touch $@
+
+$(VENV)/.installed-project: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group project
+	touch $@
 
 # The faces with the oldest versions that they support, each in an environment of its own and without
 # the other framework. What such a version itself warns of is no error there. The oldest
@@ -57,6 +98,16 @@ test-oldest-langchain:
 		"langgraph==1.0.0" "langgraph-prebuilt==1.0.0" "langgraph-checkpoint<4" \
 		langchain-openai langchain-qdrant langchain-chroma
 	$(OLD_LANGCHAIN)/bin/python -m pytest -o filterwarnings=default tests/langchain
+
+# Both integrations with the newest versions on PyPI, whatever constraints.txt says.
+test-newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	grep -vE '^(llama-index|lang|banks|griffe|openai=)' constraints.txt > $(NEWEST)/constraints.txt
+	$(NEWEST)/bin/python -m pip install --quiet --constraint $(NEWEST)/constraints.txt torch
+	$(NEWEST)/bin/python -m pip install --quiet --constraint $(NEWEST)/constraints.txt \
+		--editable ".[all]" --group dev --group integrations
+	$(NEWEST)/bin/python -m pytest -n $(WORKERS) -o filterwarnings=default tests/llama_index tests/langchain
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/entity_coverage.py --data ../shared/data --out benchmarks/results/entity_coverage.json
@@ -117,4 +168,5 @@ bench-quality-dev: $(STAMP)
 	$(BIN)/python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 
 clean:
-	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.coverage coverage.xml dist docs/_build

