@@ -23,7 +23,7 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     SummaryError,
 )
-from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.lock import IndexLock
 from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
@@ -190,7 +190,7 @@ def test_two_instances_opened_on_an_empty_file_cannot_mix_models(path, open_inde
 
 def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, open_index):
     other = open_index(path, embedder=HashingEmbedder(16))
-    other.store.writer = WriterLock(":memory:", 0)  # beside the lock, as where none is to be had
+    other.store.index_lock = IndexLock(":memory:", 0)  # beside the lock, as where none is to be had
     llm = CountingLLM()
 
     def summarize(prompt):

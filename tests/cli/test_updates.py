@@ -16,7 +16,7 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, components
 from e2graphrag_integrations.cli import commands as cli_commands
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.entities import spacy_extractor as extraction
-from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.queue import enqueue
 from fakes import numbered
 
@@ -465,7 +465,7 @@ def test_an_index_that_another_writes_is_told(index, call, monkeypatch):
     monkeypatch.setattr(
         E2GraphRAG, "open", lambda path, **o: opened(path, **{**o, "lock_timeout": 0.1})
     )
-    with WriterLock(str(index), 1).held():
+    with IndexLock(str(index), 1).acquire():
         code, printed, errors = call("delete", index, "alice.txt")
         assert call("status", index)[0] == 0  # reading waits for nobody
     assert (code, printed) == (2, "")

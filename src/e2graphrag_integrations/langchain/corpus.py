@@ -163,7 +163,7 @@ class Corpus:
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return documents as they were given, those that are there."""
-        with self._lock, self.rag.store.consistent():
+        with self._lock, self.rag.store.read_transaction():
             self._refresh()
             read: dict[str, dict[str, Page]] = {}
             return [
@@ -278,12 +278,12 @@ class Corpus:
     def _refresh(self) -> None:
         """Read what waits and what is built in, unless the file is as it was read last."""
         store = self.rag.store
-        with store.consistent():
+        with store.read_transaction():
             state = file_state(store)
             if state == self._seen:
                 return
             pending = read_pending(store)
-            heads = store.heads()
+            heads = store.document_headers()
         self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
         self._sources = {
             id_: head.id
@@ -328,7 +328,7 @@ class Corpus:
 
     def _take(self, change: Callable[[], dict[str, list[Page]]]) -> bool:
         """Keep what `change` makes of the file's state; False if the state changed meanwhile."""
-        with self.rag.store.consistent():
+        with self.rag.store.read_transaction():
             self._refresh()
             changed = change()
         _changed(changed)  # refuses what could not be indexed later

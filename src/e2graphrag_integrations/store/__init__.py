@@ -1,1 +1,1 @@
-"""The truth on disk and what is derived from it."""
+"""The index file: one SQLite database that is the source of truth for everything else."""

@@ -1,28 +1,28 @@
-"""Giving back the room of what was deleted."""
+"""Reclaiming disk space from deleted documents."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from e2graphrag_integrations.reports import CompactReport
-from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.connection import MEMORY, file_size
 from e2graphrag_integrations.store.sqlite import Store
 
 
 def compact_store(store: Store) -> CompactReport:
-    """Drop content that nothing links to, unless something waits for it, and shrink the file."""
-    before = _bytes(store)
-    [(contents,)] = store.read("SELECT count(*) FROM content")
+    """Delete unused cached content and shrink the file.
+
+    Unused content is kept while documents are waiting to be indexed, because they may need it.
+    """
+    bytes_before = _size(store)
+    [(rows_before,)] = store.read("SELECT count(*) FROM content")
     store.drop_unused()
-    [(left,)] = store.read("SELECT count(*) FROM content")
+    [(rows_after,)] = store.read("SELECT count(*) FROM content")
     store.vacuum()
-    return CompactReport(before, _bytes(store), contents - left)
+    return CompactReport(bytes_before, _size(store), rows_before - rows_after)
 
 
-def _bytes(store: Store) -> int:
-    if store.path == MEMORY:
-        [(pages,)] = store.read("PRAGMA page_count")
-        [(size,)] = store.read("PRAGMA page_size")
-        return int(pages) * int(size)
-    files = (Path(store.path), Path(f"{store.path}-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())
+def _size(store: Store) -> int:
+    if store.path != MEMORY:
+        return file_size(store.path)
+    [(pages,)] = store.read("PRAGMA page_count")
+    [(page_size,)] = store.read("PRAGMA page_size")
+    return int(pages) * int(page_size)

@@ -1,4 +1,4 @@
-"""Opening the file, and SQLite's errors in this package's words."""
+"""Opening the file, and translating SQLite's errors into those of this package."""
 
 from __future__ import annotations
 
@@ -14,18 +14,30 @@ from e2graphrag_integrations.errors import (
 )
 
 MEMORY = ":memory:"
+"""Path of an index that lives in memory."""
+
 _HEADER_BYTES = 100
-"""Every SQLite file that is not empty has at least its header."""
+"""Size of the header that every non-empty SQLite file starts with."""
 
 
 def connect(path: str, timeout: float) -> sqlite3.Connection:
-    """Open the file for reading and writing, or for reading where it cannot be written."""
+    """Open the file, read-only if it cannot be written.
+
+    Args:
+        path: The index file, or `":memory:"`.
+        timeout: Seconds to wait for a lock of SQLite.
+
+    Raises:
+        NotAnIndexError: If the file is too short to be an SQLite file.
+    """
     target = path
-    if path != MEMORY and 0 < _size(path) < _HEADER_BYTES:
-        # SQLite would take it for an empty database and write over it.
-        raise NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
+    if path != MEMORY and 0 < file_size(path) < _HEADER_BYTES:
+        # SQLite would treat the file as an empty database and overwrite it.
+        raise NotAnIndexError(
+            f"{path} is not an e2graphrag index: pass another path or remove the file"
+        )
     if path != MEMORY and is_read_only(path):
-        # In WAL mode even reading writes a file beside the index; `immutable` does without.
+        # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
         target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(
         target,
@@ -37,16 +49,22 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """Return what tells the file at a path from another put in its place, None if there is none."""
+    """Return the device and inode of a file, None if the file does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - at every read: making a Path takes longer than this
+        status = os.stat(path)  # noqa: PTH116 - runs on every read; building a Path is slower
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
+
+
+def file_size(path: str) -> int:
+    """Return the size of the file in bytes, write-ahead log included; 0 in memory."""
+    files = () if path == MEMORY else (Path(path), Path(f"{path}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def is_read_only(path: str) -> bool:
-    """Tell whether the index is there, closed, and in a place that cannot be written."""
+    """Return whether the file exists, no process has it open, and it cannot be written."""
     file = Path(path)
     if not file.exists() or Path(f"{path}-wal").exists():
         return False
@@ -54,28 +72,26 @@ def is_read_only(path: str) -> bool:
 
 
 def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
-    """Return the error of this package that says what SQLite's means."""
+    """Return the error of this package for an error of SQLite."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return StoreLockedError(
-            f"{path} is being written by another process: wait for it, or index in one process"
+            f"another process is writing {path}: wait for it, or index in one process"
         )
     if "not a database" in text:
-        return NotAnIndexError(f"{path} is no e2graphrag index: give another path, or remove it")
+        return NotAnIndexError(
+            f"{path} is not an e2graphrag index: pass another path or remove the file"
+        )
     if isinstance(error, UnicodeDecodeError) or "malformed" in text or "no such" in text:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
     if "readonly" in text:
         return StoreError(
-            f"{path} cannot be written: it or its folder is read-only; copy it to change it"
+            f"cannot write {path}: the file or its folder is read-only; copy it to a writable "
+            "folder"
         )
     if "full" in text:
         return StoreError(
-            f"{path} cannot be written, the disk is full: make room and do the same again; what "
-            "was finished is kept"
+            f"cannot write {path}: the disk is full; free some space and retry (finished work is "
+            "saved)"
         )
     return StoreError(f"{path}: {text}")
-
-
-def _size(path: str) -> int:
-    file = Path(path)
-    return file.stat().st_size if file.exists() else 0

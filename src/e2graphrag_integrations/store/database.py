@@ -1,4 +1,4 @@
-"""The file itself: opening, transactions, and reading beside a writer."""
+"""The index file: opening it, transactions, and reads that do not wait for the writer."""
 
 from __future__ import annotations
 
@@ -25,53 +25,57 @@ from e2graphrag_integrations.store.connection import (
     is_read_only,
     translate_error,
 )
-from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import put_manifest
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
 
 GENERATION = "generation"
+"""Manifest key of the name of the file's current state."""
 
-_CHECKPOINT_PATIENCE = 1000
-"""Milliseconds to wait for readers."""
+_CHECKPOINT_TIMEOUT = 1000
+"""Milliseconds that `vacuum` waits for readers before it leaves the write-ahead log in place."""
 
 
 class Database:
-    """One SQLite file, or one in memory; safe to share between threads.
+    """An SQLite database in a file or in memory; safe to share between threads.
 
     Args:
         path: The file; `":memory:"` keeps everything in memory.
-        timeout: Seconds to wait for another process's write lock.
+        timeout: Seconds to wait for the lock of another process.
 
     Attributes:
-        writer: Held for a whole piece of writing, which is of many transactions.
+        index_lock: Excludes other writers for one operation, which spans many transactions.
 
     Raises:
-        NotAnIndexError: If the file is something else.
-        SchemaVersionError: If a newer version made it, or an older one and it cannot be written.
-        InvalidInputError: If its folder does not exist.
+        NotAnIndexError: If the file is not an index of this package.
+        SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
+            a migration and is read-only.
+        InvalidInputError: If the path is a folder, or its folder does not exist.
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
         self.path = str(path)
-        self._writing = threading.RLock()
-        # In memory there is but one connection; a file has one for reading, whose users need not
-        # wait while another waits for the write lock.
-        self._reading = self._writing if self.path == MEMORY else threading.RLock()
+        self._write_lock = threading.RLock()
+        # A file has a second connection for reads, so that readers do not wait while a writer
+        # waits for SQLite's lock. An in-memory database can have only one connection.
+        self._read_lock = self._write_lock if self.path == MEMORY else threading.RLock()
         if self.path != MEMORY:
             if Path(path).is_dir():
-                raise InvalidInputError(f"{path} is a folder; name a file for the index")
+                raise InvalidInputError(f"{path} is a folder: pass the path of a file")
             if not Path(path).absolute().parent.is_dir():
-                raise InvalidInputError(f"folder {Path(path).absolute().parent} does not exist")
-        self.writer = WriterLock(self.path, timeout)
+                raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+        self.index_lock = IndexLock(self.path, timeout)
         self._connection: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._place: tuple[int, int] | None = None
+        self._read_connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
         try:
             self._connection = connect(self.path, timeout)
-            self._place = file_identity(self.path)
+            self._identity = file_identity(self.path)
             self._prepare()
-            self._reader = self._connection if self.path == MEMORY else connect(self.path, timeout)
+            self._read_connection = (
+                self._connection if self.path == MEMORY else connect(self.path, timeout)
+            )
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
@@ -85,33 +89,33 @@ class Database:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not empty and application != APPLICATION_ID:
-            raise NotAnIndexError(f"{self.path} is an SQLite file but no e2graphrag index")
+            raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
         if application == APPLICATION_ID and (empty or version < 1):
-            raise CorruptStoreError(f"{self.path} has lost its tables: restore a backup")
+            raise CorruptStoreError(f"the tables of {self.path} are missing: restore a backup")
         if version > SCHEMA_VERSION:
             raise SchemaVersionError(
-                f"{self.path} has schema version {version}, this package reads up to "
-                f"{SCHEMA_VERSION}: upgrade e2graphrag-integrations"
+                f"{self.path} has schema version {version}, but this package supports versions up "
+                f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
-        old = not empty and version < SCHEMA_VERSION
+        outdated = not empty and version < SCHEMA_VERSION
         if self.path != MEMORY and is_read_only(self.path):
-            if old:
+            if outdated:
                 raise SchemaVersionError(
-                    f"{self.path} has schema version {version}, which is to be brought to "
-                    f"{SCHEMA_VERSION}, and cannot be written: copy it to where it can"
+                    f"{self.path} has schema version {version} and is read-only, so it cannot be "
+                    f"migrated to version {SCHEMA_VERSION}: copy it to a writable folder"
                 )
             return
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if empty:
             self._create()
-        elif old:
+        elif outdated:
             self._migrate()
 
     def _create(self) -> None:
         with self.transaction() as db:
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return  # another process was quicker
+                return  # another process created them first
             for statement in TABLES.split(";"):
                 if statement.strip():
                     db.execute(statement)
@@ -120,7 +124,7 @@ class Database:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _migrate(self) -> None:
-        self._db.execute("PRAGMA foreign_keys = OFF")  # tables are replaced, not emptied
+        self._db.execute("PRAGMA foreign_keys = OFF")  # else dropping a table deletes its children
         try:
             with self.transaction() as db:
                 migrate(db, self.path)
@@ -129,7 +133,7 @@ class Database:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close()` was called."""
+        """Whether the database is closed."""
         return self._connection is None
 
     @property
@@ -138,25 +142,23 @@ class Database:
 
     def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:
-            raise ClosedError(f"index {self.path} is closed; open it again")
+            raise ClosedError(f"index {self.path} is closed: open it again")
         return connection
 
-    def _check_place(self) -> None:
-        """Refuse to go on with a file that is no longer the one at its path.
-
-        What is written to it would be lost, and what is read from it would be old.
-        """
-        if self.path != MEMORY and self._place != file_identity(self.path):
+    def _check_identity(self) -> None:
+        """Raise if another file is now at the path: reads would be stale, and writes lost."""
+        if self.path != MEMORY and self._identity != file_identity(self.path):
             raise StoreError(
-                f"{self.path} was replaced or removed while it was open: close it and open it again"
+                f"{self.path} was replaced or removed while it was open: close the index and open "
+                "it again"
             )
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock; commit at the end, or roll back if the block raises."""
-        with self._writing:
+        """Run the block in a write transaction: commit at the end, roll back if it raises."""
+        with self._write_lock:
             db = self._db
-            self._check_place()
+            self._check_identity()
             try:
                 db.execute("BEGIN IMMEDIATE")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -167,24 +169,27 @@ class Database:
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
             finally:
-                if db.in_transaction:  # not committed
+                if db.in_transaction:  # the commit did not happen
                     db.execute("ROLLBACK")
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a query and return all its rows."""
-        with self._reading:
-            db = self._open(self._reader)
-            self._check_place()
+        """Run a query and return all rows."""
+        with self._read_lock:
+            db = self._open(self._read_connection)
+            self._check_identity()
             try:
                 return db.execute(query, parameters).fetchall()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
 
     @contextlib.contextmanager
-    def consistent(self) -> Iterator[None]:
-        """Hold one state of the file for several reads; within another such block, its state."""
-        with self._reading:
-            db = self._open(self._reader)
+    def read_transaction(self) -> Iterator[None]:
+        """Let all reads in the block see the same state of the file.
+
+        A nested block sees the state of the outer one.
+        """
+        with self._read_lock:
+            db = self._open(self._read_connection)
             if db.in_transaction:
                 yield
                 return
@@ -192,59 +197,62 @@ class Database:
             try:
                 yield
             finally:
-                if db.in_transaction:  # SQLite ends it by itself after a severe error
+                if db.in_transaction:  # SQLite ends it after a severe error
                     db.execute("ROLLBACK")
 
     def vacuum(self) -> None:
-        """Write the file anew without its free pages, and fold the write-ahead log into it."""
-        with self._writing:
+        """Rewrite the file without its free pages, and merge the write-ahead log into it."""
+        with self._write_lock:
             db = self._db
-            self._check_place()
+            self._check_identity()
             try:
                 db.execute("VACUUM")
-                # Readers in the middle of something keep the log; the next close folds it in.
-                [(patience,)] = db.execute("PRAGMA busy_timeout").fetchall()
-                db.execute(f"PRAGMA busy_timeout = {min(patience, _CHECKPOINT_PATIENCE)}")
+                # An active reader keeps the log in place; the next `close` merges it.
+                [(timeout,)] = db.execute("PRAGMA busy_timeout").fetchall()
+                db.execute(f"PRAGMA busy_timeout = {min(timeout, _CHECKPOINT_TIMEOUT)}")
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                db.execute(f"PRAGMA busy_timeout = {patience}")
+                db.execute(f"PRAGMA busy_timeout = {timeout}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
 
     def copy_to(self, path: str | Path) -> None:
-        """Write the present state as a file of its own, there whole or not at all.
+        """Write a copy of the current state to another file, atomically.
 
         Raises:
-            StoreError: If it cannot be written.
+            StoreError: If the copy cannot be written.
         """
-        aside = Path(f"{path}.new-{uuid.uuid4().hex}")
+        temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
         try:
-            with self._reading:
-                db = self._open(self._reader)
-                self._check_place()
-                db.execute("VACUUM INTO ?", (str(aside),))
-            aside.replace(path)
+            with self._read_lock:
+                db = self._open(self._read_connection)
+                self._check_identity()
+                db.execute("VACUUM INTO ?", (str(temporary),))
+            temporary.replace(path)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_error(error, str(path)) from error
         except OSError as error:
             raise StoreError(f"{path} could not be written: {error}") from error
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let go of it; safe to call twice."""
-        with self._writing, self._reading:
-            if self._reader is not None and self._reader is not self._connection:
-                self._reader.close()
-            self._reader = None
+        """Merge the write-ahead log into the file and close the file; idempotent."""
+        with self._write_lock, self._read_lock:
+            if self._read_connection is not None and self._read_connection is not self._connection:
+                self._read_connection.close()
+            self._read_connection = None
             if self._connection is None:
                 return
-            with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # or it is damaged
+            with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # a damaged file
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
             self._connection = None
 
 
 def new_generation(db: sqlite3.Connection) -> None:
-    """Give the file's state a new name."""
-    # Random, not counted: a restored backup must never meet a snapshot of its other future.
+    """Give the current state of the file a new name.
+
+    The name is random. A counter would let a restored backup match a snapshot of a later state
+    that the backup does not contain.
+    """
     put_manifest(db, GENERATION, uuid.uuid4().hex)

@@ -1,7 +1,7 @@
-"""The writer's lock: one process writes an index at a time, and who waits is told for whom.
+"""The index lock: it lets one process at a time change an index.
 
-SQLite's own lock is held for a transaction; this one for a whole piece of work, so that two
-processes never pay for the same summaries. The system takes it back from a process that dies.
+SQLite's own lock lasts for one transaction. This one lasts for a complete operation, so that two
+processes never pay for the same summaries. The operating system releases it when a process dies.
 """
 
 from __future__ import annotations
@@ -20,80 +20,82 @@ from filelock import FileLock, Timeout
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 
-_LONGEST_NOTE = 500
+_MAX_NOTE = 500
+"""Characters of the lock file that an error message quotes."""
 
 
-class WriterLock:
-    """The lock of one index file, `<file>.lock` beside it while it is held.
+class IndexLock:
+    """The lock of one index: `<index>.lock`, a file that exists while the lock is taken.
 
     Args:
-        path: Of the index; one in memory is never locked.
-        timeout: Seconds to wait.
+        path: The index file; an in-memory index is never locked.
+        timeout: Seconds to wait for another process.
     """
 
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
-        # By the real path: a link to the index is the same index.
+        # The real path, so that symbolic links to one index share a lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
-        self._threads = threading.RLock()
+        self._thread_lock = threading.RLock()
         self._depth = 0
 
     @contextlib.contextmanager
-    def held(self, given_up: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Hold the lock; a thread that holds it may do so again.
+    def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Take the lock for the block; reentrant within a thread.
 
         Args:
-            given_up: Asked while waiting; if it says so the wait ends as if the time were over.
+            cancelled: Polled while waiting; returning True ends the wait like a timeout.
 
         Raises:
-            StoreLockedError: If another holds it for longer than the time-out; names who.
-            StoreError: If the folder cannot be written.
+            StoreLockedError: If the wait ends before another process releases the lock. The
+                message names that process.
+            StoreError: If the lock file cannot be written.
         """
-        with self._threads:
+        with self._thread_lock:
             if self._path == MEMORY or self._depth:
                 yield
                 return
             self._depth += 1
             try:
-                with self._file_held(given_up):
+                with self._lock_file(cancelled):
                     yield
             finally:
                 self._depth -= 1
 
     @contextlib.contextmanager
-    def _file_held(self, given_up: Callable[[], bool] | None) -> Iterator[None]:
+    def _lock_file(self, cancelled: Callable[[], bool] | None) -> Iterator[None]:
         lock = FileLock(self._file, thread_local=False)
         try:
-            lock.acquire(timeout=self._timeout, cancel_check=given_up)
+            lock.acquire(timeout=self._timeout, cancel_check=cancelled)
         except Timeout as error:
             raise StoreLockedError(
-                f"{self._path} is being written by {self._holder()}: wait for it, or give a "
-                "greater lock_timeout="
+                f"{self._path} is being written by {self._read_owner()}: wait for it, or increase "
+                "lock_timeout="
             ) from error
         except OSError as error:
             raise StoreError(
-                f"{self._path} cannot be written ({error}): it or its folder is read-only, or the "
-                "disk is full; copy it to change it"
+                f"cannot write {self._path} ({error}): the file or its folder is read-only, or the "
+                "disk is full; copy it to a writable folder"
             ) from error
         try:
-            self._tell()
+            self._write_owner()
             yield
         finally:
-            with contextlib.suppress(OSError):  # filelock sees that a file it got is gone
+            with contextlib.suppress(OSError):  # filelock detects that its file was deleted
                 self._file.unlink()
             lock.release()
 
-    def _tell(self) -> None:
+    def _write_owner(self) -> None:
         program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         note = f"process {os.getpid()} ({program}) on {socket.gethostname()} since {since}"
         with contextlib.suppress(OSError):
             self._file.write_text(note, encoding="utf-8")
 
-    def _holder(self) -> str:
+    def _read_owner(self) -> str:
         try:
-            note = self._file.read_text(encoding="utf-8", errors="replace")[:_LONGEST_NOTE].strip()
+            note = self._file.read_text(encoding="utf-8", errors="replace")[:_MAX_NOTE].strip()
         except OSError:
             note = ""
         return note or "another process"

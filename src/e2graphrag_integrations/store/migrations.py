@@ -1,4 +1,4 @@
-"""Bringing files of older schema versions up to date, in one transaction, when they are opened."""
+"""Migrations: opening a file of an older schema version upgrades it in one transaction."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from e2graphrag_integrations.types import SourceDocument
 
 
 def migrate(db: sqlite3.Connection, path: str) -> None:
-    """Bring a file to the present schema, within the caller's transaction; foreign keys are off.
+    """Migrate a file to the current schema version.
+
+    The caller opens the transaction and turns foreign keys off.
 
     Raises:
-        CorruptStoreError: If a row to be rewritten does not match its checksum.
+        CorruptStoreError: If a row to migrate does not match its checksum.
     """
     [version] = db.execute("PRAGMA user_version").fetchone()
     for step in range(version, SCHEMA_VERSION):
-        _STEPS[step](db, path)
+        _MIGRATIONS[step](db, path)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _from_1(db: sqlite3.Connection, path: str) -> None:
-    """Status and reason leave `documents`, the content hash leaves the id out, the queue comes.
+def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
+    """Migrate from version 1 to version 2.
 
-    The manifest tells how texts are cut, for which there was but one way.
+    - `documents` loses its columns `status` and `reason`, and gains `stamp`.
+    - `content_hash` no longer covers the document's id.
+    - The table `queue` is new.
+    - The manifest names the chunking and grouping methods; version 1 had only one of each.
     """
     db.execute(DOCUMENTS.replace("CREATE TABLE documents", "CREATE TABLE documents_2"))
     for row in db.execute("SELECT * FROM documents").fetchall():
@@ -42,16 +47,17 @@ def _from_1(db: sqlite3.Connection, path: str) -> None:
         document = SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
         hash_, stamp = content_hash(document), uuid.uuid4().hex
         fields = (id_, title, text, metadata, segments, hash_, nodes, windows, stamp)
-        marks = ", ".join("?" * (len(fields) + 1))
-        db.execute(f"INSERT INTO documents_2 VALUES ({marks})", (*fields, checksum(*fields)))  # noqa: S608 - marks only
+        placeholders = ", ".join("?" * (len(fields) + 1))
+        db.execute(f"INSERT INTO documents_2 VALUES ({placeholders})", (*fields, checksum(*fields)))  # noqa: S608 - placeholders only
     db.execute("DROP TABLE documents")
     db.execute("ALTER TABLE documents_2 RENAME TO documents")
     db.execute(QUEUE)
     row = db.execute("SELECT * FROM manifest WHERE key = 'made_with'").fetchone()
     if row is not None:
         made_with = json.loads(checked_row(row, path, "made_with in the manifest")[1])
-        told = {"chunking": "fixed", "grouping": "fixed"} | made_with
-        put_manifest(db, "made_with", canonical_json(told))
+        migrated = {"chunking": "fixed", "grouping": "fixed"} | made_with
+        put_manifest(db, "made_with", canonical_json(migrated))
 
 
-_STEPS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {1: _from_1}
+_MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {1: _migrate_from_1}
+"""The migration from each old schema version to the next."""

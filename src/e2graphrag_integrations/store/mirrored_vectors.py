@@ -1,6 +1,6 @@
-"""Which vectors of an index lie in a vector store elsewhere: what goes is removed there, too.
+"""A record of the vectors that were copied to an external vector store.
 
-The table is made when it is first needed, as that of pending documents.
+It tells which vectors to delete there when a document changes. The table is created on first use.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ _TABLE = "CREATE TABLE IF NOT EXISTS mirrored (store TEXT, id TEXT, PRIMARY KEY 
 
 
 def read_mirrored(store: Store, name: str) -> set[str]:
-    """Return the ids of the vectors that may lie in the vector store of a name."""
-    with store.consistent():
+    """Return the ids of all vectors that the named vector store may contain."""
+    with store.read_transaction():
         if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'mirrored'"):
             return set()
         return {id_ for (id_,) in store.read("SELECT id FROM mirrored WHERE store = ?", (name,))}
 
 
 def put_mirrored(store: Store, name: str, ids: Collection[str]) -> None:
-    """Note the ids of the vectors that may lie in the vector store of a name."""
+    """Record the ids of all vectors that the named vector store may contain."""
     with store.transaction() as db:
         db.execute(_TABLE)
-        there = {id_ for (id_,) in db.execute("SELECT id FROM mirrored WHERE store = ?", (name,))}
-        rows = [(name, id_) for id_ in there - set(ids)]
+        old = {id_ for (id_,) in db.execute("SELECT id FROM mirrored WHERE store = ?", (name,))}
+        rows = [(name, id_) for id_ in old - set(ids)]
         db.executemany("DELETE FROM mirrored WHERE store = ? AND id = ?", rows)
         db.executemany(
-            "INSERT INTO mirrored VALUES (?, ?)", [(name, id_) for id_ in set(ids) - there]
+            "INSERT INTO mirrored VALUES (?, ?)", [(name, id_) for id_ in set(ids) - old]
         )

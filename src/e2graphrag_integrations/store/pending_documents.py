@@ -1,7 +1,7 @@
-"""Documents that were handed over and not yet indexed, kept in the file: no crash loses them.
+"""Documents that a caller handed over and that are not indexed yet.
 
-The table is made when it is first needed; a file without it has nothing pending. A row of the
-manifest gets a new name with each change, so that other users of the file notice.
+They are stored in the index file so that a crash does not lose them. The table is created on first
+use. Every change writes a new stamp into the manifest, which tells other users of the file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _STATE = f"SELECT key, value FROM manifest WHERE key IN ('{GENERATION}', '{_STAM
 
 
 def read_pending(store: Store) -> dict[str, Any]:
-    """Return what is pending, by document id.
+    """Return the pending documents by id.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with store.consistent():
+    with store.read_transaction():
         if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'pending'"):
             return {}
         rows = store.read("SELECT * FROM pending ORDER BY id")
@@ -41,16 +41,21 @@ def read_pending(store: Store) -> dict[str, Any]:
 
 
 def put_pending(
-    store: Store, values: Mapping[str, Any], seen: tuple[str, str] | None = None
+    store: Store, values: Mapping[str, Any], expected_state: tuple[str, str] | None = None
 ) -> tuple[str, str] | None:
-    """Keep plain JSON values for documents, at once and for good.
+    """Store pending documents in one transaction.
+
+    Args:
+        store: The index file.
+        values: A JSON value for each document id; replaces an earlier value.
+        expected_state: The `file_state` that the values were computed from; None skips the check.
 
     Returns:
-        The file's state now; None if it was not in the state `seen`, and nothing was kept.
+        The new state of the file. None if the file was not in `expected_state`: nothing is stored.
     """
     rows = [(id_, canonical_json(value)) for id_, value in values.items()]
     with store.transaction() as db:
-        if seen is not None and seen != _state(db.execute(_STATE).fetchall()):
+        if expected_state is not None and expected_state != _state(db.execute(_STATE).fetchall()):
             return None
         db.execute(_TABLE)
         db.executemany(
@@ -62,7 +67,7 @@ def put_pending(
 
 
 def drop_pending(store: Store, values: Mapping[str, Any]) -> None:
-    """Forget documents that are indexed now, but none that has another value by now."""
+    """Delete pending documents, except those whose stored value differs from the given one."""
     rows = [(id_, canonical_json(value)) for id_, value in values.items()]
     with store.transaction() as db:
         db.execute(_TABLE)
@@ -71,10 +76,13 @@ def drop_pending(store: Store, values: Mapping[str, Any]) -> None:
 
 
 def file_state(store: Store) -> tuple[str, str]:
-    """Return what changes whenever a document is indexed, is pending, or no longer is."""
+    """Return the generation and the pending stamp.
+
+    At least one of them changes whenever an indexed or pending document changes.
+    """
     return _state(store.read(_STATE))
 
 
 def _state(rows: Sequence[Sequence[Any]]) -> tuple[str, str]:
-    found = {row[0]: str(row[1]) for row in rows}
-    return found.get(GENERATION, ""), found.get(_STAMP, "")
+    values = {row[0]: str(row[1]) for row in rows}
+    return values.get(GENERATION, ""), values.get(_STAMP, "")

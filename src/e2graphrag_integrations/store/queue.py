@@ -1,7 +1,7 @@
-"""The queue: documents that were given and are not indexed yet, each with how far it came.
+"""The queue: documents that were accepted and are not indexed yet, with the status of each.
 
-A document stands here from the moment `add` or `update` takes it until the transaction that writes
-its tree: what a crash, a stop or a failing model left is gone on with by `resume()`.
+A document is in the queue from the moment `add` or `update` accepts it until the transaction that
+writes its tree. After a crash, a stop or a model failure, `resume()` continues from the queue.
 """
 
 from __future__ import annotations
@@ -14,40 +14,42 @@ from typing import Any, Literal
 from e2graphrag_integrations.store.records import canonical_json, decode_segments, encode_segments
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import WAITING, Store
+from e2graphrag_integrations.store.sqlite import QUEUE_MANIFEST, Store
 from e2graphrag_integrations.types import SourceDocument
 
-Waiting = Literal["pending", "processing", "failed"]
+QueueStatus = Literal["pending", "processing", "failed"]
 
-_LONGEST_REASON = 2000
+_MAX_REASON = 2000
+"""Characters of a failure's reason that are stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedDocument:
     """A document in the queue.
 
     Attributes:
-        document: As it was given.
-        status: `pending`, `processing` while (or when) a process worked on it, `failed`.
-        reason: Why it failed.
+        document: The document, as it was passed to `add` or `update`.
+        status: `pending`; `processing`, also after a process died while it indexed the document;
+            or `failed`.
+        reason: Why the document failed.
     """
 
     document: SourceDocument
-    status: Waiting
+    status: QueueStatus
     reason: str | None = None
 
 
-def read_queue(store: Store) -> list[Queued]:
-    """Return what waits, in the order it was given.
+def read_queue(store: Store) -> list[QueuedDocument]:
+    """Return the documents in the queue, oldest first.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    return [_queued(fields) for fields in _rows(store)]
+    return [_decode(fields) for fields in _rows(store)]
 
 
-def queue_states(store: Store) -> dict[str, tuple[Waiting, str | None]]:
-    """Return how far each waiting document came, and why it failed; decodes no text.
+def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
+    """Return the status and failure reason of each queued document, without decoding its text.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
@@ -61,18 +63,18 @@ def _rows(store: Store) -> Iterator[list[Any]]:
 
 
 def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping[str, str]) -> None:
-    """Let documents wait, all or none; a version that waits already is replaced.
+    """Add documents to the queue in one transaction, replacing queued versions of them.
 
     Args:
-        store: The file.
-        documents: New and changed ones.
-        manifest: What they are to be made with.
+        store: The index file.
+        documents: New and changed documents.
+        manifest: The settings and model fingerprints to index them with.
     """
     with store.transaction() as db:
-        put_manifest(db, WAITING, canonical_json(dict(manifest)))
+        put_manifest(db, QUEUE_MANIFEST, canonical_json(dict(manifest)))
         [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
         rows = [
-            (document.id, number, _encoded(document), "pending", None)
+            (document.id, number, _encode(document), "pending", None)
             for number, document in enumerate(documents, last + 1)
         ]
         db.executemany(
@@ -81,35 +83,35 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
         )
 
 
-def mark(store: Store, states: Mapping[str, tuple[Waiting, str | None]]) -> None:
-    """Note how far waiting documents came; of one that does not wait, nothing."""
+def set_queue_status(store: Store, states: Mapping[str, tuple[QueueStatus, str | None]]) -> None:
+    """Set the status and failure reason of queued documents; ignore ids not in the queue."""
     with store.transaction() as db:
-        for id_, (status, why) in states.items():
-            reason = why and why[:_LONGEST_REASON]
+        for id_, (status, full_reason) in states.items():
+            reason = full_reason and full_reason[:_MAX_REASON]
             row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
             if row is not None:
-                kept = checked_row(row, store.path, f"waiting document {id_!r}")[:3]
+                unchanged = checked_row(row, store.path, f"waiting document {id_!r}")[:3]
                 db.execute(
                     "UPDATE queue SET status = ?, reason = ?, checksum = ? WHERE id = ?",
-                    (status, reason, checksum(*kept, status, reason), id_),
+                    (status, reason, checksum(*unchanged, status, reason), id_),
                 )
 
 
 def requeue(store: Store) -> None:
-    """Note that nobody works on documents any more."""
+    """Set documents in `processing` back to `pending`."""
     begun = [id_ for id_, (status, _) in queue_states(store).items() if status == "processing"]
-    mark(store, dict.fromkeys(begun, ("pending", None)))
+    set_queue_status(store, dict.fromkeys(begun, ("pending", None)))
 
 
 def dequeue(store: Store, ids: Sequence[str]) -> None:
-    """Let documents wait no more; of one that does not wait, nothing."""
+    """Remove documents from the queue; ignore ids not in the queue."""
     if not ids:
         return
     with store.transaction() as db:
         db.executemany("DELETE FROM queue WHERE id = ?", ((id_,) for id_ in ids))
 
 
-def _encoded(document: SourceDocument) -> str:
+def _encode(document: SourceDocument) -> str:
     return canonical_json(
         {
             "title": document.title,
@@ -120,7 +122,7 @@ def _encoded(document: SourceDocument) -> str:
     )
 
 
-def _queued(fields: Sequence[Any]) -> Queued:
+def _decode(fields: Sequence[Any]) -> QueuedDocument:
     id_, _, encoded, status, reason = fields
     value = json.loads(encoded)
     document = SourceDocument(
@@ -130,4 +132,4 @@ def _queued(fields: Sequence[Any]) -> Queued:
         value["metadata"],
         decode_segments(canonical_json(value["segments"])),
     )
-    return Queued(document, status, reason)
+    return QueuedDocument(document, status, reason)

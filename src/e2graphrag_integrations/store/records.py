@@ -1,4 +1,4 @@
-"""What the store takes and gives: rows as frozen dataclasses, and encodings of cached content."""
+"""Records of the store as frozen dataclasses, and the encodings of cached content."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from e2graphrag_integrations.types import Mention as _Mention
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
 
 
-class NodeGoneError(LookupError):
-    """Raised within the package when a node of the snapshot is no longer in the store."""
+class StaleSnapshotError(LookupError):
+    """Raised internally when the store has changed since the snapshot was built."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A node with what it links to.
+    """A node with the keys of its cached content.
 
     Attributes:
-        node: The node; its `child_ids` are empty, parents say it all.
-        words: Words in its text.
-        content_key: Of a chunk its extraction, of a summary its summary.
-        windows: For each vector the span of the node's text that it covers, and its key.
+        node: The node. Its `child_ids` are empty, because `parent_id` already defines the tree.
+        words: Number of words in the node's text.
+        content_key: Key of a chunk's extraction, or of a summary's text.
+        windows: For each vector, the span of the node's text that it covers and the vector's key.
     """
 
     node: Node
@@ -35,8 +35,19 @@ class StoredNode:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentHead:
-    """A stored document without its text."""
+class DocumentHeader:
+    """A stored document without its text.
+
+    Attributes:
+        id: The document's id.
+        title: The document's title.
+        metadata: The document's metadata.
+        segments: The document's segments.
+        content_hash: Hash of everything but the id; see `content_hash`.
+        nodes: Number of nodes in the document's tree.
+        windows: Number of vectors of those nodes.
+        stamp: Random; every write of the document creates a new one.
+    """
 
     id: str
     title: str | None
@@ -49,19 +60,19 @@ class DocumentHead:
 
 
 class ContentCache(Protocol):
-    """Keeps what was made of texts, by keys of what it was made from."""
+    """Caches extractions, summaries and vectors under hashes of the inputs that produced them."""
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the contents that are there."""
+        """Return the cached content of those keys that have any."""
         ...
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Keep contents, at once and for good."""
+        """Store content durably."""
         ...
 
 
 class DocumentSink(ContentCache, Protocol):
-    """Where the write path puts documents, each whole or not at all."""
+    """Receives indexed documents; writes each atomically."""
 
     def write_document(
         self,
@@ -70,25 +81,25 @@ class DocumentSink(ContentCache, Protocol):
         manifest: Mapping[str, str],
         replaces: str | None = None,
     ) -> Sequence[bytes]:
-        """Write a document and all nodes of its tree, linked to cached content.
+        """Write a document and the nodes of its tree, which reference cached content.
 
         Returns:
-            Keys of content that may be without a link now.
+            Keys of cached content that may be unused now.
         """
         ...
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
-        """Forget content that nothing links to."""
+        """Delete cached content that no node references."""
         ...
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON that is equal for equal values."""
+    """Return compact JSON with sorted keys: equal values give equal strings."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def content_hash(document: SourceDocument) -> str:
-    """Return the hash of everything in a document but its id: copies of one have the same."""
+    """Return a SHA-256 of everything in a document but its id: copies have equal hashes."""
     parts = [
         document.text,
         document.title,
@@ -99,20 +110,20 @@ def content_hash(document: SourceDocument) -> str:
 
 
 def encode_sentences(sentences: Sentences) -> bytes:
-    """Encode what an extractor found in a text."""
+    """Encode the mentions that an extractor found, sentence by sentence."""
     return zlib.compress(canonical_json([[list(m) for m in s] for s in sentences]).encode(), 6)
 
 
 def decode_sentences(value: bytes) -> list[list[_Mention]]:
-    """Undo `encode_sentences`."""
+    """Decode the output of `encode_sentences`."""
     return [[_Mention(*m) for m in s] for s in json.loads(zlib.decompress(value))]
 
 
 def decode_segments(value: str) -> tuple[Segment, ...]:
-    """Read segments as the store writes them."""
+    """Decode the output of `encode_segments`."""
     return tuple(Segment(*segment) for segment in json.loads(value))
 
 
 def encode_segments(segments: Sequence[Any]) -> str:
-    """Write segments for the store."""
+    """Encode segments as JSON."""
     return canonical_json([[s[0], s[1], dict(s[2])] for s in segments])

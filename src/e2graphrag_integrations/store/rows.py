@@ -1,4 +1,4 @@
-"""Rows to records and back, each held to its checksum."""
+"""Conversion between rows and records; every row read is verified against its checksum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.store.records import (
-    DocumentHead,
+    DocumentHeader,
     StoredNode,
     canonical_json,
     content_hash,
@@ -27,10 +27,15 @@ _DROP_UNUSED = (
 
 
 def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
-    """Return a row without its checksum, which stands last.
+    """Return the fields of a row without its checksum, which is the last field.
+
+    Args:
+        row: The row, all columns.
+        path: The index file, for the error message.
+        what: A description of the row, for the error message.
 
     Raises:
-        CorruptStoreError: If it does not match.
+        CorruptStoreError: If the row does not match its checksum.
     """
     *fields, crc = row
     if checksum(*fields) != crc:
@@ -41,21 +46,21 @@ def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
     return fields
 
 
-def row_to_head(row: Sequence[Any], path: str) -> DocumentHead:
-    """Return a document's row without its text."""
+def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
+    """Return the document of a row without its text."""
     fields = checked_row(row, path, f"document {row[0]!r}")
     id_, title, _, metadata, segments, *rest = fields
-    return DocumentHead(id_, title, json.loads(metadata), decode_segments(segments), *rest)
+    return DocumentHeader(id_, title, json.loads(metadata), decode_segments(segments), *rest)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
-    """Return a document's row as the document that was given."""
+    """Return the document of a row."""
     id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
     return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
-    """Return a node's row, without windows."""
+    """Return the node of a row, without its windows."""
     fields = checked_row(row, path, f"node {row[0]} of document {row[1]!r}")
     id_, document_id, level, position, start, end, parent, text, words, key = fields
     node = Node(id_, document_id, level, position, start, end, text, parent)
@@ -65,7 +70,7 @@ def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
 def insert_document(
     db: sqlite3.Connection, document: SourceDocument, nodes: Sequence[StoredNode]
 ) -> None:
-    """Write a document's row and those of its nodes."""
+    """Insert a document and its nodes."""
     hash_ = content_hash(document)
     fields = (
         *(document.id, document.title, document.text),
@@ -84,7 +89,7 @@ def insert_document(
 
 
 def insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
-    """Write a node's row and those of its windows."""
+    """Insert a node and its windows."""
     node = stored.node
     fields = (
         *(node.id, node.document_id, node.level, node.position, node.start, node.end),
@@ -99,19 +104,23 @@ def insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
 
 
 def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | None:
-    """Delete a document with its nodes; return their content's keys, None if it is not there."""
+    """Delete a document and its nodes.
+
+    Returns:
+        The keys of the content that the nodes referenced; None if there is no such document.
+    """
     keys = db.execute(
         "SELECT content_key FROM nodes WHERE document_id = :id UNION "
         "SELECT w.content_key FROM windows w JOIN nodes n ON n.id = w.node_id "
         "WHERE n.document_id = :id",
         {"id": document_id},
     ).fetchall()
-    gone = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
-    return [key for (key,) in keys] if gone else None
+    deleted = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
+    return [key for (key,) in keys] if deleted else None
 
 
 def delete_unused_content(db: sqlite3.Connection, keys: Iterable[bytes] | None) -> None:
-    """Delete contents that no node and no window links to: of some keys, or of all."""
+    """Delete content that no node and no window references: among the keys, or all if None."""
     if keys is None:
         db.execute(_DROP_UNUSED)
     else:
@@ -119,6 +128,6 @@ def delete_unused_content(db: sqlite3.Connection, keys: Iterable[bytes] | None) 
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:
-    """Write a row of the manifest."""
+    """Insert or replace an entry of the manifest."""
     row = (key, value, checksum(key, value))
     db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?, ?)", row)

@@ -1,13 +1,13 @@
-"""The file's tables, schema version 2.
+"""The tables of an index file, schema version 2.
 
-`content` holds what was paid for, under a hash of what it was made from: summaries, extractions,
-vectors. Rows go in as they arrive; a document's transaction then only links to them. So a build
-that died resumes without paying twice, and equal texts are paid once.
+`content` caches summaries, extractions and vectors under hashes of the inputs that produced them.
+Rows are inserted as soon as a model returns; the transaction of a document only references them. An
+interrupted build therefore resumes without repeating a model call, and equal texts cost one call.
 
-Each row ends with a checksum over the rest of it. `manifest` has two rows: `made_with`, the
-settings and models as JSON, and `generation`. A document's row counts its nodes and windows, so
-that rows which are missing are noticed as well, and has a stamp of its own for each time written.
-`queue` holds documents that are not indexed yet.
+Every row ends with a checksum of its other fields. `manifest` has two rows: `made_with`, the
+settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
+A row of `documents` counts the document's nodes and windows, which reveals missing rows, and has a
+stamp that every write replaces. `queue` contains documents that are not indexed yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from __future__ import annotations
 import zlib
 
 SCHEMA_VERSION = 2
+"""Version of the tables below, stored as `user_version`."""
+
 APPLICATION_ID = 0x65326772  # "e2gr"
+"""Marks an SQLite file as an index of this package."""
 
 DOCUMENTS = """CREATE TABLE documents (
     id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
@@ -59,7 +62,7 @@ CREATE INDEX windows_by_content ON windows (content_key);
 
 
 def checksum(*fields: str | float | bytes | None) -> int:
-    """Return a CRC-32 over the fields, each with its type and length."""
+    """Return a CRC-32 of the fields, each encoded with its type and length."""
     parts: list[bytes] = []
     for field in fields:
         if isinstance(field, str):
@@ -69,7 +72,7 @@ def checksum(*fields: str | float | bytes | None) -> int:
             parts += b"b%d:" % len(field), field
         elif field is None:
             parts.append(b"n0:")
-        elif isinstance(field, float):  # nothing writes one: no such row matches
+        elif isinstance(field, float):  # never written, so a row that contains one is damaged
             data = repr(field).encode()
             parts += b"f%d:" % len(data), data
         else:

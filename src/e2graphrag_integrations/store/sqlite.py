@@ -1,4 +1,4 @@
-"""The truth on disk: one SQLite file in WAL mode, one transaction a document."""
+"""The store: the documents, nodes and cached content of one index file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.store.database import GENERATION, Database, new_generation
 from e2graphrag_integrations.store.records import (
-    DocumentHead,
-    NodeGoneError,
+    DocumentHeader,
+    StaleSnapshotError,
     StoredNode,
     canonical_json,
     content_hash,
@@ -31,21 +31,23 @@ from e2graphrag_integrations.store.rows import (
     insert_document,
     put_manifest,
     row_to_document,
-    row_to_head,
+    row_to_header,
     row_to_node,
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH = 500
-"""Keys a query: below every SQLite build's limit of bound variables."""
+"""Keys per query, below the limit of bound variables in every SQLite build."""
 
 _MADE_WITH = "made_with"
-_LEFTOVERS = "leftovers"
-"""Manifest row that is there while content may lie about that nothing links to."""
+"""Manifest key of the settings and model fingerprints of the indexed documents."""
 
-WAITING = "waiting_with"
-"""Manifest row of what documents in the queue are to be made with."""
+_LEFTOVERS = "leftovers"
+"""Manifest key that is present while the file may contain unused content."""
+
+QUEUE_MANIFEST = "waiting_with"
+"""Manifest key of the settings and model fingerprints for the documents in the queue."""
 
 _IN_ORDER = "document_id, level, position"
 _NODE_COLUMNS = (
@@ -54,73 +56,78 @@ _NODE_COLUMNS = (
 
 
 class Store(Database):
-    """What one index file holds: manifest, cached content, documents and nodes."""
+    """One index file: its manifest, cached content, documents and nodes.
+
+    The file is in WAL mode. Each document is written in one transaction.
+    """
 
     # Manifest
 
     def manifest(self) -> dict[str, str]:
-        """Return the settings and fingerprints that the documents were made with.
+        """Return the settings and model fingerprints of the indexed documents.
 
-        Without a document there is nothing to be held to: an index that was emptied is a new one.
+        The result is empty if there are no documents, so an emptied index accepts new settings.
         """
-        with self.consistent():
+        with self.read_transaction():
             if not self.read("SELECT 1 FROM documents LIMIT 1"):
                 return {}
             return dict(json.loads(self._manifest_row(_MADE_WITH)))
 
-    def waiting_manifest(self) -> dict[str, str]:
-        """Return what documents in the queue are to be made with; nothing where none waits."""
-        with self.consistent():
+    def queue_manifest(self) -> dict[str, str]:
+        """Return the settings and model fingerprints for the queue; empty if the queue is."""
+        with self.read_transaction():
             if not self.read("SELECT 1 FROM queue LIMIT 1"):
                 return {}
-            return dict(json.loads(self._manifest_row(WAITING)))
+            return dict(json.loads(self._manifest_row(QUEUE_MANIFEST)))
 
     def _manifest_row(self, key: str) -> str:
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
         if not rows:
-            raise CorruptStoreError(f"{self.path}: the manifest has lost {key}: restore a backup")
+            raise CorruptStoreError(
+                f"{self.path}: {key} is missing from the manifest: restore a backup"
+            )
         return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
 
     def check_manifest(self, values: Mapping[str, str]) -> None:
-        """Hold entries to those there, which another instance may have written since opening.
+        """Check entries against the manifest, which may have changed since the file was opened.
 
         Raises:
-            SettingsMismatchError: If one differs.
+            SettingsMismatchError: If an entry differs.
         """
-        made = self.manifest()
+        made_with = self.manifest()
         for key, value in values.items():
-            # One model may go by two names; its fingerprint tells.
-            if made.get(key, value) != value and not key.endswith("_model"):
+            # A model can have several names. The fingerprint identifies it.
+            if made_with.get(key, value) != value and not key.endswith("_model"):
                 raise SettingsMismatchError(
-                    f"{self.path} was made with {key}={made[key]}, not {value}: open it again with "
-                    "the settings and models it was made with, or index into a new file"
+                    f"{self.path} was made with {key}={made_with[key]}, not {value}: open it again "
+                    "with its own settings and models, or index into a new file"
                 )
 
     @property
     def generation(self) -> str:
-        """Return the name of the file's present state; changes with every document written."""
+        """The name of the file's current state; every write of a document changes it."""
         return self._manifest_row(GENERATION)
 
     # Cached content
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the contents that are there.
+        """Return the cached content of those keys that have any.
 
         Raises:
-            CorruptStoreError: If one does not match its checksum.
+            CorruptStoreError: If a row does not match its checksum.
         """
-        found: dict[bytes, bytes] = {}
+        contents: dict[bytes, bytes] = {}
         for batch in _batches(list(dict.fromkeys(keys))):
-            marks = ",".join("?" * len(batch))
-            query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({marks})"  # noqa: S608 - marks only
+            placeholders = ",".join("?" * len(batch))
+            query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({placeholders})"  # noqa: S608 - placeholders only
             for row in self.read(query, batch):
-                what = f"a stored {row[1]} ({row[0].hex()[:16]})"
+                what = f"cached {row[1]} {row[0].hex()[:16]}"
                 key, _, value = checked_row(row, self.path, what)
-                found[key] = value
-        return found
+                contents[key] = value
+        return contents
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Keep contents, at once and for good."""
+        """Store content in one transaction; existing keys keep their content."""
         rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
         with self.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
@@ -128,7 +135,7 @@ class Store(Database):
     # Documents
 
     def content_hashes(self) -> dict[str, str]:
-        """Return the content hash of every document by its id."""
+        """Return the content hash of each document by id."""
         return dict(self.read("SELECT id, content_hash FROM documents"))
 
     def write_document(
@@ -138,108 +145,121 @@ class Store(Database):
         manifest: Mapping[str, str],
         replaces: str | None = None,
     ) -> Sequence[bytes]:
-        """Write a document and its nodes, linked to cached content, in one transaction.
+        """Write a document and its nodes in one transaction.
 
         Args:
-            document: Written as it is.
-            nodes: All of its tree.
-            manifest: What they were made with.
-            replaces: Content hash of the version that this one takes the place of.
+            document: The document.
+            nodes: All nodes of its tree; their content must be cached already.
+            manifest: The settings and model fingerprints that produced the nodes.
+            replaces: Content hash of the version that this one replaces.
 
         Returns:
-            Keys of content that the version before linked to, for `delete_unused_content`.
+            Keys of the content that the previous version referenced, for `drop_unused`.
 
         Raises:
-            SettingsMismatchError: If the manifest has other entries than those given.
-            DuplicateDocumentError: If another writer has put another version there meanwhile.
-            IndexingError: If another writer has deleted content that the nodes link to.
+            SettingsMismatchError: If `manifest` differs from that of the file.
+            DuplicateDocumentError: If another writer has written a different version.
+            IndexingError: If another writer has deleted content that the nodes reference.
         """
         with self.transaction() as db:
             self.check_manifest(manifest)
             put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
-            there = db.execute(
+            existing = db.execute(
                 "SELECT content_hash FROM documents WHERE id = ?", (document.id,)
             ).fetchone()
-            if there and there[0] not in (replaces, content_hash(document)):
+            if existing and existing[0] not in (replaces, content_hash(document)):
                 raise DuplicateDocumentError(
-                    f"document {document.id!r} was changed in {self.path} by another writer "
-                    "meanwhile: look at it, then update() it"
+                    f"another writer changed document {document.id!r} in {self.path}: check its "
+                    "current version, then call update()"
                 )
             db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
-            before = delete_document(db, document.id)
+            old_keys = delete_document(db, document.id)
             try:
                 insert_document(db, document, nodes)
             except sqlite3.IntegrityError as error:
                 raise IndexingError(
-                    f"document {document.id!r} shares text with one that another writer deleted "
-                    "meanwhile: call add() again, only what is missing is made anew"
+                    f"another writer deleted cached content that document {document.id!r} needs: "
+                    "call add() again, which regenerates only the missing content"
                 ) from error
             new_generation(db)
-        return before or ()
+        return old_keys or ()
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
-        """Forget content that nothing links to; where documents wait that may need it, afterwards.
+        """Delete cached content that no node references.
+
+        While documents are waiting to be indexed, nothing is deleted, because they may need the
+        content. The next call after that checks all content.
 
         Args:
-            keys: Of what may be without a link; None looks at everything, and so does the first
-                call after one that found documents waiting.
+            keys: Keys of content that may be unused; None checks all content.
         """
         with self.transaction() as db:
-            _drop(db, keys)
+            _drop_unused(db, keys)
 
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
-        """Delete documents, their nodes, and content that nothing else uses; all or none.
+        """Delete documents, their nodes and their unused content in one transaction.
 
-        One that only waits in the queue no longer waits.
+        Documents in the queue are removed from it.
 
         Raises:
-            UnknownDocumentError: If an id is not there.
+            UnknownDocumentError: If an id is neither indexed nor in the queue; nothing is deleted.
         """
-        chunks = nodes = waited = 0
-        gone: list[bytes] = []
+        chunks = nodes = queued = 0
+        unused: list[bytes] = []
         with self.transaction() as db:
             for document_id in ids:
                 count = "SELECT count(*), total(level = 0) FROM nodes WHERE document_id = ?"
-                all_, leaves = db.execute(count, (document_id,)).fetchone()
-                nodes, chunks = nodes + all_, chunks + int(leaves)
+                node_count, chunk_count = db.execute(count, (document_id,)).fetchone()
+                nodes, chunks = nodes + node_count, chunks + int(chunk_count)
                 in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
                 keys = delete_document(db, document_id)
                 if keys is None and not in_queue:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-                waited += in_queue
-                gone += keys or ()
-            _drop(db, None if waited else gone)  # nothing tells what was made of one that waited
+                queued += in_queue
+                unused += keys or ()
+            # The keys of content that was produced for queued documents are unknown.
+            _drop_unused(db, None if queued else unused)
             new_generation(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
 
     def stamps(self) -> dict[str, str]:
-        """Return the stamp of each document by its id, in the order of ids."""
+        """Return the stamp of each document by id, ordered by id."""
         return dict(self.read("SELECT id, stamp FROM documents ORDER BY id"))
 
-    def heads(self, ids: Sequence[str] | None = None) -> list[DocumentHead]:
-        """Return documents without their texts, by id: all, or some.
+    def document_headers(self, ids: Sequence[str] | None = None) -> list[DocumentHeader]:
+        """Return documents without their texts, ordered by id.
+
+        Args:
+            ids: Documents to return; None returns all.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows = self._rows_of("SELECT * FROM documents {} ORDER BY id", "id", ids)
-        return sorted((row_to_head(row, self.path) for row in rows), key=lambda head: head.id)
+        rows = self._select("SELECT * FROM documents {} ORDER BY id", "id", ids)
+        headers = (row_to_header(row, self.path) for row in rows)
+        return sorted(headers, key=lambda header: header.id)
 
-    def _rows_of(self, query: str, column: str, ids: Sequence[str] | None) -> Iterator[Any]:
-        """Yield the rows of a query, `{}` in it the place of its condition on documents."""
+    def _select(self, query: str, column: str, ids: Sequence[str] | None) -> Iterator[Any]:
+        """Yield the rows of a query whose column is one of the ids, or all rows if None.
+
+        Args:
+            query: SQL with `{}` where the condition goes.
+            column: Column of the document id.
+            ids: Document ids.
+        """
         if ids is None:
             yield from self.read(query.format(""))
             return
         for batch in _batches(ids):
-            marks = ",".join("?" * len(batch))
-            yield from self.read(query.format(f"WHERE {column} IN ({marks})"), batch)
+            placeholders = ",".join("?" * len(batch))
+            yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
 
     def document(self, document_id: str) -> SourceDocument:
-        """Return a document as it was given.
+        """Return a document.
 
         Raises:
-            UnknownDocumentError: If it is not there.
-            CorruptStoreError: If the row does not match its checksum.
+            UnknownDocumentError: If there is no such document.
+            CorruptStoreError: If its row does not match its checksum.
         """
         rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
         if not rows:
@@ -249,58 +269,61 @@ class Store(Database):
     # Nodes
 
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Return nodes by id, those that are there.
+        """Return the nodes that exist, by id.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         for batch in _batches(ids):
-            marks = ",".join("?" * len(batch))
-            query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({marks})"  # noqa: S608 - constants and marks only
+            placeholders = ",".join("?" * len(batch))
+            query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({placeholders})"  # noqa: S608 - constants and placeholders only
             for row in self.read(query, batch):
-                found[row[0]] = row_to_node(row, self.path).node
-        return found
+                nodes[row[0]] = row_to_node(row, self.path).node
+        return nodes
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
-        """Return nodes from one state of the store.
+        """Return nodes by id from one generation of the store.
 
         Raises:
-            NodeGoneError: If the store has another state by now, or a node is not there.
+            StaleSnapshotError: If the store has a newer generation, or a node does not exist.
             CorruptStoreError: If a row does not match its checksum.
         """
-        found = self.nodes(ids)
-        # No state comes again: what has the name after reading had it all the time.
+        nodes = self.nodes(ids)
+        # Generations never repeat: if it matches after reading, it matched during reading.
         if self.generation != generation:
-            raise NodeGoneError("the file has a newer state than the snapshot")
-        if len(found) < len(ids):
-            raise NodeGoneError("a node of the snapshot is not in the file")
-        return found
+            raise StaleSnapshotError("the file is newer than the snapshot")
+        if len(nodes) < len(ids):
+            raise StaleSnapshotError("a node of the snapshot is missing from the file")
+        return nodes
 
-    def all_nodes(self, ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
-        """Yield nodes with their windows, by document, level and position.
+    def all_nodes(self, document_ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
+        """Yield nodes with their windows, ordered by document, level and position.
 
         Args:
-            ids: Of documents, ascending; None takes all.
+            document_ids: Documents whose nodes to yield, ascending; None yields all nodes.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
         """
         windows: dict[str, list[tuple[Span, bytes]]] = {}
-        of_documents = "SELECT * FROM windows {} ORDER BY node_id, number"
-        if ids is not None:
-            of_documents = (
+        window_query = "SELECT * FROM windows {} ORDER BY node_id, number"
+        if document_ids is not None:
+            window_query = (
                 "SELECT w.* FROM windows w JOIN nodes n ON n.id = w.node_id {} "
                 "ORDER BY node_id, number"
             )
-        for row in self._rows_of(of_documents, "document_id", ids):
+        for row in self._select(window_query, "document_id", document_ids):
             what = f"a window of node {row[0]}"
             node_id, _, start, end, key = checked_row(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} ORDER BY {_IN_ORDER}"  # noqa: S608 - constants only
-        for row in self._rows_of(query, "document_id", ids):
+        for row in self._select(query, "document_id", document_ids):
             yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 
-def waiting(db: sqlite3.Connection) -> bool:
-    """Tell whether documents wait that may need what was made for them."""
+def _has_waiting_documents(db: sqlite3.Connection) -> bool:
+    """Return whether documents that may need cached content are waiting to be indexed."""
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
     return any(
         db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
@@ -309,17 +332,16 @@ def waiting(db: sqlite3.Connection) -> bool:
     )
 
 
-def _drop(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
-    """Forget content that nothing links to: of some keys, or all that documents left behind."""
-    if waiting(db):
+def _drop_unused(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
+    if _has_waiting_documents(db):
         if keys is None or keys:
             put_manifest(db, _LEFTOVERS, "")
         return
-    left = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
-    emptied = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
-    delete_unused_content(db, None if left or emptied else keys)
+    leftovers = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
+    empty = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
+    delete_unused_content(db, None if leftovers or empty else keys)
 
 
 def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for at in range(0, len(keys), _BATCH):
-        yield keys[at : at + _BATCH]
+    for start in range(0, len(keys), _BATCH):
+        yield keys[start : start + _BATCH]
