@@ -1,0 +1,38 @@
+"""Read the text of PDF files with pypdf."""
+
+from __future__ import annotations
+
+import io
+
+from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.types import Segment, SourceDocument
+
+
+def read_pdf(document_id: str, data: bytes, origin: str) -> SourceDocument:
+    """Return the text of a PDF as a document with one segment per page.
+
+    Args:
+        document_id: Id of the document.
+        data: Content of the file.
+        origin: Name of the file in error messages.
+
+    Returns:
+        The document; the metadata of each segment is `{"page": number}`, counted from 1.
+
+    Raises:
+        UnreadableFileError: If the bytes are not a readable PDF.
+        ImportError: If pypdf is not installed.
+    """
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, PyPdfError
+
+    with translate_errors("PDF", origin, PyPdfError, DependencyError):
+        reader = PdfReader(io.BytesIO(data))
+        pages = [page.extract_text() for page in reader.pages]
+        title = reader.metadata.title if reader.metadata else None
+    text, segments = "", []
+    for number, page in enumerate(pages, 1):
+        page_text = replace_surrogates(page) + "\n\n"
+        segments.append(Segment(len(text), len(text) + len(page_text), {"page": number}))
+        text += page_text
+    return SourceDocument(document_id, text, replace_surrogates(title or "") or None, {}, segments)

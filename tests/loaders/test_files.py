@@ -1,0 +1,122 @@
+"""Finding files and folders, and choosing a reader for each file."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    MissingDependencyError,
+    UnreadableFileError,
+)
+from e2graphrag_integrations.loaders import files, read_documents, read_file, source_files
+
+
+def test_folder_yields_relative_posix_ids_in_sorted_order(tmp_path: Path):
+    (tmp_path / "b" / "deep").mkdir(parents=True)
+    (tmp_path / "b" / "deep" / "z.md").write_text("# Title\n\nBody.")
+    (tmp_path / "a.txt").write_text("A.")
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "c.txt").write_text("C.")
+    assert [d.id for d in read_documents([tmp_path])] == ["a.txt", "b/deep/z.md"]
+
+
+def test_dash_reads_standard_input():
+    [document] = read_documents(["-"], io.BytesIO(b"From a pipe."))
+    assert (document.id, document.text) == ("stdin", "From a pipe.")
+
+
+def test_closed_or_failing_standard_input_is_rejected():
+    with pytest.raises(InvalidInputError, match="standard input is closed"):
+        read_documents(["-"])
+
+    class Broken(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(UnreadableFileError, match="standard input cannot be read: Input/output"):
+        read_documents(["-"], Broken())
+
+
+@pytest.mark.parametrize("path", ["", "x\0y", "n" * 300], ids=["empty", "nul", "too_long"])
+def test_invalid_path_is_rejected(path: str):
+    with pytest.raises(InvalidInputError):
+        read_documents([path])
+
+
+def test_circular_and_dangling_links_are_skipped_in_folders(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("A.")
+    (tmp_path / "round").symlink_to(tmp_path)
+    (tmp_path / "self.txt").symlink_to(tmp_path / "self.txt")
+    (tmp_path / "dangling.txt").symlink_to(tmp_path / "nowhere")
+    assert [d.id for d in read_documents([tmp_path])] == ["a.txt"]
+    for name in ("self.txt", "dangling.txt"):
+        with pytest.raises(InvalidInputError):
+            read_documents([tmp_path / name])
+
+
+def test_source_files_lists_readable_files_without_reading_them(tmp_path: Path):
+    (tmp_path / "b").mkdir()
+    for name in ("a.txt", "b/c.md", "b/d.jpg"):
+        (tmp_path / name).touch()
+    found = source_files([tmp_path / "a.txt", "-", tmp_path / "b"])
+    assert found == [tmp_path / "a.txt", tmp_path / "b" / "c.md"]
+
+
+def test_missing_path_and_folder_without_readable_files_are_rejected(tmp_path: Path):
+    with pytest.raises(InvalidInputError, match=r"nowhere does not exist"):
+        read_documents([tmp_path / "nowhere"])
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
+    with pytest.raises(InvalidInputError, match=r"contains no readable file: .*\.docx"):
+        read_documents([tmp_path])
+
+
+def test_two_files_with_one_id_are_rejected_with_both_paths(tmp_path: Path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(folder)
+    with pytest.raises(DuplicateDocumentError, match=r"two.*one.*'a\.txt'"):
+        read_documents([tmp_path / "one", tmp_path / "two"])
+
+
+def test_unknown_suffix_is_read_as_text_if_given_directly(tmp_path: Path):
+    (tmp_path / "notes.log").write_text("Line.")
+    assert read_documents([tmp_path / "notes.log"])[0].text == "Line."
+
+
+@pytest.mark.parametrize("name", ["broken.pdf", "broken.docx"])
+def test_content_that_does_not_match_the_suffix_is_rejected(tmp_path: Path, name: str):
+    (tmp_path / name).write_bytes(b"no such format")
+    with pytest.raises(UnreadableFileError, match="is not a readable"):
+        read_file(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "parser"),
+    [("a.docx", "docx.Document"), ("a.pdf", "pypdf.PdfReader"), ("a.html", "bs4.BeautifulSoup")],
+)
+def test_recursion_error_in_a_parser_is_reported_as_unreadable_file(
+    tmp_path: Path, monkeypatch, name: str, parser: str
+):
+    def recurse(*_: object, **__: object) -> None:
+        recurse()
+
+    (tmp_path / name).touch()
+    monkeypatch.setattr(parser, recurse)
+    with pytest.raises(UnreadableFileError, match="recursion"):
+        read_file(tmp_path / name)
+
+
+def test_missing_library_is_reported_with_the_extra_to_install(tmp_path: Path, monkeypatch):
+    def reader(*_: object) -> None:
+        raise ImportError(name="pypdf")
+
+    monkeypatch.setattr(files, "READERS", {".pdf": reader})
+    (tmp_path / "a.pdf").touch()
+    with pytest.raises(MissingDependencyError, match=r"pypdf.*e2graphrag-integrations\[files\]"):
+        read_file(tmp_path / "a.pdf")
