@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import E2GraphRAGError
-from e2graphrag_integrations.loaders.loaders import read_documents
+from e2graphrag_integrations.loaders import read_documents
 from fakes import numbered
 
 KINDS = ("txt", "md", "html", "htm", "pdf", "docx", "csv", "unknown")
