@@ -32,11 +32,11 @@ class RetrievedNode:
         entities: Linked entities of the question that it holds, in the question's order.
         title: Its document's title.
         metadata: Its document's metadata with its segments' over it, as far as they agree.
-        parts: Where the segments under it do not agree, the metadata of each, in order.
+        segment_metadata: Where the segments under it do not agree, the metadata of each, in order.
         position: Its place among the nodes of its document and level, from 0.
         parent_id: The summary above it.
         child_ids: The nodes that a summary was made of.
-        best: The part of the document that earned a chunk its place, where the strategy knows.
+        best_span: The part of the document that earned a chunk its place, where the strategy knows.
     """
 
     node_id: str
@@ -52,11 +52,11 @@ class RetrievedNode:
     entities: tuple[str, ...] = ()
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[Mapping[str, Any], ...] = ()
+    segment_metadata: tuple[Mapping[str, Any], ...] = ()
     position: int = 0
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
-    best: Span | None = None
+    best_span: Span | None = None
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:
@@ -70,9 +70,9 @@ class RetrievedNode:
         return tuple(found)
 
     @property
-    def differing(self) -> tuple[str, ...]:
+    def differing_keys(self) -> tuple[str, ...]:
         """Keys of metadata on which the segments under the node do not agree."""
-        keys = dict.fromkeys(key for part in self.parts for key in part)
+        keys = dict.fromkeys(key for part in self.segment_metadata for key in part)
         return tuple(key for key in keys if key not in self.metadata)
 
 

@@ -1,4 +1,4 @@
-"""Reading while others write: one snapshot an answer, the newest there is."""
+"""Retrieval over the newest snapshot of a store while writers change it."""
 
 from __future__ import annotations
 
@@ -8,72 +8,86 @@ from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.retrieval.pipeline import Request, answer
+from e2graphrag_integrations.retrieval.pipeline import retrieve
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.snapshot.files import current_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.records import NodeGoneError
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.sqlite import Store
 
 _ATTEMPTS = 5
-"""How often an answer starts over because a writer changed the file under it."""
+"""Retrievals to try without a lock. If a writer changes the file during each of them, the next one
+makes writers wait."""
 
 
 class RetrievalSession:
-    """Answers requests over the store's present state; safe from many threads."""
+    """Retrieves from the current state of a store; safe to use from many threads.
 
-    def __init__(self, store: Store, components: Components) -> None:
+    Args:
+        store: The index file.
+        components: The models of the index.
+        node_search: Returns the vector search to use with a snapshot; None searches the vectors in
+            the file.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        components: Components,
+        node_search: Callable[[Snapshot], NodeSearch] | None = None,
+    ) -> None:
         self._store = store
         self._components = components
-        self._refreshing = threading.Lock()
+        self._node_search = node_search
+        self._lock = threading.Lock()  # one thread builds a snapshot, the others wait for it
         self._snapshot: Snapshot | None = None
-        self._own: Snapshot | None = None  # the same, with its own vectors
-        self._through: Callable[[Snapshot], NodeSearch] | None = None
+        self._base: Snapshot | None = None  # the same with the file's vectors, for the next build
 
-    def search_through(self, searches: Callable[[Snapshot], NodeSearch] | None) -> None:
-        """Search vectors elsewhere: what `searches` makes of a snapshot stands in for its own."""
-        with self._refreshing:
-            self._through = searches
+    def search_through(self, node_search: Callable[[Snapshot], NodeSearch] | None) -> None:
+        """Replace the vector search."""
+        with self._lock:
+            self._node_search = node_search
             self._snapshot = None
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot of the store's present generation."""
-        held = self._snapshot
-        generation = self._store.generation
-        if held is not None and held.generation == generation:
-            return held
-        with self._refreshing:
+        """Return the snapshot of the store's current generation."""
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.generation == self._store.generation:
+            return snapshot
+        with self._lock:
             if self._snapshot is None or self._snapshot.generation != self._store.generation:
-                self._snapshot = self._current()
+                self._snapshot = self._build()
             return self._snapshot
 
-    def _current(self) -> Snapshot:
-        snapshot = self._own = current_snapshot(self._store, self._own)
-        if self._through is None:
-            return snapshot
-        # Words are kept with what the next snapshot is made from.
-        return replace(
-            snapshot, dense=self._through(snapshot), lexical_from=lambda _: snapshot.lexical
-        )
-
-    def answer(self, request: Request) -> RetrievalResult:
-        """Return the result of a request, all of it from one generation.
+    def retrieve(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        """Return the result of a query, read from a single generation.
 
         Raises:
-            CorruptStoreError: If a row read for the answer is missing or fails its checksum.
+            CorruptStoreError: If a row is missing or does not match its checksum.
         """
         for _ in range(_ATTEMPTS):
             snapshot = self.snapshot()
             try:
-                return answer(request, snapshot, self._store, self._components)
-            except NodeGoneError as error:
-                # A writer deleted it between ranking and reading; else the file is damaged.
+                return retrieve(query, strategy, snapshot, self._store, self._components)
+            except StaleSnapshotError as error:
+                # If no writer has deleted the node since, the file is damaged.
                 if snapshot.generation == self._store.generation:
-                    raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
+                    raise self._corrupt(error) from error
         with self._store.consistent():  # writers wait
             try:
-                snapshot = self._current()
-                return answer(request, snapshot, self._store, self._components)
-            except NodeGoneError as error:
-                raise CorruptStoreError(f"{self._store.path}: {error}; run verify()") from error
+                return retrieve(query, strategy, self._build(), self._store, self._components)
+            except StaleSnapshotError as error:
+                raise self._corrupt(error) from error
+
+    def _build(self) -> Snapshot:
+        base = self._base = current_snapshot(self._store, self._base)
+        if self._node_search is None:
+            return base
+        # BM25 belongs to the base snapshot, so that the next build can reuse it.
+        return replace(base, dense=self._node_search(base), lexical_from=lambda _: base.lexical)
+
+    def _corrupt(self, error: StaleSnapshotError) -> CorruptStoreError:
+        return CorruptStoreError(f"{self._store.path}: {error}; run verify()")

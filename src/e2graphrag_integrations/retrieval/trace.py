@@ -136,6 +136,10 @@ class Trace:
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
 
+    def with_cut(self, stage: str, count: int) -> Trace:
+        """Return the trace with more nodes cut by a stage."""
+        return replace(self, cuts={**self.cuts, stage: self.cuts.get(stage, 0) + count})
+
     def to_dict(self) -> dict[str, Any]:
         """Return the trace as plain JSON values."""
         return asdict(replace(self, lists=dict(self.lists)))

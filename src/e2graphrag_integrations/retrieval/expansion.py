@@ -1,0 +1,78 @@
+"""Expansion: the children or leaves of summaries, and the nearest nodes that fill a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.retrieval.query import Expand, Query
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+
+def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> list[Candidate]:
+    """Replace each summary with its children or leaves, and drop duplicates."""
+    added: set[int] = set()
+    expanded: list[Candidate] = []
+    for candidate in candidates:
+        for row in _rows_below(candidate.row, snapshot, how):
+            if row in added:
+                continue
+            added.add(row)
+            if row == candidate.row:
+                expanded.append(candidate)
+            else:
+                reason = f"under summary {snapshot.nodes.ids[candidate.row]}"
+                reasons = (reason, *candidate.reasons)
+                expanded.append(replace(candidate, row=row, reasons=reasons, best_span=None))
+    return expanded
+
+
+def fill_to_k(
+    candidates: Sequence[Candidate], query: Query, snapshot: Snapshot
+) -> Sequence[Candidate]:
+    """Append the nodes nearest to the question by cosine until there are `query.k` candidates.
+
+    No appended candidate scores above the ones before it.
+    """
+    if len(candidates) >= query.k or not len(snapshot.dense.nodes):
+        return candidates
+    filled = list(candidates)
+    added = {candidate.row for candidate in candidates}
+    # A summary may expand to nothing new, so under expansion every node is a neighbor.
+    limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
+    for row, cosine in snapshot.dense.search(query.vector, limit, query.allowed):
+        score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
+        neighbor = Candidate(row, score, "global", (f"filled up to k: cosine {cosine:.4f}",))
+        for candidate in expand([neighbor], snapshot, query.expand):
+            if candidate.row not in added and len(filled) < query.k:
+                added.add(candidate.row)
+                filled.append(candidate)
+        if len(filled) >= query.k:
+            break
+    return filled
+
+
+def children(row: int, snapshot: Snapshot) -> range:
+    """Return the rows of a summary's children, which are adjacent in the snapshot."""
+    nodes = snapshot.nodes
+    first, end = np.searchsorted(nodes.document, [nodes.document[row], nodes.document[row] + 1])
+    below = nodes.level[row] - 1
+    level = first + np.searchsorted(nodes.level[first:end], [below, below + 1])
+    leaves = nodes.first_leaf[level[0] : level[1]]
+    inside = np.searchsorted(leaves, [nodes.first_leaf[row], nodes.end_leaf[row]])
+    return range(int(level[0] + inside[0]), int(level[0] + inside[1]))
+
+
+def _rows_below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
+    nodes = snapshot.nodes
+    if how == "none" or nodes.level[row] == 0:
+        yield row
+    elif how == "leaves":
+        leaves: IntArray = snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]]
+        yield from (int(leaf) for leaf in leaves)
+    else:
+        yield from children(row, snapshot)

@@ -1,0 +1,173 @@
+"""Hydration: from ranked candidates to result nodes with texts, spans and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.retrieval.expansion import children
+from e2graphrag_integrations.retrieval.result import RetrievedNode
+from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.types import Node, Span
+
+
+class NodeSource(Protocol):
+    """Reads the stored nodes of a snapshot."""
+
+    def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
+        """Return nodes by id, as they were in the generation that a snapshot was built from.
+
+        Raises:
+            StaleSnapshotError: If a newer generation has replaced that one, or a node is missing.
+        """
+        ...
+
+
+class NodeReader:
+    """Reads the stored nodes of one retrieval, each once, and measures the time.
+
+    Args:
+        snapshot: The index in memory.
+        source: The stored nodes.
+        stopwatch: Measures the step `read`.
+    """
+
+    def __init__(self, snapshot: Snapshot, source: NodeSource, stopwatch: Stopwatch) -> None:
+        self.snapshot = snapshot
+        self.texts: dict[str, str] = {}
+        """Texts of the nodes read so far, by node id."""
+        self._source = source
+        self._stopwatch = stopwatch
+        self._nodes: dict[str, Node] = {}
+
+    def read(self, rows: Sequence[int]) -> list[Node]:
+        """Return the stored nodes of some rows, in their order."""
+        ids = [self.snapshot.nodes.ids[row] for row in rows]
+        missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
+        with self._stopwatch.step("read"):
+            found = self._source.nodes_at(self.snapshot.generation, missing)
+        self._nodes |= found
+        self.texts |= {id_: node.text for id_, node in found.items()}
+        return [self._nodes[id_] for id_ in ids]
+
+
+def hydrate(
+    candidates: Sequence[Candidate], links: Sequence[Link], reader: NodeReader
+) -> list[RetrievedNode]:
+    """Return the candidates as result nodes.
+
+    Args:
+        candidates: Best first.
+        links: Entities of the question; each node lists the ones that it mentions.
+        reader: The texts and the snapshot.
+    """
+    rows = [one.row for one in candidates]
+    nodes = reader.read(rows)
+    mentioned = _mentioned_entities(reader.snapshot, rows, links)
+    return [
+        _result_node(candidate, reader.snapshot, node, entities)
+        for candidate, node, entities in zip(candidates, nodes, mentioned, strict=True)
+    ]
+
+
+def hydrate_in_batches(
+    candidates: Iterable[Candidate], links: Sequence[Link], reader: NodeReader, first_batch: int
+) -> Iterator[RetrievedNode]:
+    """Yield the candidates as result nodes, and read only as many texts as the consumer needs.
+
+    Args:
+        candidates: Best first.
+        links: Entities of the question.
+        reader: The texts and the snapshot.
+        first_batch: Characters of candidates in the first batch. Each further batch has four times
+            as many as the last.
+    """
+    batch: list[Candidate] = []
+    size = 0
+    for candidate in candidates:
+        batch.append(candidate)
+        if candidate.best_span is not None:
+            size += candidate.best_span.end - candidate.best_span.start
+        if size >= first_batch:
+            yield from hydrate(batch, links, reader)
+            batch, size, first_batch = [], 0, 4 * first_batch
+    if batch:
+        yield from hydrate(batch, links, reader)
+
+
+def common_metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
+    """Return the metadata that is equal in all segments under a node."""
+    return _common(_metadata_under(snapshot, row))
+
+
+def _result_node(
+    candidate: Candidate, snapshot: Snapshot, node: Node, entities: tuple[str, ...]
+) -> RetrievedNode:
+    row = candidate.row
+    metadata = _metadata_under(snapshot, row)
+    text, best_span = node.text, None
+    span = Span(node.start, node.end)
+    if candidate.best_span is not None and not node.level:
+        start, end = candidate.best_span
+        best_span = Span(node.start + start, node.start + end)
+        if candidate.is_window:
+            text, span = text[start:end], best_span
+    below = children(row, snapshot) if node.level else ()
+    return RetrievedNode(
+        node_id=node.id,
+        text=text,
+        level=node.level,
+        document_id=node.document_id,
+        start=node.start,
+        end=node.end,
+        spans=(span,),
+        score=float(candidate.score),
+        route=candidate.route,
+        reasons=candidate.reasons,
+        entities=entities,
+        title=snapshot.titles[int(snapshot.nodes.document[row])],
+        metadata=_common(metadata),
+        segment_metadata=tuple(metadata) if len(metadata) > 1 else (),
+        position=int(snapshot.nodes.position[row]),
+        parent_id=node.parent_id,
+        child_ids=tuple(snapshot.nodes.ids[child] for child in below),
+        best_span=best_span,
+    )
+
+
+def _mentioned_entities(
+    snapshot: Snapshot, rows: Sequence[int], links: Sequence[Link]
+) -> list[tuple[str, ...]]:
+    """Return for each node the linked entities that its chunks mention."""
+    leaves = np.stack([snapshot.nodes.first_leaf[rows], snapshot.nodes.end_leaf[rows]])
+    mentioned: list[list[str]] = [[] for _ in rows]
+    index = snapshot.graph.index
+    for name in (link.entity for link in links if link.entity in index):
+        first, end = snapshot.graph.chunks(index[name])[0].searchsorted(leaves)
+        for position in np.flatnonzero(first < end).tolist():
+            mentioned[position].append(name)
+    return [tuple(names) for names in mentioned]
+
+
+def _metadata_under(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
+    """Return the metadata of each segment under a node, without the document id."""
+    records = snapshot.records
+    under = records.of_node[int(records.first[row]) : int(records.last[row])]
+    return [
+        {key: value for key, value in records.values[i].items() if key != records.id_key}
+        for i in under.tolist()
+    ]
+
+
+def _common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    first, *others = records
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }

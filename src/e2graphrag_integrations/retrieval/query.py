@@ -1,0 +1,134 @@
+"""The query: one question with its options, carried through every stage of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.validation import check_int, short_repr
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedders.windowed import mean_unit_vector
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.types import Mention
+
+Mode = Literal["auto", "local", "global"]
+MODES: tuple[Mode, ...] = ("auto", "local", "global")
+
+Expand = Literal["none", "children", "leaves"]
+EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
+
+NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
+"""Returns the mask of a snapshot's nodes that pass a filter, shape (nodes,)."""
+
+
+class QuestionEmbedder:
+    """Embeds questions and measures the time.
+
+    Loading the model counts as the step `load`, embedding as the step `embed`.
+
+    Args:
+        components: The models of the index. The embedder loads at the first call of `embed`.
+        stopwatch: Measures the two steps.
+    """
+
+    def __init__(self, components: Components, stopwatch: Stopwatch) -> None:
+        self._components = components
+        self._stopwatch = stopwatch
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """Return the unit vector of the mean of the texts' vectors, shape (dimension,)."""
+        with self._stopwatch.step("load"):
+            embedder = self._components.embedder
+        with self._stopwatch.step("embed"):
+            return mean_unit_vector([embedder.embed_question(text) for text in texts])
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A question with its options.
+
+    The caller sets the fields up to `question_vector`. The pipeline's first stage, `analyze`, sets
+    the others before a strategy ranks.
+
+    Attributes:
+        question: The question in words.
+        k: Maximum number of nodes to return. Under a token budget, `analyze` raises it to at least
+            50, and the budget makes the final cut.
+        mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
+        where: Metadata filter.
+        token_budget: Maximum number of tokens of the result's context.
+        expand: Whether the children or the leaves of a summary replace it.
+        fill: Whether the nearest nodes by cosine fill the result up to `k`.
+        embed_texts: Texts to embed instead of the question; their mean counts (HyDE, arXiv
+            2212.10496, section 3.2).
+        question_vector: Unit vector to use instead of embedding the question.
+        mentions: Names and nouns in the question, without duplicates.
+        allowed: Mask of the nodes that pass `where`, shape (nodes,); None if there is no filter.
+        embedder: Embeds the question when a strategy first reads `vector`.
+
+    Raises:
+        InvalidInputError: If an argument is out of range.
+    """
+
+    question: str
+    k: int = 10
+    mode: Mode = "auto"
+    where: NodeFilter | None = None
+    token_budget: int | None = None
+    expand: Expand = "none"
+    fill: bool = False
+    embed_texts: tuple[str, ...] = ()
+    question_vector: FloatArray | None = None
+    mentions: tuple[Mention, ...] = ()
+    allowed: NDArray[np.bool_] | None = None
+    embedder: QuestionEmbedder | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str):
+            kind = type(self.question).__name__
+            raise InvalidInputError(f"question must be a string, not {kind}")
+        if not self.question.strip():
+            raise InvalidInputError("question is empty")
+        object.__setattr__(self, "k", check_int("k", self.k, most=None))
+        if self.token_budget is not None:
+            budget = check_int("token_budget", self.token_budget, most=None)
+            object.__setattr__(self, "token_budget", budget)
+        for name, value, choices in (
+            ("mode", self.mode, MODES),
+            ("expand", self.expand, EXPANSIONS),
+        ):
+            if value not in choices:
+                raise InvalidInputError(
+                    f"{name}={short_repr(value)} must be one of {', '.join(choices)}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The mentions in normalized form."""
+        return tuple(mention.entity for mention in self.mentions)
+
+    @property
+    def packs_windows(self) -> bool:
+        """Whether a token budget is filled with windows of nodes instead of complete nodes."""
+        return self.token_budget is not None and self.expand == "none"
+
+    @lazy
+    def vector(self) -> FloatArray:
+        """The question's unit vector, embedded at first use, shape (dimension,).
+
+        Raises:
+            InvalidInputError: If there is neither a vector nor an embedder.
+        """
+        if self.question_vector is not None:
+            return self.question_vector
+        if self.embedder is None:
+            raise InvalidInputError("the query has no vector: pass question_vector or embedder")
+        return self.embedder.embed(self.embed_texts or (self.question,))

@@ -1,0 +1,77 @@
+"""Reranking: a model reads the best candidates and reorders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from e2graphrag_integrations.graph.titles import with_title
+from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Candidate, RerankingStrategy, Strategy
+from e2graphrag_integrations.retrieval.trace import Listing, Trace
+from e2graphrag_integrations.search.rerankers import rerank_scores
+
+
+def rerank(
+    query: Query,
+    strategy: Strategy,
+    candidates: Sequence[Candidate],
+    trace: Trace,
+    reader: NodeReader,
+) -> tuple[Sequence[Candidate], Trace]:
+    """Reorder the best candidates by the scores of the strategy's reranker, if it has one.
+
+    The reordered candidates share out their former scores, so that scores still descend. Equal
+    reranker scores keep the former order. Complete nodes are then cut to `query.k`.
+
+    Args:
+        query: The question.
+        strategy: Its reranker scores each candidate's title and text.
+        candidates: Best first.
+        trace: Gains the list `reranked` and the number of candidates cut.
+        reader: The titles and texts.
+
+    Raises:
+        RerankError: If the reranker fails or does not return one number for each text.
+    """
+    if not isinstance(strategy, RerankingStrategy) or strategy.reranker is None or not candidates:
+        return candidates, trace
+    head, tail = candidates[: strategy.rerank_top_n], candidates[strategy.rerank_top_n :]
+    scores = rerank_scores(strategy.reranker, query.question, _texts(head, reader))
+    order = sorted(range(len(head)), key=lambda i: (-scores[i], i))
+    former_scores = sorted((one.score for one in head), reverse=True)
+    reranked = [
+        replace(
+            head[i],
+            score=score,
+            reasons=(*head[i].reasons, f"reranked: {scores[i]:.4f}, rank {i + 1} before"),
+        )
+        for i, score in zip(order, former_scores, strict=True)
+    ]
+    listing = Listing(
+        reader.snapshot.nodes.ids,
+        "score",
+        np.asarray([head[i].row for i in order], dtype=np.int64),
+        np.asarray([scores[i] for i in order]),
+    )
+    trace = replace(trace, lists={**trace.lists, "reranked": listing.ranked()})
+    result = [*reranked, *tail]
+    if any(one.is_window for one in head):
+        return result, trace
+    return result[: query.k], trace.with_cut("k", max(0, len(result) - query.k))
+
+
+def _texts(candidates: Sequence[Candidate], reader: NodeReader) -> list[str]:
+    """Return each candidate's text, or that of its window, after the document's title."""
+    snapshot = reader.snapshot
+    nodes = reader.read([one.row for one in candidates])
+    texts = []
+    for one, node in zip(candidates, nodes, strict=True):
+        span = one.best_span if one.is_window else None
+        text = node.text if span is None else node.text[span.start : span.end]
+        title = snapshot.titles[int(snapshot.nodes.document[one.row])]
+        texts.append(with_title(title, text))
+    return texts
