@@ -1,4 +1,7 @@
-"""E2GraphRAG for LlamaIndex; needs the extra `llama-index`."""
+"""The LlamaIndex integration; requires the extra `llama-index`.
+
+Importing this package registers `E2GraphRAGIndex` with `load_index_from_storage`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the instrumentation of LlamaIndex hears from this package."""
+"""Events that this package sends to LlamaIndex's instrumentation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from llama_index.core.instrumentation.events import BaseEvent
 
 
 class E2RoutingEvent(BaseEvent):
-    """One retrieval: which way it went and why; sent between RetrievalStart and RetrievalEnd."""
+    """The route of one retrieval; sent between RetrievalStartEvent and RetrievalEndEvent."""
 
     route: str = Field(description="`local` or `global`.")
-    reason: str = Field(description="Why that route, in words.")
-    entities: list[str] = Field(description="Entities of the question that are in the index.")
-    node_ids: list[str] = Field(description="Nodes returned, best first.")
-    reasons: dict[str, list[str]] = Field(description="Why each of them is there, in words.")
-    trace: Any = Field(description="Every step: a `Trace`, with `to_dict()` and `explain()`.")
+    reason: str = Field(description="The reason for the route, in words.")
+    entities: list[str] = Field(description="Entities of the query that the index contains.")
+    node_ids: list[str] = Field(description="Ids of the returned nodes, best first.")
+    reasons: dict[str, list[str]] = Field(description="For each node, the reasons for its rank.")
+    trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
 
     @classmethod
     def class_name(cls) -> str:

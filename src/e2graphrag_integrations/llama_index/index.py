@@ -1,15 +1,13 @@
-"""`E2GraphRAGIndex`: a summary tree and an entity graph as a LlamaIndex index."""
+"""`E2GraphRAGIndex`: summary trees and an entity graph as a LlamaIndex index."""
 
 from __future__ import annotations
 
 import asyncio
-import difflib
-import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.data_structs.data_structs import IndexStruct
@@ -21,6 +19,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
+from llama_index.core.vector_stores import MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
@@ -29,7 +28,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     reject_unknown_arguments,
 )
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.llama_index.adapters.models import (
@@ -37,52 +36,58 @@ from e2graphrag_integrations.llama_index.adapters.models import (
     ExtractorType,
     Models,
 )
-from e2graphrag_integrations.llama_index.indexing.sources import (
-    Source,
+from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
+from e2graphrag_integrations.llama_index.indexing.inputs import (
+    DocumentInput,
     as_documents,
-    of_documents,
-    of_nodes,
+    inputs_from_documents,
+    inputs_from_nodes,
 )
-from e2graphrag_integrations.llama_index.indexing.writer import IndexWriter, Write
+from e2graphrag_integrations.llama_index.indexing.pipeline import InsertOptions, InsertPipeline
+from e2graphrag_integrations.llama_index.options import (
+    BuildOptions,
+    EngineOptions,
+    OpenOptions,
+    VectorStoreIndexOptions,
+    reject_retriever_options,
+)
 from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.storage.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.storage.index_struct import TYPE, E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.pipeline import Request, check_strategy
+from e2graphrag_integrations.retrieval.query import Expand, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy
-from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
+from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
+from e2graphrag_integrations.settings import Cut, RequestedSettings, checked_path, resolve_settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 logger = logging.getLogger(__name__)
 
-_OF_VECTOR_INDEX = ("insert_batch_size", "use_async", "store_nodes_override")
-_MEANT = {"top_k": "similarity_top_k", "k": "similarity_top_k"}
-_FILTERS = ("where", "filter", "metadata_filters", "store_filter")
-_NOT_HERE = ("vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k")
-
 
 class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
-    """An index of documents as summary trees and an entity graph.
+    """An index of documents with summary trees and an entity graph.
 
-    It takes the place of a `VectorStoreIndex`, but cuts texts itself: `Settings.chunk_size` and
-    `Settings.transformations` are not read.
+    Use it like a `VectorStoreIndex`. It splits texts itself and ignores `Settings.chunk_size` and
+    `Settings.transformations`.
 
-    Texts live in the docstore, vectors in the vector store, trees and graph in the index struct of
-    its `StorageContext`; any docstore and any vector store will do. Make it with `from_documents`,
-    load it with `load_index_from_storage` or `from_persist_dir`. Neither LLM nor embedding model is
-    needed to load it, nor for a local retrieval.
+    The docstore of the `StorageContext` stores the texts, the vector store stores the vectors, and
+    the index struct stores the trees and the graph. Any docstore and any vector store work. Build
+    an index with `from_documents`; load it with `load_index_from_storage` or `from_persist_dir`.
+    Loading and local retrieval need neither an LLM nor an embedding model.
 
-    Each insert, update and delete is done whole or not at all: when a model fails midway nothing
-    has changed, and finished summaries are kept for the next try. Where a store fails to remove
-    what is old the change stands, and the next write removes it.
+    Every insert, update and delete is atomic: if a model fails, nothing changes, and a retry reuses
+    the finished summaries. If a store fails to remove old entries, the change is still complete and
+    the next write removes them.
+
+    The writing methods accept `**kwargs` because the base class passes options of transformations
+    and stores; this index ignores them.
     """
 
     index_struct_cls = E2GraphRAGIndexStruct
@@ -113,65 +118,63 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
-        **unknown: Any,
+        **ignored: Unpack[VectorStoreIndexOptions],
     ) -> None:
-        """Make an index of nodes, or open one by its struct.
+        """Build an index from nodes, or open the index of a struct.
+
+        The sizes from `chunk_size` to `grouping` are fixed once the index contains a document.
 
         Args:
-            nodes: Those of a `SummaryTreeNodeParser` are taken as they are; over others a tree is
-                built for each document they come from.
+            nodes: Nodes to index. Nodes of a `SummaryTreeNodeParser` keep their trees; for other
+                nodes, the index builds one tree per source document.
             objects: Index nodes that lead to other retrievers or query engines.
-            index_struct: Of an index that is there.
-            storage_context: Its docstore, vector store and index store.
-            llm: Summarizes. None takes `Settings.llm` where the user set it, else, or with
-                `"extractive"`, summaries are made without one.
-            embed_model: A LlamaIndex embedding, or a sentence-transformers name. None takes
-                `Settings.embed_model` where the user set it, else all-MiniLM-L6-v2.
-            embed_max_tokens: Longest text that a LlamaIndex embedding reads, if it does not tell;
-                longer ones are embedded in windows, never cut.
-            extractor: A spaCy pipeline's name or path, or an `EntityExtractor`; None takes the
+            index_struct: The struct of an existing index.
+            storage_context: The docstore, vector store and index store to use.
+            llm: Writes the summaries; `"extractive"` summarizes without an LLM. None uses
+                `Settings.llm` if the user assigned one, else extractive summaries.
+            embed_model: A LlamaIndex embedding or the name of a sentence-transformers model. None
+                uses `Settings.embed_model` if the user assigned one, else all-MiniLM-L6-v2.
+            embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without
+                `max_length`. Longer texts are embedded in windows, not truncated.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None uses the
                 bundled English pipeline.
-            prompts: For summaries.
-            token_counter: Counts tokens for sizes; None counts by rule.
-            chunk_size: Most tokens in a chunk, 1200 by default; fixed with the first document, as
-                the five that follow.
-            chunk_overlap: Most tokens that neighboring chunks share, 100 by default.
-            group_size: Nodes under one summary, 5 by default.
-            summary_tokens: Most tokens in a summary, 300 by default.
-            chunking: `"fixed"`, or `"content"` to cut where the text itself says: an edit of a long
-                document then makes few summaries anew.
-            grouping: The same for the nodes under a summary.
-            strategy: Ranks; None is `HybridStrategy()`. `PaperStrategy()` is the paper's own.
-            num_workers: Summaries in the making at once.
-            retry: Patience with transient errors of the LLM.
-            summary_cache: File that keeps finished summaries beyond this object.
-            show_progress: Draw a bar while indexing.
-            callback_manager: LlamaIndex's.
-            transformations: Run on documents that are new or changed, before anything else; None
-                cuts and summarizes only. The sizes above do not reach them: give a parser the same.
-            **unknown: Nothing but the names of `VectorStoreIndex` that mean nothing here; refused
-                with the name that may have been meant.
+            prompts: The prompts for summaries.
+            token_counter: Counts tokens for the sizes below. None uses an approximation.
+            chunk_size: Maximum number of tokens per chunk, 1200 by default.
+            chunk_overlap: Maximum tokens shared by neighboring chunks, 100 by default.
+            group_size: Number of nodes under one summary, 5 by default.
+            summary_tokens: Maximum number of tokens per summary, 300 by default.
+            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by the text
+                itself, so that an edit of a long document regenerates few summaries.
+            grouping: `"fixed"` (default) or `"content"`, for the nodes under a summary.
+            strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
+                the E2GraphRAG paper.
+            num_workers: Number of concurrent LLM calls.
+            retry: Retries after transient errors of the LLM.
+            summary_cache: Path of a file that stores finished summaries. By default they are lost
+                with this object.
+            show_progress: Draw a progress bar while indexing.
+            callback_manager: LlamaIndex's callback manager.
+            transformations: Create the nodes of new or changed documents. None splits and
+                summarizes only. A parser in this list does not receive the sizes above.
+            **ignored: Options of `VectorStoreIndex` that have no effect here.
 
         Raises:
-            InvalidInputError: For an argument that makes no sense.
-            SettingsMismatchError: If the index was made with other settings or models.
+            InvalidInputError: If an argument is unknown or out of range.
+            SettingsMismatchError: If other settings or models built the index.
         """
-        reject_unknown_arguments(
-            {k: v for k, v in unknown.items() if k not in _OF_VECTOR_INDEX}, type(self).__init__
-        )
+        unknown = {
+            k: v for k, v in ignored.items() if k not in VectorStoreIndexOptions.__annotations__
+        }
+        reject_unknown_arguments(unknown, type(self).__init__)
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
         context = storage_context or StorageContext.from_defaults()
-        # All of these before super().__init__(), which builds the index.
+        # Assign every attribute before super().__init__(), which builds the index.
         self._storage = IndexStorage(struct, context)
-        asked = {
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "group_size": group_size,
-            "summary_tokens": summary_tokens,
-            "chunking": chunking,
-            "grouping": grouping,
-        }
-        settings = resolve_settings(asked, struct.made_with, self._storage.where)
+        sizes = RequestedSettings(
+            chunk_size, chunk_overlap, group_size, summary_tokens, chunking, grouping
+        )
+        settings = resolve_settings(sizes, struct.made_with, self._storage.where)
         models = Models(
             llm,
             embed_model,
@@ -183,7 +186,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         )
         self._strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(self._strategy)
-        self._writer = IndexWriter(
+        self._pipeline = InsertPipeline(
             self._storage,
             settings,
             models,
@@ -201,28 +204,26 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             index_struct=index_struct,
             storage_context=context,
             callback_manager=callback_manager,
-            transformations=self._user_transformations or [_Nothing()],
+            transformations=self._user_transformations or [_NoTransformation()],
             show_progress=show_progress,
         )
         self._is_built = True
 
     @classmethod
-    def from_documents(
+    def from_documents(  # type: ignore[override] # the base class accepts any keyword
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
-        **options: Any,
+        **options: Unpack[BuildOptions],
     ) -> E2GraphRAGIndex:
-        """Index documents, with the options of the constructor.
-
-        With `transformations` those make the nodes; else documents are cut into chunks here.
+        """Build an index from documents; the constructor describes the options.
 
         Raises:
-            InvalidInputError: For a document or an option that cannot be used.
-            IndexingError: If a model failed; nothing is in the storage context.
+            InvalidInputError: If a document or an option is invalid.
+            IndexingError: If a model fails; the storage context stays empty.
         """
         index = cls(
             [],
@@ -232,8 +233,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             transformations=transformations,
             **options,
         )
-        with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            index._insert_sources(index._sources(as_documents(documents)))
+        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
+            index._insert_documents(index._inputs(as_documents(documents)))
         return index
 
     @classmethod
@@ -241,59 +242,69 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
-        **options: Any,
+        show_progress: bool = False,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        **options: Unpack[BuildOptions],
     ) -> E2GraphRAGIndex:
-        """Index like `from_documents`; summaries are awaited in the caller's event loop."""
-        index = cls([], storage_context=storage_context, **options)
-        with index._or_nothing(), index._callback_manager.as_trace("index_construction"):
-            await index._ainsert_sources(await index._asources(as_documents(documents)))
+        """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
+        index = cls(
+            [],
+            storage_context=storage_context,
+            show_progress=show_progress,
+            callback_manager=callback_manager,
+            transformations=transformations,
+            **options,
+        )
+        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
+            await index._ainsert_documents(await index._ainputs(as_documents(documents)))
         return index
 
     # Writing
 
     def insert(self, document: Document, **insert_kwargs: Any) -> None:
-        """Index one document; unchanged, it is skipped.
+        """Index one document; skip it if it is unchanged.
 
         Raises:
-            DuplicateDocumentError: If it is there with another content: use `update_ref_doc`.
-            IndexingError: If a model failed; nothing has changed.
+            DuplicateDocumentError: If its id exists with other content: use `update_ref_doc`.
+            IndexingError: If a model fails; nothing changes.
         """
-        del insert_kwargs  # LlamaIndex hands on options of transformations
+        del insert_kwargs
         with self._callback_manager.as_trace("insert"):
-            self._insert_sources(self._sources([document]))
+            self._insert_documents(self._inputs([document]))
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Index one document like `insert`, without blocking the event loop."""
         del insert_kwargs
         with self._callback_manager.as_trace("ainsert"):
-            await self._ainsert_sources(await self._asources([document]))
+            await self._ainsert_documents(await self._ainputs([document]))
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """Index nodes; those of a document that is there are added to its tree.
+        """Index nodes, adding them to the trees of documents that exist.
 
-        Nodes of another version of it, by the hash of their SOURCE, take the place of the old ones:
-        what an `IngestionPipeline` returns for changed documents can be inserted as it is.
+        If the hash of their SOURCE differs from the indexed version, the nodes replace it, so the
+        result of an `IngestionPipeline` for changed documents can be inserted directly.
 
         Raises:
-            IndexingError: If a model failed; nothing has changed.
+            IndexingError: If a model fails; nothing changes.
         """
         del insert_kwargs
         with self._callback_manager.as_trace("insert_nodes"):
-            self._insert_sources(lambda: self._node_sources(nodes), replacing=True)
+            self._insert_documents(lambda: self._node_inputs(nodes), replace=True)
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
         del insert_kwargs
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._ainsert_sources(lambda: self._node_sources(nodes), replacing=True)
+            await self._ainsert_documents(lambda: self._node_inputs(nodes), replace=True)
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes, and the summaries that were made of them; unknown ids are passed over."""
+        """Delete nodes and the summaries above them; ignore unknown ids."""
         del delete_kwargs
-        with self._writer.lock:
-            self._storage.begin()
+        with self._pipeline.lock:
+            self._storage.prepare_write()
             self._storage.delete_nodes(
                 frozenset(as_ids(node_ids)), from_docstore=delete_from_docstore
             )
@@ -301,38 +312,38 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes like `delete_nodes`, in a thread."""
+        """Run `delete_nodes` in a thread."""
         del delete_kwargs
         await asyncio.to_thread(self.delete_nodes, node_ids, delete_from_docstore)
 
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Delete a document with everything that came from it; an unknown one is passed over.
+        """Delete a document and its nodes; ignore an unknown id.
 
-        LlamaIndex's own indexes leave the text in the docstore unless asked; this one leaves no
-        trace, unless asked.
+        Unlike LlamaIndex's own indexes, this one also deletes the texts from the docstore by
+        default.
         """
         del delete_kwargs
-        with self._writer.lock:
-            self._storage.begin()
+        with self._pipeline.lock:
+            self._storage.prepare_write()
             if ref_doc_id not in self._storage.struct.payloads:
-                logger.warning("ref_doc_id %s is not in the index, nothing deleted", ref_doc_id)
+                logger.warning("document %s is not in the index: nothing to delete", ref_doc_id)
                 return
-            self._storage.delete([ref_doc_id], from_docstore=delete_from_docstore)
+            self._storage.delete_documents([ref_doc_id], from_docstore=delete_from_docstore)
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Delete a document like `delete_ref_doc`, in a thread."""
+        """Run `delete_ref_doc` in a thread."""
         del delete_kwargs
         await asyncio.to_thread(self.delete_ref_doc, ref_doc_id, delete_from_docstore)
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """Put a document in the place of its old version, which stays if a model fails.
+        """Replace the indexed version of a document.
 
         Raises:
-            IndexingError: If a model failed; nothing has changed.
+            IndexingError: If a model fails; the old version remains.
         """
         self.refresh_ref_docs([document], **update_kwargs)
 
@@ -341,20 +352,19 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         await self.arefresh_ref_docs([document], **update_kwargs)
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Insert documents that are new and update those that changed, all of them or none.
+        """Insert new documents and update changed ones in one atomic write.
 
         Returns:
-            For each document whether it was new or changed.
+            For each document, whether it was new or changed.
 
         Raises:
-            IndexingError: If a model failed; nothing has changed.
+            IndexingError: If a model fails; nothing changes.
         """
         del update_kwargs
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            sources = self._sources(documents)
-            done = self._insert_sources(sources, replacing=True)
-        return [document.node_id in done for document in documents]
+            changed = self._insert_documents(self._inputs(documents), replace=True)
+        return [document.node_id in changed for document in documents]
 
     async def arefresh_ref_docs(
         self, documents: Sequence[Document], **update_kwargs: Any
@@ -363,23 +373,23 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         del update_kwargs
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            sources = await self._asources(documents)
-            done = await self._ainsert_sources(sources, replacing=True)
-        return [document.node_id in done for document in documents]
+            inputs = await self._ainputs(documents)
+            changed = await self._ainsert_documents(inputs, replace=True)
+        return [document.node_id in changed for document in documents]
 
-    # What the base class asks for
+    # Methods that the base class calls
 
     def build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
-        """Build the index; unlike the base class, no node is stored before all are ready."""
+        """Build the index; unlike the base class, store no node before all are ready."""
         return self._build_index_from_nodes(nodes, **build_kwargs)
 
     def _build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
         del build_kwargs
-        self._insert_sources(self._node_sources(nodes))
+        self._insert_documents(self._node_inputs(nodes))
         return self._storage.struct
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
@@ -390,44 +400,67 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """The nodes and the metadata of each document, by its id."""
+        """The node ids and the metadata of each document, by document id."""
         return {
             record.id: RefDocInfo([node.id for node in record.nodes], dict(record.metadata))
             for record in self._storage.struct.records()
         }
 
-    def as_retriever(
-        self, retriever_mode: str | RetrieverMode = RetrieverMode.ADAPTIVE, **kwargs: Any
+    def as_retriever(  # type: ignore[override] # the base class accepts any keyword
+        self,
+        mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
+        *,
+        similarity_top_k: int = 10,
+        strategy: Strategy | None = None,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+        node_ids: Sequence[str] | None = None,
+        expand: Expand = "none",
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        objects: list[IndexNode] | None = None,
+        verbose: bool = False,
+        **engine_options: Unpack[EngineOptions],
     ) -> E2GraphRAGRetriever:
-        """Return a retriever; options of others, which LlamaIndex hands on, are passed over.
+        """Return a retriever; `E2GraphRAGRetriever` describes the arguments.
 
         Args:
-            retriever_mode: `adaptive`, `local` or `global`.
-            **kwargs: Those of `E2GraphRAGRetriever`.
+            mode: `adaptive`, `local` or `global`.
+            similarity_top_k: Maximum number of nodes.
+            strategy: The ranking strategy; None uses the strategy of the index.
+            filters: Metadata conditions for nodes.
+            doc_ids: Only return nodes of these documents.
+            node_ids: Only return these nodes.
+            expand: `children` or `leaves` replaces each summary by those nodes.
+            callback_manager: None uses the callback manager of the index.
+            object_map: Objects of index nodes, by id; None uses those of the index.
+            objects: Index nodes that lead to other retrievers or query engines.
+            verbose: Print each step of a recursive retrieval.
+            **engine_options: Ignored. `as_query_engine` and `as_chat_engine` pass the options of
+                their engines to this method; `EngineOptions` lists the accepted names.
 
         Raises:
-            FilterError: For a filter under a name that nothing would read.
+            InvalidInputError: If an argument is unknown or out of range.
+            FilterError: If a filter is invalid, or passed under the name of another package.
         """
-        known = inspect.signature(E2GraphRAGRetriever).parameters
-        own = [name for name in known if name not in ("index", "unknown")]
-        for name, value in kwargs.items():
-            if name in _FILTERS:
-                raise FilterError(
-                    f"as_retriever({name}=) would filter nothing: pass filters=MetadataFilters(...)"
-                )
-            near = difflib.get_close_matches(name, own, 1, 0.8) if name not in own else []
-            near = [_MEANT[name]] if name in _MEANT else near
-            if near:
-                logger.warning("as_retriever(%s=) is not known: did you mean %s?", name, near[0])
-            elif name in _NOT_HERE and value not in (None, "default"):
-                logger.warning("as_retriever(%s=) has no meaning here: see strategy=", name)
-        given = {name: value for name, value in kwargs.items() if name in own}
-        given.setdefault("mode", retriever_mode)
-        given.setdefault("object_map", self._object_map)
-        given.setdefault("callback_manager", self._callback_manager)
-        return E2GraphRAGRetriever(self, **given)
+        accepted = EngineOptions.__annotations__
+        reject_retriever_options(name for name in engine_options if name not in accepted)
+        return E2GraphRAGRetriever(
+            self,
+            mode=mode,
+            similarity_top_k=similarity_top_k,
+            strategy=strategy,
+            filters=filters,
+            doc_ids=doc_ids,
+            node_ids=node_ids,
+            expand=expand,
+            callback_manager=callback_manager or self._callback_manager,
+            object_map=self._object_map if object_map is None else object_map,
+            objects=objects,
+            verbose=verbose,
+        )
 
-    # Beyond the base class
+    # Properties and methods beyond the base class
 
     @property
     def vector_store(self) -> BasePydanticVectorStore:
@@ -441,53 +474,55 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     @property
     def graph(self) -> EntityGraph:
-        """The entity graph of the present state."""
+        """The current entity graph."""
         return self._storage.snapshot().graph
 
     @property
     def strategy(self) -> Strategy:
-        """Ranks, where a retriever has none of its own."""
+        """The ranking strategy for retrievers that have none of their own."""
         return self._strategy
 
     @property
     def last_report(self) -> IndexReport:
-        """What the last insert or update did: nodes, LLM calls, tokens, seconds."""
-        return self._writer.report
+        """Counts, LLM calls, tokens and seconds of the last insert or update."""
+        return self._pipeline.report
 
     @property
     def made_with(self) -> Mapping[str, str]:
-        """Settings and fingerprints of the models that the index was made with."""
+        """The settings and the model fingerprints of the index."""
         return self._storage.struct.made_with
 
-    def answer(self, request: Request) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return what a request gets from this index, with the docstore's nodes by id.
+    def answer(
+        self, query: Query, strategy: Strategy
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return the result of a query and the docstore's nodes by id.
 
         Raises:
-            CorruptStoreError: If the stores have lost nodes of the index.
-            SettingsMismatchError: If a model is not the one the index was made with.
+            CorruptStoreError: If a node of the index is missing from the stores.
+            SettingsMismatchError: If a model differs from the one that built the index.
         """
-        components = self._writer.reading_components()
-        return self._storage.answer(request, components, self._writer.lock)
+        components = self._pipeline.query_components()
+        return self._storage.answer(query, strategy, components, self._pipeline.lock)
 
     def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
-        """Return what inserting documents would cost: exact LLM calls, bounds of their tokens.
+        """Return the cost of inserting documents: exact LLM calls, upper bounds of tokens.
 
-        Nothing is called and nothing is written.
+        The estimate calls no model and writes nothing.
         """
-        return self._writer.estimate(of_documents(documents))
+        return self._pipeline.estimate(inputs_from_documents(documents))
 
     def to_e2g(self, path: str | os.PathLike[str]) -> None:
-        """Write the index as an index file of the core, which gives equal answers.
+        """Write the index to an index file of the core, which returns the same results.
 
-        Vectors are copied; where the vector store does not give them out they are made again. Nodes
-        of the user's own making get ids of the file's.
+        Vectors are copied, or computed again if the vector store does not return them. Nodes that
+        the user created receive new ids in the file.
 
         Raises:
-            InvalidInputError: If the file is there, or a tree is one that a file cannot hold.
+            InvalidInputError: If the file exists, or the file format cannot represent a tree.
         """
 
         def embed(texts: Sequence[str], title: str | None) -> FloatArray:
-            embedder = self._writer.components().embedder
+            embedder = self._pipeline.components().embedder
             return embedder.embed([embedder.prefix(title) + text for text in texts])
 
         write_e2g(self._storage, path, embed)
@@ -497,34 +532,37 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         cls,
         path: str | os.PathLike[str],
         storage_context: StorageContext | None = None,
-        **options: Any,
+        **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
-        """Read an index file of the core into a storage context; answers are equal.
+        """Load an index file of the core into a storage context; it returns the same results.
 
-        Nothing is embedded or summarized. The models are those of the file, by name, unless given.
+        Loading calls no model. By default the index uses the models that the file names.
 
         Raises:
-            InvalidInputError: If there is no such file.
-            StoreError: If it is no index, or damaged.
+            InvalidInputError: If the file does not exist.
+            StoreError: If the file is not an index or is damaged.
         """
         built, made_with = read_e2g(path)
         struct = E2GraphRAGIndexStruct(made_with=made_with)
         index = cls(index_struct=struct, storage_context=storage_context, **options)
-        with index._or_nothing():
+        with index._removed_on_error():
             if "dimension" in made_with:
-                index.storage.vectors.check(int(made_with["dimension"]))
+                index.storage.vectors.check_dimension(int(made_with["dimension"]))
             index.storage.put(built, made_with, save=True)
         return index
 
     @classmethod
     def from_storage(
-        cls, storage_context: StorageContext, index_id: str | None = None, **options: Any
+        cls,
+        storage_context: StorageContext,
+        index_id: str | None = None,
+        **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
         """Open an index of a storage context, like `load_index_from_storage`.
 
         Raises:
-            InvalidInputError: If there is none, or several and no `index_id`.
-            StoreError: If it is damaged, or was made with other settings or models.
+            InvalidInputError: If there is no index, or several and no `index_id`.
+            StoreError: If the index is damaged, or other settings or models built it.
         """
         return cls(
             index_struct=find_struct(storage_context, index_id),
@@ -539,19 +577,19 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         *,
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
-        **options: Any,
+        **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
-        """Open an index that `index.storage_context.persist(persist_dir)` has written.
+        """Open an index from a folder that `persist` or `storage_context.persist` wrote.
 
         Args:
             persist_dir: The folder.
-            index_id: Which, where there are several.
-            vector_store: The one that it was made with; None finds LlamaIndex's own and FAISS's in
-                the folder.
-            **options: Those of the constructor.
+            index_id: The index to open, if the folder contains several.
+            vector_store: The vector store of the index. None finds LlamaIndex's own store and FAISS
+                in the folder.
+            **options: Options of the constructor.
 
         Raises:
-            InvalidInputError: If there is no such folder or no index in it.
+            InvalidInputError: If the folder or the index does not exist.
             StoreError: If a file is missing or damaged.
         """
         return cls.from_storage(load_context(persist_dir, vector_store), index_id, **options)
@@ -563,45 +601,45 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def export_property_graph(
         self, store: PropertyGraphStore, min_weight: float = 0.0
     ) -> dict[str, int]:
-        """Write the index into a property graph store, such as Neo4j's: a copy to browse and query.
+        """Copy the index into a property graph store, such as Neo4j, for browsing and queries.
 
-        Chunks and summaries become chunk nodes, entities become entity nodes; `CO_OCCURS` joins
-        entities (with `weight`), `MENTIONS` chunks and entities (with `count`), `PART_OF` nodes and
-        the summaries above them. Retrieval does not read it.
+        Chunks and summaries become chunk nodes, entities become entity nodes. `CO_OCCURS` connects
+        entities (with `weight`), `MENTIONS` connects chunks and entities (with `count`), and
+        `PART_OF` connects nodes and the summaries above them. Retrieval does not read the copy.
 
         Args:
             store: Any `PropertyGraphStore`.
-            min_weight: Least weight of a co-occurrence.
+            min_weight: Minimum weight of a co-occurrence.
 
         Returns:
-            How many of each kind were written.
+            The number of written items of each kind.
         """
         return export_property_graph(self._storage, self.graph, store, min_weight)
 
-    def _sources(self, documents: Sequence[Document]) -> list[Source]:
-        """Return documents as sources, each once."""
+    def _inputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
+        """Return the inputs of documents, without duplicates."""
         if not self._user_transformations:
-            return of_documents(documents)
+            return inputs_from_documents(documents)
         nodes = run_transformations(
             self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
-        return of_nodes(nodes, self._writer.settings.groups)
+        return inputs_from_nodes(nodes, self._pipeline.settings.groups)
 
-    async def _asources(self, documents: Sequence[Document]) -> list[Source]:
+    async def _ainputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
         if not self._user_transformations:
-            return of_documents(documents)
+            return inputs_from_documents(documents)
         nodes = await arun_transformations(
             self._changed(documents), self._user_transformations, show_progress=self._show_progress
         )
-        return of_nodes(list(nodes), self._writer.settings.groups)
+        return inputs_from_nodes(list(nodes), self._pipeline.settings.groups)
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return documents that are new or changed: transformations may cost a call each."""
-        of_documents(documents)  # refuses what is no document, or is there twice
-        once = {document.node_id: document for document in documents}.values()
-        return [d for d in once if not self._writer.has(d.node_id, d.hash)]
+        """Return new and changed documents only: a transformation may call a model for each."""
+        inputs_from_documents(documents)  # raises for invalid and contradictory documents
+        unique = {document.node_id: document for document in documents}.values()
+        return [d for d in unique if not self._pipeline.contains(d.node_id, d.hash)]
 
-    def _node_sources(self, nodes: Sequence[BaseNode]) -> list[Source]:
+    def _node_inputs(self, nodes: Sequence[BaseNode]) -> list[DocumentInput]:
         for number, node in enumerate(nodes):
             if not isinstance(node, BaseNode):
                 raise InvalidInputError(
@@ -609,66 +647,61 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 )
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
-                node.obj = None  # it cannot be stored
-        return self._writer.with_known(nodes)
+                node.obj = None  # a docstore cannot store it
+        return self._pipeline.inputs_from_nodes(nodes)
 
-    def _insert_sources(
+    def _insert_documents(
         self,
-        sources: Sequence[Source] | Callable[[], Sequence[Source]],
+        inputs: Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]],
         *,
-        replacing: bool = False,
+        replace: bool = False,
     ) -> set[str]:
         loop = OwnLoop()
         try:
-            return self._writer.write(
-                sources,
-                Write(
-                    loop,
-                    replacing=replacing,
-                    show_progress=self._show_progress,
-                    save=self._is_built,
-                ),
+            options = InsertOptions(
+                loop, replace=replace, show_progress=self._show_progress, save=self._is_built
             )
+            return self._pipeline.insert(inputs, options)
         finally:
             loop.close()
 
-    async def _ainsert_sources(
+    async def _ainsert_documents(
         self,
-        sources: Sequence[Source] | Callable[[], Sequence[Source]],
+        inputs: Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]],
         *,
-        replacing: bool = False,
+        replace: bool = False,
     ) -> set[str]:
-        run = Write(
+        options = InsertOptions(
             CallerLoop(asyncio.get_running_loop()),
             is_async=True,
-            replacing=replacing,
+            replace=replace,
             show_progress=self._show_progress,
         )
-        return await run_in_thread(lambda: self._writer.write(sources, run), run.stop.all)
+        return await run_in_thread(lambda: self._pipeline.insert(inputs, options), options.stop.all)
 
     @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        """Take the index out of the index store again if it cannot be filled."""
+    def _removed_on_error(self) -> Iterator[None]:
+        """Remove the new index from its stores if the block raises."""
         try:
             yield
         except BaseException:
-            # A cancelled build may have been finished before it could be stopped.
-            self._storage.delete(list(self._storage.struct.payloads), from_docstore=True)
+            # A cancelled build may have stored its nodes before it could be stopped.
+            self._storage.delete_documents(list(self._storage.struct.payloads), from_docstore=True)
             self._storage.context.index_store.delete_index_struct(self.index_id)
             raise
 
 
-class _Nothing(TransformComponent):
-    """Keeps LlamaIndex from loading the splitter of its `Settings`, which nothing here uses."""
+class _NoTransformation(TransformComponent):
+    """Keeps LlamaIndex from loading the default splitter of `Settings`, which is unused here."""
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
-        """Return the nodes."""
+        """Return the nodes unchanged."""
         del kwargs
         return nodes
 
 
 def register() -> None:
-    """Make `load_index_from_storage` know the index; LlamaIndex has no other way for plug-ins."""
+    """Add the index to the registries of `load_index_from_storage`; there is no plug-in API."""
     from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 
     structs: dict[Any, type[IndexStruct]] = INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS

@@ -1,4 +1,4 @@
-"""`SummaryTreeNodeParser`: documents to chunks and summaries, in any LlamaIndex pipeline."""
+"""`SummaryTreeNodeParser`: split documents into chunks and summaries in any LlamaIndex pipeline."""
 
 from __future__ import annotations
 
@@ -24,47 +24,62 @@ from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
-from e2graphrag_integrations.llama_index.storage.nodes import Origin, tree_to_nodes
+from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, tree_to_nodes
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
 
 class SummaryTreeNodeParser(NodeParser):
-    """Cuts each document into chunks and builds the tree of their summaries.
+    """Split each document into chunks and build a tree of summaries above them.
 
-    Returns the chunks and all summaries, with SOURCE, PARENT, CHILD, PREVIOUS and NEXT set, in
-    metadata `e2_level` (0 for chunks), `e2_kind` and `e2_tree`, which embeddings and prompts do not
-    see. Ids are UUIDs derived from the text: running again gives the same nodes.
+    The result contains the chunks and all summaries, with SOURCE, PARENT, CHILD, PREVIOUS and NEXT.
+    The metadata `e2_level` (0 for chunks), `e2_kind` and `e2_tree` are hidden from embeddings and
+    prompts. The ids are UUIDs derived from the text, so the same input gives the same ids.
 
-    Works alone, in an `IngestionPipeline` (run, arun, several workers), and with `get_leaf_nodes`
-    and `AutoMergingRetriever`. One tree a document, so that a document can be replaced alone.
+    Use the parser alone, in an `IngestionPipeline` (run, arun, several workers), or with
+    `get_leaf_nodes` and `AutoMergingRetriever`. Each document has its own tree, so a document can
+    be replaced without the others.
 
     Raises:
-        InvalidInputError: For sizes that make no sense.
-        SummaryError: When a summary could not be made; finished ones stay in `summary_cache`.
+        InvalidInputError: If a size is out of range.
+        SummaryError: If a summary fails; finished summaries stay in `summary_cache`.
     """
 
-    chunk_size: int = Field(default=1200, description="Most tokens in a chunk.")
+    chunk_size: int = Field(default=1200, description="Maximum number of tokens per chunk.")
     chunk_overlap: int | None = Field(
-        default=None, description="Most tokens that neighbors share; None: 100, for content 0."
+        default=None,
+        description="Maximum tokens shared by neighboring chunks; None means 100, or 0 for "
+        "`content` chunks.",
     )
-    group_size: int = Field(default=5, description="Nodes under one summary.")
-    summary_tokens: int = Field(default=300, description="Most tokens in a summary.")
-    chunking: Cut = Field(default="fixed", description="`content` cuts where the text says.")
-    grouping: Cut = Field(default="fixed", description="The same for nodes under a summary.")
+    group_size: int = Field(default=5, description="Number of nodes under one summary.")
+    summary_tokens: int = Field(default=300, description="Maximum number of tokens per summary.")
+    chunking: Cut = Field(
+        default="fixed", description="`content` places chunk boundaries by the text itself."
+    )
+    grouping: Cut = Field(
+        default="fixed", description="`content` groups the nodes under a summary by their text."
+    )
     llm: SerializeAsAny[LLM] | None = Field(
-        default=None, description="Summarizes; None takes Settings.llm where set, else extracts."
+        default=None,
+        description="Writes the summaries. None uses `Settings.llm` if the user assigned one, else "
+        "extractive summaries.",
     )
-    chunk_prompt: str = Field(default=Prompts().chunks, description="Has {text} and {words}.")
-    summary_prompt: str = Field(default=Prompts().summaries, description="For upper levels.")
-    num_workers: int = Field(default=4, gt=0, description="Summaries in the making at once.")
-    max_attempts: int = Field(default=5, gt=0, description="Calls for one summary, at most.")
+    chunk_prompt: str = Field(
+        default=Prompts().chunks,
+        description="Prompt for summaries of chunks; contains {text} and {words}.",
+    )
+    summary_prompt: str = Field(
+        default=Prompts().summaries, description="Prompt for summaries of summaries."
+    )
+    num_workers: int = Field(default=4, gt=0, description="Number of concurrent LLM calls.")
+    max_attempts: int = Field(default=5, gt=0, description="Maximum LLM calls for one summary.")
     summary_cache: str = Field(
-        default=":memory:", description="File that keeps finished summaries; none by default."
+        default=":memory:", description="Path of a file that stores finished summaries."
     )
 
     @classmethod
@@ -76,7 +91,7 @@ class SummaryTreeNodeParser(NodeParser):
         self,
         nodes: Sequence[BaseNode],
         show_progress: bool = False,
-        **kwargs: Any,  # noqa: ARG002 - pipelines hand everyone's arguments to everyone
+        **kwargs: Any,  # noqa: ARG002 - pipelines pass the arguments of all transformations
     ) -> list[BaseNode]:
         loop = OwnLoop()
         try:
@@ -88,26 +103,26 @@ class SummaryTreeNodeParser(NodeParser):
         self,
         nodes: Sequence[BaseNode],
         show_progress: bool = False,
-        **kwargs: Any,  # noqa: ARG002 - pipelines hand everyone's arguments to everyone
+        **kwargs: Any,  # noqa: ARG002 - pipelines pass the arguments of all transformations
     ) -> list[BaseNode]:
-        bridge = CallerLoop(asyncio.get_running_loop())
+        loop = CallerLoop(asyncio.get_running_loop())
         return await asyncio.to_thread(
-            self._build, nodes, bridge, is_async=True, show_progress=show_progress
+            self._build, nodes, loop, is_async=True, show_progress=show_progress
         )
 
     def _postprocess_parsed_nodes(
         self,
         nodes: list[BaseNode],
-        parent_doc_map: dict[str, Document],  # noqa: ARG002 - the hook's signature
+        parent_doc_map: dict[str, Document],  # noqa: ARG002 - the signature of the base class
     ) -> list[BaseNode]:
-        # The default would link the last chunk to the first summary and look for summaries in the
-        # document's text.
+        # The base class would link the last chunk to the first summary and search the document's
+        # text for the summaries.
         return nodes
 
     def _build(
         self,
-        sources: Sequence[BaseNode],
-        bridge: AwaitableRunner,
+        documents: Sequence[BaseNode],
+        runner: AwaitableRunner,
         *,
         is_async: bool,
         show_progress: bool,
@@ -121,52 +136,46 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
-        trees = [plan_document(_document(source), settings, counter) for source in sources]
+        trees = [plan_document(_to_source(document), settings, counter) for document in documents]
+        prompts = Prompts(self.chunk_prompt, self.summary_prompt)
+        summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
         store = Store(self.summary_cache)
         try:
-            maker = self._maker(store, bridge, counter, is_async=is_async)
-            summaries = self._fill(trees, maker, show_progress=show_progress)
+            builder = SummaryBuilder(
+                summarizer=summarizer,
+                fingerprint=object_fingerprint(summarizer),
+                counter=counter,
+                max_tokens=self.summary_tokens,
+                retry=RetryPolicy(attempts=self.max_attempts),
+                store=store,
+                bridge=runner,
+            )
+            summaries = self._summarize(trees, builder, show_progress=show_progress)
         finally:
             store.close()
         return [
             node
-            for source, tree, made in zip(sources, trees, summaries, strict=True)
+            for document, tree, texts in zip(documents, trees, summaries, strict=True)
             for node in tree_to_nodes(
-                Origin.of(source), [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
+                InheritedFields.from_document(document),
+                [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes],
             )
         ]
 
-    def _fill(self, trees: list[Tree], maker: SummaryBuilder, *, show_progress: bool) -> list[Any]:
+    def _summarize(
+        self, trees: list[Tree], builder: SummaryBuilder, *, show_progress: bool
+    ) -> list[Any]:
+        """Return the summaries of each tree, by node id."""
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
         steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
         with ContextThreads(self.num_workers, "e2graphrag-llm") as pool:
             summaries = summarize_trees(
-                trees, maker, pool, lambda: next(steps, None) and None, threading.Event()
+                trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
             )
         next(steps, None)  # closes the bar
         return summaries
 
-    def _maker(
-        self,
-        store: Store,
-        bridge: AwaitableRunner,
-        counter: ApproximateTokenCounter,
-        *,
-        is_async: bool,
-    ) -> SummaryBuilder:
-        prompts = Prompts(self.chunk_prompt, self.summary_prompt)
-        summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
-        return SummaryBuilder(
-            summarizer=summarizer,
-            fingerprint=object_fingerprint(summarizer),
-            counter=counter,
-            max_tokens=self.summary_tokens,
-            retry=RetryPolicy(attempts=self.max_attempts),
-            store=store,
-            bridge=bridge,
-        )
 
-
-def _document(source: BaseNode) -> SourceDocument:
-    # Summaries are made of the text alone: metadata would leak into every one of them.
-    return SourceDocument(source.node_id, source.get_content(metadata_mode=MetadataMode.NONE))
+def _to_source(document: BaseNode) -> SourceDocument:
+    # The text alone: metadata would leak into the summaries.
+    return SourceDocument(document.node_id, document.get_content(metadata_mode=MetadataMode.NONE))

@@ -23,31 +23,37 @@ from e2graphrag_integrations.entities.spacy_extractor import (
     SpacyEntityExtractor,
     extract_checked,
 )
-from e2graphrag_integrations.graph.entity_graph import EntityGraph, GraphBuilder
+from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.snapshot.snapshot import graph_contribution
 
 CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
-NAME, NOUN = "NAME", "NOUN"
+"""Relation labels: entity-entity, chunk-entity, and node-parent."""
 
-_BATCH = 1000
+NAME, NOUN = "NAME", "NOUN"
+"""Labels of entity nodes."""
+
+_BATCH_SIZE = 1000
+"""Nodes or relations per call of the store."""
 
 
 class EntityCooccurrenceExtractor(TransformComponent):
-    """Entities and who co-occurs with whom, for `PropertyGraphIndex(kg_extractors=[...])`; no LLM.
+    """Extract entities and co-occurrences for `PropertyGraphIndex(kg_extractors=[...])`; no LLM.
 
-    Edges are summed over all nodes of a call, as stores do not add up weights of a relation that
-    comes twice (E2GraphRAG, section 3.2, has the weights). Each node MENTIONS its entities.
+    One call sums the weights of an edge over all its nodes, because a store does not add up the
+    weights of a repeated relation. See section 3.2 of the E2GraphRAG paper for the weights. Each
+    node MENTIONS its entities.
 
     Raises:
         MissingDependencyError: If the spaCy pipeline is not installed.
     """
 
     extractor: str | None = Field(
-        default=None, description="A spaCy pipeline's name or path; None takes the bundled one."
+        default=None, description="Name or path of a spaCy pipeline; None uses the bundled one."
     )
-    min_weight: float = Field(default=0.0, ge=0, description="Least weight of an edge.")
-    _loaded: SpacyEntityExtractor | None = PrivateAttr(default=None)
+    min_weight: float = Field(default=0.0, ge=0, description="Minimum weight of an edge.")
+    _spacy_extractor: SpacyEntityExtractor | None = PrivateAttr(default=None)
 
     @classmethod
     def class_name(cls) -> str:
@@ -55,25 +61,25 @@ class EntityCooccurrenceExtractor(TransformComponent):
         return "EntityCooccurrenceExtractor"
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
-        """Return the nodes with their entities and relations in the metadata keys of LlamaIndex."""
-        del kwargs
+        """Return the nodes with entities and relations under LlamaIndex's metadata keys."""
+        del kwargs  # pipelines pass the arguments of all transformations to each
         if not nodes:
             return nodes
-        if self._loaded is None:
-            self._loaded = (
+        if self._spacy_extractor is None:
+            self._spacy_extractor = (
                 SpacyEntityExtractor(self.extractor) if self.extractor else SpacyEntityExtractor()
             )
         texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
-        found = extract_checked(self._loaded, texts, [f"node {n.node_id}" for n in nodes])
+        labels = [f"node {node.node_id}" for node in nodes]
         builder = GraphBuilder()
-        for sentences in found:
+        for sentences in extract_checked(self._spacy_extractor, texts, labels):
             builder.add(graph_contribution(sentences))
         graph = builder.finish()
         mentions = graph.postings.tocsc()
         for column, node in enumerate(nodes):
-            own = slice(mentions.indptr[column], mentions.indptr[column + 1])
-            rows, times = mentions.indices[own].tolist(), mentions.data[own].tolist()
-            # What other extractors have found stays.
+            entries = slice(mentions.indptr[column], mentions.indptr[column + 1])
+            rows, counts = mentions.indices[entries].tolist(), mentions.data[entries].tolist()
+            # Keep the results of other extractors.
             node.metadata.setdefault(KG_NODES_KEY, []).extend(_entity(graph, row) for row in rows)
             node.metadata.setdefault(KG_RELATIONS_KEY, []).extend(
                 Relation(
@@ -82,7 +88,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
                     target_id=_entity(graph, row).id,
                     properties={"count": count},
                 )
-                for row, count in zip(rows, times, strict=True)
+                for row, count in zip(rows, counts, strict=True)
             )
         nodes[0].metadata[KG_RELATIONS_KEY].extend(_co_occurrences(graph, self.min_weight))
         return nodes
@@ -91,30 +97,27 @@ class EntityCooccurrenceExtractor(TransformComponent):
 def export_property_graph(
     storage: IndexStorage, graph: EntityGraph, store: PropertyGraphStore, min_weight: float = 0.0
 ) -> dict[str, int]:
-    """Write an index into a property graph store, for browsing and Cypher; see the index's method.
+    """Write an index into a property graph store; see `E2GraphRAGIndex.export_property_graph`.
 
     Returns:
-        How many of each kind were written.
+        The number of written items of each kind.
     """
     records = list(storage.struct.records())
     chunk_ids = [node.id for record in records for node in record.leaves]
     entities = (_entity(graph, row) for row in range(len(graph.names)))
-    counts = {
-        "nodes": _put(store.upsert_nodes, _nodes(storage)),
-        "entities": _put(store.upsert_nodes, entities),
-        "co_occurrences": _put(store.upsert_relations, _co_occurrences(graph, min_weight)),
-        "mentions": _put(store.upsert_relations, _mentions(graph, chunk_ids)),
-    }
-    counts["parts"] = _put(
-        store.upsert_relations,
-        (
-            Relation(label=PART_OF, source_id=node.id, target_id=node.parent_id)
-            for record in records
-            for node in record.nodes
-            if node.parent_id is not None
-        ),
+    parents = (
+        Relation(label=PART_OF, source_id=node.id, target_id=node.parent_id)
+        for record in records
+        for node in record.nodes
+        if node.parent_id is not None
     )
-    return counts
+    return {
+        "nodes": _upsert(store.upsert_nodes, _nodes(storage)),
+        "entities": _upsert(store.upsert_nodes, entities),
+        "co_occurrences": _upsert(store.upsert_relations, _co_occurrences(graph, min_weight)),
+        "mentions": _upsert(store.upsert_relations, _mentions(graph, chunk_ids)),
+        "parts": _upsert(store.upsert_relations, parents),
+    }
 
 
 def _nodes(storage: IndexStorage) -> Iterator[LabelledNode]:
@@ -148,18 +151,18 @@ def _co_occurrences(graph: EntityGraph, min_weight: float) -> Iterator[Relation]
 
 def _mentions(graph: EntityGraph, chunk_ids: Sequence[str]) -> Iterator[Relation]:
     postings = graph.postings.tocoo()
-    for row in np.lexsort((postings.row, postings.col)).tolist():
+    for position in np.lexsort((postings.row, postings.col)).tolist():
         yield Relation(
             label=MENTIONS,
-            source_id=chunk_ids[int(postings.col[row])],
-            target_id=_entity(graph, int(postings.row[row])).id,
-            properties={"count": int(postings.data[row])},
+            source_id=chunk_ids[int(postings.col[position])],
+            target_id=_entity(graph, int(postings.row[position])).id,
+            properties={"count": int(postings.data[position])},
         )
 
 
-def _put(upsert: Any, items: Iterator[Any]) -> int:
+def _upsert(upsert: Any, items: Iterator[Any]) -> int:
     count = 0
-    while batch := list(islice(items, _BATCH)):
+    while batch := list(islice(items, _BATCH_SIZE)):
         upsert(batch)
         count += len(batch)
     return count

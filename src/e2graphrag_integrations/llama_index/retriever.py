@@ -1,4 +1,4 @@
-"""`E2GraphRAGRetriever`: the index as the retrieval part of any LlamaIndex application."""
+"""`E2GraphRAGRetriever`: search an index from any LlamaIndex application."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from llama_index.core import instrumentation
@@ -16,25 +16,25 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations._utils.validation import reject_unknown_arguments, short_repr
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.events import E2RoutingEvent
 from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.packing import Expand
-from e2graphrag_integrations.retrieval.pipeline import Request
+from e2graphrag_integrations.retrieval.query import Expand, Mode, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 
-dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # re-exported without saying so
+dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
 
-_OF_TOOL = re.compile(r"\A\n\w+ is ")
-"""What `RetrieverTool` puts before a question that an agent passes by name."""
+_TOOL_PREFIX = re.compile(r"\A\n\w+ is ")
+"""`RetrieverTool` puts this before a query that an agent passes as a keyword argument."""
 
 
-class RetrieverMode(str, Enum):
-    """Which side of the index is asked."""
+class RetrieverMode(StrEnum):
+    """The routes that a retriever may take."""
 
     ADAPTIVE = "adaptive"
     LOCAL = "local"
@@ -48,55 +48,60 @@ _MODES: Mapping[RetrieverMode, Mode] = {
 }
 
 
-class Answering(Protocol):
-    """What a retriever needs of an index."""
+class SearchableIndex(Protocol):
+    """The part of an index that a retriever uses."""
 
     @property
     def strategy(self) -> Strategy:
-        """Ranks, where the retriever has none of its own."""
+        """The strategy for retrievers that have none of their own."""
         ...
 
     @property
     def made_with(self) -> Mapping[str, str]:
-        """Settings and fingerprints of the models."""
+        """The settings and the model fingerprints of the index."""
         ...
 
-    def answer(self, request: Request) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return what a request gets, with the docstore's nodes by id."""
+    def answer(
+        self, query: Query, strategy: Strategy
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return the result of a query and the docstore's nodes by id."""
         ...
 
 
 class E2GraphRAGRetriever(BaseRetriever):
-    """Finds the nodes that answer a question; no LLM is called.
+    """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
-    The index's strategy ranks: `HybridStrategy` counts entities as far as the question's names are
-    specific, and calls it `local` where they are, else `global`; `PaperStrategy` is the paper's.
-    Scores are higher for better nodes: sums of reciprocal ranks; of the paper's, 1/rank where
-    entities ranked them and cosine where vectors did. They compare within one answer alone: to
-    merge with other retrievers use reciprocal rank fusion.
+    The strategy of the index ranks the nodes. `HybridStrategy` weights entities by their
+    specificity and reports the route `local` where they count, else `global`; `PaperStrategy`
+    follows the E2GraphRAG paper.
 
-    Nodes are those of the docstore, untouched. Why they were found is in `explain` and in the
-    `E2RoutingEvent` that LlamaIndex's instrumentation hears of.
+    Higher scores are better. They are sums of reciprocal ranks; with `PaperStrategy`, 1/rank on the
+    local route and cosine similarity on the global route. Scores of different queries are not
+    comparable: to merge results with other retrievers, use reciprocal rank fusion.
+
+    The nodes are unchanged copies from the docstore. The reasons for a result are in `explain()`
+    and in the `E2RoutingEvent` of LlamaIndex's instrumentation.
 
     Args:
-        index: To search.
-        mode: `adaptive` routes by the question; `local` uses entities only; `global` no entities.
-        similarity_top_k: Most nodes returned, after expansion.
-        strategy: Ranks; None takes the index's.
-        filters: Metadata that every node must have; `e2_level` and `e2_kind` too.
-        doc_ids: Only nodes of these documents.
-        node_ids: Only these nodes.
-        expand: `children` or `leaves` puts those in a summary's place.
-        callback_manager, object_map, objects, verbose: As LlamaIndex has them.
+        index: The index to search.
+        mode: `adaptive` routes by the query; `local` ranks by entities only; `global` ranks without
+            entities.
+        similarity_top_k: Maximum number of nodes, after expansion.
+        strategy: The ranking strategy. None uses the strategy of the index.
+        filters: Metadata conditions for nodes, including `e2_level` and `e2_kind`.
+        doc_ids: Only return nodes of these documents.
+        node_ids: Only return these nodes.
+        expand: `children` or `leaves` replaces each summary by those nodes; `none` keeps summaries.
+        callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
-        InvalidInputError: For an argument that makes no sense.
-        FilterError: For filters that make none.
+        InvalidInputError: If an argument is unknown or out of range.
+        FilterError: If a filter is invalid.
     """
 
     def __init__(
         self,
-        index: Answering,
+        index: SearchableIndex,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         similarity_top_k: int = 10,
@@ -109,65 +114,65 @@ class E2GraphRAGRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
-        **unknown: Any,
+        **unknown: Unpack[NoOptions],
     ) -> None:
-        reject_unknown_arguments(unknown, type(self).__init__)
+        reject_retriever_options(unknown)
         self._index = index
-        # What a retrieval would refuse is refused now.
-        self._request = Request(
+        # A template for later queries: it validates the arguments now, not at the first query.
+        self._template = Query(
             "?",
-            index.strategy if strategy is None else strategy,
-            similarity_top_k,
-            _MODES[_checked_mode(mode)],
-            node_filter(filters, doc_ids, node_ids),
-            None,
-            expand,
+            k=similarity_top_k,
+            mode=_MODES[_parse_mode(mode)],
+            where=node_filter(filters, doc_ids, node_ids),
+            expand=expand,
         )
+        self._strategy = index.strategy if strategy is None else strategy
+        check_strategy(self._strategy)
         super().__init__(callback_manager, object_map, objects, verbose)
 
     def explain(self, query: QueryType) -> Trace:
-        """Return how a question is answered: route, entities, hops, lists; print `.explain()`."""
+        """Return the trace of a query: route, entities, hops, rankings; print `.explain()`."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        return self._answer(bundle)[0].trace
+        return self._search(bundle)[0].trace
 
     async def aexplain(self, query: QueryType) -> Trace:
-        """Explain like `explain`, in a thread."""
+        """Run `explain` in a thread."""
         return await asyncio.to_thread(self.explain, query)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(*self._answer(query_bundle))
+        return self._to_scored_nodes(*self._search(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(*await asyncio.to_thread(self._answer, query_bundle))
+        return self._to_scored_nodes(*await asyncio.to_thread(self._search, query_bundle))
 
-    def _answer(self, bundle: QueryBundle) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        question = _OF_TOOL.sub("", bundle.query_str).strip()
-        # A model that had nothing to say leaves an empty text among those of HyDE.
+    def _search(self, bundle: QueryBundle) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        # An LLM that returns nothing leaves an empty text in the bundle of HyDE.
         texts = [text for text in bundle.embedding_strs if text.strip()]
-        request = Request(
-            question,
-            self._request.strategy,
-            self._request.k,
-            self._request.mode,
-            self._request.where,
-            None,
-            self._request.expand,
+        query = replace(
+            self._template,
+            question=_TOOL_PREFIX.sub("", bundle.query_str).strip(),
             embed_texts=() if texts == [bundle.query_str] else tuple(texts),
-            vector=self._vector(bundle),
+            question_vector=self._query_vector(bundle),
         )
-        return self._index.answer(request)
+        return self._index.answer(query, self._strategy)
 
-    def _vector(self, bundle: QueryBundle) -> FloatArray | None:
-        """Return the bundle's embedding, if it can be one of this index's model."""
+    def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
+        """Return the bundle's embedding as a unit vector if its length fits this index, else None.
+
+        Another retriever with another model may have left its own embedding in the bundle.
+        """
         dimension = self._index.made_with.get("dimension")
         if bundle.embedding is None or str(len(bundle.embedding)) != dimension:
-            return None  # another retriever has left its own there
-        with np.errstate(over="ignore"):  # what is too large has an infinite norm
+            return None
+        with np.errstate(over="ignore"):  # values beyond single precision give an infinite norm
             vector: FloatArray = np.asarray(bundle.embedding, dtype=np.float32)
             norm = float(np.linalg.norm(vector))
         return vector / norm if np.isfinite(norm) and norm > 0 else None
 
-    def _told(self, result: RetrievalResult, found: Mapping[str, BaseNode]) -> list[NodeWithScore]:
+    def _to_scored_nodes(
+        self, result: RetrievalResult, nodes: Mapping[str, BaseNode]
+    ) -> list[NodeWithScore]:
+        """Return LlamaIndex nodes with scores, and emit the routing event."""
         trace = result.trace
         dispatcher.event(
             E2RoutingEvent(
@@ -176,20 +181,20 @@ class E2GraphRAGRetriever(BaseRetriever):
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
-                trace=replace(trace, lists=dict(trace.lists)),  # plain: handlers write it as JSON
+                trace=replace(trace, lists=dict(trace.lists)),  # handlers write it as JSON
             )
         )
         return [
-            NodeWithScore(node=found[node.node_id], score=float(node.score))
+            NodeWithScore(node=nodes[node.node_id], score=float(node.score))
             for node in result.nodes
         ]
 
 
-def _checked_mode(mode: str | RetrieverMode) -> RetrieverMode:
+def _parse_mode(mode: str | RetrieverMode) -> RetrieverMode:
     if mode == "auto":
         return RetrieverMode.ADAPTIVE
     try:
         return RetrieverMode(mode)
     except ValueError as error:
         names = ", ".join(one.value for one in RetrieverMode)
-        raise InvalidInputError(f"mode={short_repr(mode)}: choose one of {names}") from error
+        raise InvalidInputError(f"mode={short_repr(mode)} must be one of {names}") from error

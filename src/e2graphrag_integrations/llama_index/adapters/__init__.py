@@ -1,1 +1,1 @@
-"""LlamaIndex models behind the core's protocols."""
+"""Adapters that give LlamaIndex's models the protocols of the core."""

@@ -1,4 +1,4 @@
-"""Any LlamaIndex embedding model as an embedder of the core."""
+"""`EmbedModel`: a LlamaIndex embedding model as an embedder of the core."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from e2graphrag_integrations.protocols import FloatArray
 
-_DEFAULT_LENGTHS = {"OpenAIEmbedding": 8191, "AzureOpenAIEmbedding": 8191}
+_MAX_TOKENS = {"OpenAIEmbedding": 8191, "AzureOpenAIEmbedding": 8191}
+"""Context length, in tokens, of models that have no `max_length`, by class name."""
 
 
 class EmbedModel:
-    """A LlamaIndex embedding model behind the core's port, with its callbacks and batches.
+    """Adapt a LlamaIndex embedding model to the `Embedder` protocol, with callbacks and batches.
 
     Args:
-        model: The model.
-        max_tokens: Longest text it reads; None takes its own `max_length` where it tells one.
+        model: The embedding model.
+        max_tokens: Maximum number of tokens per text. None uses the model's own `max_length`.
     """
 
     def __init__(self, model: BaseEmbedding, max_tokens: int | None = None) -> None:
@@ -27,25 +28,25 @@ class EmbedModel:
 
     @property
     def dimension(self) -> int:
-        """Length of every vector, found out with one call at first use."""
+        """Length of each vector; the first access embeds one word to measure it."""
         if self._dimension is None:
             self._dimension = len(self.model.get_text_embedding("dimension"))
         return self._dimension
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest text read, None if it is not known to be limited."""
+        """Maximum number of tokens per text, or None if no limit is known."""
         if self._max_tokens is not None:
             return self._max_tokens
-        own = getattr(self.model, "max_length", None)
-        if isinstance(own, int) and own > 0:
-            return own
-        return _DEFAULT_LENGTHS.get(self.model.class_name())
+        max_length = getattr(self.model, "max_length", None)
+        if isinstance(max_length, int) and max_length > 0:
+            return max_length
+        return _MAX_TOKENS.get(self.model.class_name())
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return one vector a text, shape (n, dimension)."""
+        """Return one vector per text, shape (n, dimension)."""
         return np.asarray(self.model.get_text_embedding_batch(list(texts)), dtype=np.float32)
 
     def embed_query(self, text: str) -> FloatArray:
-        """Return the vector of a question, shape (dimension,)."""
+        """Return the vector of a query, shape (dimension,)."""
         return np.asarray(self.model.get_query_embedding(text), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The models of an index: the user's, or those in `Settings`, found out when they are needed."""
+"""The models of an index: the user's arguments or those of `Settings`, resolved at first use."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM
 
 from e2graphrag_integrations._utils.validation import type_name
-from e2graphrag_integrations.components import Components, embedder_from_name
+from e2graphrag_integrations.components import Components, RequestedComponents, embedder_from_name
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index.adapters.embedding import EmbedModel
 from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
-from e2graphrag_integrations.summarizers.callable import Prompts
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
+from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 EmbedModelType = BaseEmbedding | Embedder | str
 ExtractorType = EntityExtractor | str | os.PathLike[str]
 
 EXTRACTIVE = "extractive"
+"""Value of `llm` that summarizes without an LLM."""
 
 
 @dataclass
 class Models:
-    """What the user gave, resolved late: loading an index and local retrieval need no LLM.
+    """The model arguments of an index, resolved late: loading and local retrieval need no LLM.
 
     Args:
-        llm: Summarizes; `"extractive"` does without one. None goes on as the index was made; at
-            first it takes `Settings.llm` where the user set it, else none.
+        llm: Writes the summaries; `"extractive"` summarizes without an LLM. None continues as the
+            index was built; a new index uses `Settings.llm` if the user assigned one, else no LLM.
         embed_model: A LlamaIndex embedding, an embedder of the core, or a sentence-transformers
-            name; None takes `Settings.embed_model` where the user set it, else the model that the
-            index was made with, at first all-MiniLM-L6-v2.
-        embed_max_tokens: Longest text that a LlamaIndex embedding reads, if it does not tell.
-        extractor: As the core's.
-        prompts: For summaries.
+            name. None uses `Settings.embed_model` if the user assigned one, else the model that
+            built the index; a new index uses all-MiniLM-L6-v2.
+        embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without `max_length`.
+        extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline.
+        prompts: The prompts for summaries.
         counter: Measures chunks and prompts.
-        callback_manager: Told of every call of the LLM and of LlamaIndex's embedding.
+        callback_manager: Receives every call of the LLM and of a LlamaIndex embedding.
 
     Raises:
-        InvalidInputError: For a part of another kind.
+        InvalidInputError: If a model has the wrong type.
     """
 
     llm: LLM | str | None = None
@@ -64,10 +65,10 @@ class Models:
         self._embedder: tuple[object, Embedder] | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
-                f"llm is a {type_name(self.llm)}, no LlamaIndex LLM: pass an object such as "
-                f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without one"
+                f"llm is a {type_name(self.llm)}, not a LlamaIndex LLM: pass an object such as "
+                f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without an LLM"
             )
-        if self.callback_manager is not None:  # as LlamaIndex's own indexes hand it on
+        if self.callback_manager is not None:  # LlamaIndex's own indexes pass it on as well
             for model in (self.llm, self.embed_model):
                 if isinstance(model, LLM | BaseEmbedding):
                     model.callback_manager = self.callback_manager
@@ -75,84 +76,80 @@ class Models:
     def components(
         self, where: str, manifest: Mapping[str, str], *, is_async: bool = False
     ) -> Components:
-        """Return the parts, held to what the index was made with.
+        """Return the components, checked against the manifest of the index.
 
         Args:
-            where: Names the index in messages.
-            manifest: What it was made with, empty for a new one.
+            where: Name of the index, for messages.
+            manifest: Settings and fingerprints of the index; empty for a new index.
             is_async: Whether summaries are awaited in the caller's event loop.
 
         Raises:
-            SettingsMismatchError: For a part that is plainly not the one it was made with.
+            SettingsMismatchError: If a component differs from the one that built the index.
         """
-        held = dict(manifest)
-        llm = self._resolved_llm(held)
+        expected = dict(manifest)
+        llm = self._resolve_llm(expected)
         if llm is not None or self.llm is not None:
-            # Models of applications change; that none is left by mistake is what matters.
-            held.pop("summarizer", None)
-        return Components(
-            where,
-            held,
-            embedder=self._resolved_embedder(held),
+            # An application may change its LLM; `check_llm` catches a missing one.
+            expected.pop("summarizer", None)
+        requested = RequestedComponents(
+            embedder=self._resolve_embedder(expected),
             extractor=self.extractor,
             summarizer=summarizer_for(llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
         )
+        return Components(where, expected, requested)
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
-        """Refuse to go on without an LLM where an index was made with one.
+        """Raise if an LLM built the index and none is configured now.
 
         Raises:
-            SettingsMismatchError: If there is none, and nobody said that none is wanted.
+            SettingsMismatchError: If there is no LLM, and `llm` is not `"extractive"`.
         """
-        made = manifest.get("summarizer", "")
-        if made.startswith("llama-index:") and self.llm is None and settings_llm() is None:
-            model = made.split(":")[1]
+        summarizer = manifest.get("summarizer", "")
+        if summarizer.startswith("llama-index:") and self.llm is None and settings_llm() is None:
+            model = summarizer.split(":")[1]
             raise SettingsMismatchError(
-                f"the summaries of {where} were made by {model}, and there is no LLM now: pass "
-                f"llm= or set Settings.llm, or pass llm={EXTRACTIVE!r} to go on without one"
+                f"{model} wrote the summaries of {where}, but no LLM is configured: pass llm= or "
+                f"set Settings.llm, or pass llm={EXTRACTIVE!r} to continue without an LLM"
             )
 
-    def _resolved_llm(self, manifest: Mapping[str, str]) -> LLM | None:
+    def _resolve_llm(self, manifest: Mapping[str, str]) -> LLM | None:
         if isinstance(self.llm, LLM):
             return self.llm
-        made = manifest.get("summarizer")
-        if self.llm == EXTRACTIVE or made == ExtractiveSummarizer(counter=self.counter).fingerprint:
-            return None  # the LLM in Settings may be there for the answers alone
+        extractive = ExtractiveSummarizer(counter=self.counter).fingerprint
+        if self.llm == EXTRACTIVE or manifest.get("summarizer") == extractive:
+            return None  # the LLM of Settings may be meant for the answers only
         return settings_llm()
 
     def embedder_key(self) -> object:
-        """Return what the embedder is made from; another object means another embedder."""
-        return self._given_embedder()
-
-    def _given_embedder(self) -> Any:
+        """Return the object that identifies the embedder; another object means another embedder."""
         if self.embed_model is not None:
             return self.embed_model
         if LlamaSettings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
             return None
-        given = LlamaSettings.embed_model  # which has the callbacks of Settings by now
-        # A mock of one dimension is what `Settings.embed_model = None` puts there.
-        return None if isinstance(given, MockEmbedding) and given.embed_dim == 1 else given
+        model = LlamaSettings.embed_model  # the property attaches the callback manager of Settings
+        # `Settings.embed_model = None` stores a mock with one dimension.
+        return None if isinstance(model, MockEmbedding) and model.embed_dim == 1 else model
 
-    def _resolved_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:
-        given = self._given_embedder()
-        if given is None and ("embedder" in manifest and not manifest.get("embedder_model")):
+    def _resolve_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:
+        key = self.embedder_key()
+        if key is None and "embedder" in manifest and not manifest.get("embedder_model"):
             return None
         with self._lock:
-            if self._embedder is None or self._embedder[0] is not given:
-                self._embedder = (given, self._made(given, manifest))
+            if self._embedder is None or self._embedder[0] is not key:
+                self._embedder = (key, self._create_embedder(key, manifest))
             return self._embedder[1]
 
-    def _made(self, given: Any, manifest: Mapping[str, str]) -> Embedder:
-        if isinstance(given, BaseEmbedding):
-            return EmbedModel(given, self.embed_max_tokens)
-        if given is None:
+    def _create_embedder(self, model: Any, manifest: Mapping[str, str]) -> Embedder:
+        if isinstance(model, BaseEmbedding):
+            return EmbedModel(model, self.embed_max_tokens)
+        if model is None:
             return embedder_from_name(manifest.get("embedder_model") or DEFAULT_MODEL)
-        if isinstance(given, str):
-            return embedder_from_name(given.removeprefix("local:"))
-        if not isinstance(given, Embedder):
+        if isinstance(model, str):
+            return embedder_from_name(model.removeprefix("local:"))
+        if not isinstance(model, Embedder):
             raise InvalidInputError(
-                f"embed_model is a {type_name(given)}, no LlamaIndex embedding, no embedder with "
-                "dimension, max_tokens, embed and embed_query, and no model's name"
+                f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
+                "or an object with dimension, max_tokens, embed and embed_query"
             )
-        return given
+        return model

@@ -1,0 +1,150 @@
+"""Keyword arguments that several methods share, listed so that editors and mypy know each name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.llms import LLM
+from llama_index.core.schema import IndexNode, TransformComponent
+from llama_index.core.vector_stores import MetadataFilters
+
+from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.llama_index.adapters.models import EmbedModelType, ExtractorType
+from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.retrieval.query import Expand
+from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.settings import Cut
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
+
+
+class NoOptions(TypedDict):
+    """No name: any other keyword reaches `**unknown`, which rejects it with a suggestion."""
+
+
+class VectorStoreIndexOptions(TypedDict, total=False):
+    """Options of `VectorStoreIndex` that `E2GraphRAGIndex` accepts and ignores."""
+
+    insert_batch_size: int
+    use_async: bool
+    store_nodes_override: bool
+
+
+class BuildOptions(VectorStoreIndexOptions, total=False):
+    """Models and settings of an index; the constructor of `E2GraphRAGIndex` describes each."""
+
+    objects: Sequence[IndexNode] | None
+    llm: LLM | str | None
+    embed_model: EmbedModelType | None
+    embed_max_tokens: int | None
+    extractor: ExtractorType | None
+    prompts: Prompts | None
+    token_counter: TokenCounter | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    group_size: int | None
+    summary_tokens: int | None
+    chunking: Cut | None
+    grouping: Cut | None
+    strategy: Strategy | None
+    num_workers: int
+    retry: RetryPolicy | None
+    summary_cache: str | os.PathLike[str]
+
+
+class OpenOptions(BuildOptions, total=False):
+    """Options for opening an index; the constructor of `E2GraphRAGIndex` describes each."""
+
+    show_progress: bool
+    callback_manager: CallbackManager | None
+    transformations: list[TransformComponent] | None
+
+
+class RetrieverOptions(TypedDict, total=False):
+    """Options of a retrieval; `E2GraphRAGRetriever` describes each."""
+
+    mode: str
+    similarity_top_k: int
+    strategy: Strategy | None
+    filters: MetadataFilters | None
+    doc_ids: Sequence[str] | None
+    node_ids: Sequence[str] | None
+    expand: Expand
+
+
+class EngineOptions(TypedDict, total=False):
+    """Options of query and chat engines, which `as_retriever` accepts and ignores.
+
+    `as_query_engine` and `as_chat_engine` pass all their options to `as_retriever` and to the
+    engine. The names are those of `RetrieverQueryEngine.from_args`, `get_response_synthesizer` and
+    the chat engines' `from_defaults`, from llama-index-core 0.13.0 to 0.14.25.
+    """
+
+    # Query engines and response synthesizers
+    response_synthesizer: object
+    response_mode: object
+    node_postprocessors: object
+    prompt_helper: object
+    chat_prompt_helper: object
+    text_qa_template: object
+    refine_template: object
+    summary_template: object
+    simple_template: object
+    chat_content_qa_template: object
+    chat_content_refine_template: object
+    chat_summary_template: object
+    structured_answer_filtering: object
+    output_cls: object
+    program_factory: object
+    use_async: object
+    streaming: object
+    multimodal: object
+    # Chat engines
+    chat_history: object
+    memory: object
+    memory_cls: object
+    system_prompt: object
+    prefix_messages: object
+    context_template: object
+    context_refine_template: object
+    context_prompt: object
+    context_refine_prompt: object
+    condense_prompt: object
+    condense_question_prompt: object
+    skip_condense: object
+
+
+_FILTER_NAMES = ("where", "filter", "metadata_filters", "store_filter")
+"""Names under which other retrievers take a filter: a typo here would return unfiltered nodes."""
+
+_OTHER_NAMES = {
+    "k": "similarity_top_k",
+    "top_k": "similarity_top_k",
+    "sparse_top_k": "similarity_top_k",
+    "hybrid_top_k": "similarity_top_k",
+    "retriever_mode": "mode",
+    "alpha": "strategy",
+    "vector_store_query_mode": "strategy",
+}
+"""Names of other retrievers, with the option that does the same here."""
+
+
+def reject_retriever_options(unknown: Iterable[str]) -> None:
+    """Raise for the first name, which is not an option of a retriever.
+
+    Raises:
+        FilterError: If other retrievers take a filter under this name.
+        InvalidInputError: For any other name; the message suggests the closest option.
+    """
+    known = list(RetrieverOptions.__annotations__)
+    for name in unknown:
+        if name in _FILTER_NAMES:
+            raise FilterError(f"unknown argument {name!r}: pass filters=MetadataFilters(...)")
+        close = difflib.get_close_matches(name, [*known, *_OTHER_NAMES], 1)
+        suggestion = _OTHER_NAMES.get(close[0], close[0]) if close else ""
+        hint = f"did you mean {suggestion!r}?" if close else f"the options are {', '.join(known)}"
+        raise InvalidInputError(f"unknown argument {name!r}: {hint}")
