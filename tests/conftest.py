@@ -1,12 +1,16 @@
-"""Fixtures that many tests share."""
+"""Fixtures that several folders of tests use, and the Hypothesis profiles."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from e2graphrag_integrations import (
     E2GraphRAG,
@@ -17,6 +21,12 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from fakes import STORY, NameExtractor
+
+# `strategies.examples` scales every test's number of examples with the profile.
+settings.register_profile("dev", max_examples=20, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 OpenIndex = Callable[..., E2GraphRAG]
 
@@ -93,3 +103,15 @@ def bytes_counter() -> HuggingFaceTokenCounter:
     )
     tokenizer.train_from_iterator([STORY], trainer)
     return HuggingFaceTokenCounter(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run the demo once per worker, on real vectors; return its index and what it printed."""
+    from e2graphrag_integrations.cli import main as cli
+
+    path = tmp_path_factory.mktemp("demo") / "time_machine.e2g"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert cli.main(["demo", "--out", str(path)]) == 0
+    return path, printed.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import threading
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from e2graphrag_integrations import E2GraphRAGError, HashingEmbedder, Mention, SourceDocument
+from e2graphrag_integrations import E2GraphRAGError, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.testing import CapitalizedWordExtractor, DigestLLM
 
 STORY = (
     "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
@@ -19,43 +19,8 @@ STORY = (
     "Anna wrote to Dora about the map. Nobody ever saw Emil again."
 )
 
-_NAME = re.compile(r"\b[A-Z][a-z]+\b")
-_SENTENCE = re.compile(r"[^.]+\.?")
-
-
-class NameExtractor:
-    """Every capitalized word is a person; sentences end with a full stop."""
-
-    fingerprint = "fake:names"
-
-    def extract(self, texts: Sequence[str]) -> list[list[list[Mention]]]:
-        return [
-            [
-                [
-                    Mention(m.group(), s.start() + m.start(), s.start() + m.end(), "PERSON")
-                    for m in _NAME.finditer(s.group())
-                ]
-                for s in _SENTENCE.finditer(text)
-            ]
-            for text in texts
-        ]
-
-
-class CountingLLM:
-    """A model's words: a digest of the prompt, different for every prompt, the same each time."""
-
-    def __init__(self) -> None:
-        self.prompts: list[str] = []
-        self._lock = threading.Lock()
-
-    @property
-    def calls(self) -> int:
-        return len(self.prompts)
-
-    def __call__(self, prompt: str) -> str:
-        with self._lock:
-            self.prompts.append(prompt)
-        return f"Digest {hashlib.sha256(prompt.encode()).hexdigest()[:12]} of it."
+NameExtractor = CapitalizedWordExtractor
+CountingLLM = DigestLLM
 
 
 class LineCounter:

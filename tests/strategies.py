@@ -11,7 +11,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
 
-quick = settings(max_examples=60, deadline=None)
+
+def examples(count: int) -> settings:
+    """Return settings for `count` examples under the profile `ci`, scaled under the others."""
+    scale = settings().max_examples / 100
+    return settings(max_examples=max(2, round(count * scale)), deadline=None)
+
+
+quick = examples(60)
 
 _PIECES = [
     " ",

@@ -15,10 +15,8 @@ from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 
 if TYPE_CHECKING:
     __version__: str
-    from e2graphrag_integrations.embedders.sentence_transformers import (
-        HashingEmbedder,
-        SentenceTransformerEmbedder,
-    )
+    from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+    from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -41,13 +39,11 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.trace import Trace
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
-    from e2graphrag_integrations.summarizers.callable import (
-        CallableSummarizer,
-        Prompts,
-        RetryPolicy,
-    )
+    from e2graphrag_integrations.summarizers.callable import CallableSummarizer
     from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
+    from e2graphrag_integrations.summarizers.prompts import Prompts
+    from e2graphrag_integrations.summarizers.retry import RetryPolicy
     from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
 
 __all__ = [
@@ -88,7 +84,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "embedders.sentence_transformers": ("HashingEmbedder", "SentenceTransformerEmbedder"),
+    "embedders.hashing": ("HashingEmbedder",),
+    "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
@@ -99,9 +96,11 @@ _HOMES = {
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
     "search.rerankers": ("CrossEncoderReranker",),
-    "summarizers.callable": ("CallableSummarizer", "Prompts", "RetryPolicy"),
+    "summarizers.callable": ("CallableSummarizer",),
     "summarizers.lexrank": ("ExtractiveSummarizer",),
     "summarizers.openai_chat": ("OpenAISummarizer",),
+    "summarizers.prompts": ("Prompts",),
+    "summarizers.retry": ("RetryPolicy",),
     "text.tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
 }
 

@@ -200,19 +200,19 @@ def test_a_reader_that_holds_the_file_does_not_wait_for_one_that_indexes_its_wor
     rag.add(story)
     entered, go = threading.Event(), threading.Event()
     snapshot = rag._reader.snapshot()
-    make = snapshot.lexical_from
+    make = snapshot.bm25_factory
 
     def slowly(of):
         entered.set()
         assert go.wait(10)
         return make(of)
 
-    object.__setattr__(snapshot, "lexical_from", slowly)
+    object.__setattr__(snapshot, "bm25_factory", slowly)
     with ThreadPoolExecutor(2) as pool:
         indexing = pool.submit(rag.retrieve, "Where did Anna meet Bert?")
         assert entered.wait(10)
-        with rag.store.consistent():  # as the last attempt of an answer does
+        with rag.store.read_transaction():  # as the last attempt of an answer does
             go.set()
             other = current_snapshot(rag.store)
-            assert other.lexical.words
+            assert other.bm25.vocabulary
         assert indexing.result(10).nodes

@@ -65,7 +65,7 @@ def test_two_entities_of_one_chunk_go_local(rag):
 
 def test_one_entity_reranks_the_nearest_by_occurrence(rag):
     result = rag.retrieve("Mary Morstan", k=4, strategy=PaperStrategy())
-    assert result.trace.reason == "occurrence: one entity"
+    assert result.trace.reason == "ranked by occurrence: one query entity"
     assert "Mary Morstan" in result.nodes[0].text
     figures = [ranked.figures["occurrence"] for ranked in result.trace.lists["occurrence"]]
     assert figures == sorted(figures, reverse=True)

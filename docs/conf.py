@@ -1,0 +1,25 @@
+"""Sphinx configuration: Markdown pages, API reference from Google-style docstrings."""
+
+from importlib import metadata
+
+project = "e2graphrag-integrations"
+author = "e2graphrag-integrations contributors"
+project_copyright = "2026, e2graphrag-integrations contributors"
+release = metadata.version("e2graphrag-integrations")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+default_role = "code"  # docstrings use single backticks for code
+html_theme = "furo"
+html_title = "e2graphrag-integrations"
+exclude_patterns = ["_build"]
+
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_attr_annotations = True

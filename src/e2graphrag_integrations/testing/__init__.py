@@ -1,0 +1,30 @@
+"""Conformance checks for your own components, and small fakes for tests without models.
+
+Call a check from a test of your own. It raises `AssertionError` with the rule that failed.
+
+    from e2graphrag_integrations.testing import check_embedder
+
+    def test_my_embedder():
+        check_embedder(MyEmbedder())
+"""
+
+from __future__ import annotations
+
+from e2graphrag_integrations.testing.checks import (
+    check_embedder,
+    check_extractor,
+    check_strategy,
+    check_summarizer,
+    check_token_counter,
+)
+from e2graphrag_integrations.testing.fakes import CapitalizedWordExtractor, DigestLLM
+
+__all__ = [
+    "CapitalizedWordExtractor",
+    "DigestLLM",
+    "check_embedder",
+    "check_extractor",
+    "check_strategy",
+    "check_summarizer",
+    "check_token_counter",
+]

@@ -1,0 +1,127 @@
+"""README and docs/: every snippet runs, every command exists, every link and figure holds."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations.cli import main as cli
+from e2graphrag_integrations.cli.demo import demo_text
+from stub_server import running_stub
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = PAGES[0].read_text(encoding="utf-8")
+MAX_README_WORDS = 1200
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(blocks(page, "python"))
+]
+COMMANDS = sorted(
+    {
+        line.partition("e2graphrag ")[2]
+        for page in PAGES
+        for code in blocks(page, "console")
+        for line in code.splitlines()
+        if line.startswith("$ e2graphrag ")
+    }
+)
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for framework in re.findall(r"^from ((?:llama_index|langchain)\w*)", code, re.MULTILINE):
+        pytest.importorskip(framework)
+    if "create_agent(" in code:  # the only snippet that names a hosted model
+        monkeypatch.syspath_prepend(ROOT / "examples")
+        factory = importlib.import_module("langchain.agents.factory")
+        model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
+        named: list[str] = []
+        monkeypatch.setattr(factory, "init_chat_model", lambda name: named.append(name) or model)
+    exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
+    printed = capsys.readouterr().out.strip()
+    assert printed
+    if "create_agent(" in code:
+        assert named == ["openai:gpt-5-mini"]
+        assert re.fullmatch(r"(Alice met Bob in Paris|Bob gave Alice a map)\. \[1\]", printed)
+
+
+@pytest.mark.parametrize("framework", ["llama_index", "langchain"])
+def test_readme_reaches_each_framework_in_less_than_twelve_lines(framework):
+    [code] = [c for c in blocks(PAGES[0], "python") if f"e2graphrag_integrations.{framework}" in c]
+    assert len(code.splitlines()) < 12
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_in_the_docs_and_its_options_exist(command, capsys):
+    words = shlex.split(command)
+    with pytest.raises(SystemExit) as stop:
+        raise SystemExit(cli.main([words[0], "--help"]))
+    assert not stop.value.code
+    text = capsys.readouterr().out
+    for word in words[1:]:
+        if word.startswith("-") and word != "-":
+            assert word in text, f"{word} of {command!r}"
+
+
+@pytest.mark.shared
+def test_update_transcript_in_the_docs_is_what_the_commands_print(tmp_path, monkeypatch, capsys):
+    [block] = [b for b in blocks(ROOT / "docs" / "updating.md", "console") if "sed -i" in b]
+    expected = [line for line in block.splitlines() if not line.startswith("$")]
+    index, edit, update = (line[2:] for line in block.splitlines() if line.startswith("$"))
+    assert edit == "sed -i '0,/Filby/s//young Filby/' the_time_machine.txt"
+    monkeypatch.chdir(tmp_path)
+    novel = Path("the_time_machine.txt")
+    shutil.copy(demo_text(), novel)
+    printed = []
+    with running_stub(150) as url:
+        model = f"--llm-model stub --llm-base-url {url}/v1"
+        for command in (f"{index} --embedder hashing", update):
+            assert cli.main(shlex.split(command.replace("--llm-model ...", model))[1:]) == 0
+            lines = capsys.readouterr().out.splitlines()
+            printed += [line for line in lines if line.startswith(("replaced", "tm.e2g"))]
+            text = novel.read_text(encoding="utf-8")
+            novel.write_text(text.replace("Filby", "young Filby", 1), encoding="utf-8")
+    assert printed == expected
+
+
+def test_cost_table_follows_from_the_tree(capsys):
+    from e2graphrag_integrations.tree import level_sizes
+
+    page = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \|$", page, re.MULTILINE)
+    assert len(rows) >= 5
+    for chunks, calls in rows:
+        assert sum(level_sizes(int(chunks), 5)[1:]) == int(calls)
+
+
+def test_readme_is_short():
+    assert len(README.split()) <= MAX_README_WORDS
+
+
+def test_installation_page_names_every_dependency():
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = project.partition("\ndependencies = [")[2].partition("]")[0]
+    for name in re.findall(r'"([a-z0-9-]+)', block):
+        assert re.search(rf"^\|.*\b{name}\b", page, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_relative_links_lead_to_files(page):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
