@@ -18,7 +18,7 @@ import numpy as np
 
 from e2graphrag_integrations import Mention
 from e2graphrag_integrations.llama_index import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns, Window
 from e2graphrag_integrations.llama_index.storage.snapshot import build_graph
 from e2graphrag_integrations.tree import plan_tree
 from e2graphrag_integrations.types import NOUN, Span
@@ -74,13 +74,13 @@ def record(document_id: str, entities: np.ndarray) -> DocumentRecord:
         title=f"Document {document_id}",
         metadata={"title": f"Document {document_id}", "year": 1900},
         leaf_metadata=[],
-        of_leaf=[() for _ in spans],
+        leaf_metadata_rows=[() for _ in spans],
         segments=[],
         gaps=["" for _ in range(len(spans) + 1)],
         nodes=nodes,
-        words=[150 for _ in spans],
+        word_counts=[150 for _ in spans],
         windows=windows,
-        mentions=Mentions.of(chunks),
+        mentions=MentionColumns.from_chunks(chunks),
     )
 
 
@@ -104,8 +104,8 @@ def main() -> None:
     entities = drawn(np.random.default_rng(SEED))
     records = [record(f"{number:04}", one) for number, one in enumerate(entities)]
     struct = E2GraphRAGIndexStruct(made_with={"chunk_size": "1200"})
-    _, first = timed(lambda: struct.put(records[:-1]) or struct.to_json())
-    plain, again = timed(lambda: struct.put(records[-1:]) or struct.to_json())
+    _, first = timed(lambda: struct.put_records(records[:-1]) or struct.to_json())
+    plain, again = timed(lambda: struct.put_records(records[-1:]) or struct.to_json())
     graph = build_graph(records)
     loads = [load(plain) for _ in range(RUNS)]
     result = {

@@ -1,1 +1,1 @@
-"""The write path of the LlamaIndex index."""
+"""Indexing of LlamaIndex documents and nodes."""

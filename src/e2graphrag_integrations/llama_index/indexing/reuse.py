@@ -1,69 +1,81 @@
-"""What an index knows of a document already, where the write path looks before it pays."""
+"""Reuse of summaries, extractions and vectors that exist already."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from llama_index.core.schema import MetadataMode
-
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.indexing.pipeline import extraction_key
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
+from e2graphrag_integrations.llama_index.storage.nodes import texts_below
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.store.records import encode_sentences
-from e2graphrag_integrations.tree import with_child_ids, without_overlap
 from e2graphrag_integrations.types import Node
 
 
-def known_contents(
-    storage: IndexStorage, document_id: str, components: Components, maker: SummaryBuilder
-) -> Iterator[dict[bytes, bytes]]:
-    """Yield summaries, mentions and vectors of the stored version of a document, by cache keys.
-
-    Nothing where its texts are gone from the docstore; no vectors where the store gives none out.
-    """
-    record = storage.struct.record(document_id)
-    nodes = _nodes(storage, record)
-    if nodes is None:
-        return
-    yield _summaries(nodes, maker)
-    leaves = [node for node in nodes if node.level == 0]
-    yield {
-        extraction_key(components.extractor_print, leaf.text): encode_sentences(found)
-        for leaf, found in zip(leaves, record.mentions.chunks(), strict=True)
+def user_summaries(source: DocumentInput, summaries: SummaryBuilder) -> dict[bytes, bytes]:
+    """Return the summaries among a user's nodes, by cache key."""
+    if source.tree is None or not source.summaries:
+        return {}
+    nodes = [replace(n, text=source.summaries.get(n.id, n.text)) for n in source.tree.nodes]
+    below = texts_below(nodes)
+    return {
+        summaries.key(below[node.id], node.level): node.text.encode()
+        for node in nodes
+        if node.id in source.summaries
     }
-    yield _vectors(storage, record, nodes, components)
 
 
-def known_summaries(
-    storage: IndexStorage, document_id: str, maker: SummaryBuilder
+def stored_summaries(
+    storage: IndexStorage, document_id: str, summaries: SummaryBuilder
 ) -> dict[bytes, bytes]:
-    """Return the summaries of the stored version of a document, by cache keys."""
-    return _summaries(_nodes(storage, storage.struct.record(document_id)) or [], maker)
+    """Return the summaries of the stored version of a document, by cache key.
+
+    The result is empty if the document is new or the docstore lacks some of its nodes.
+    """
+    return _summaries(_stored_nodes(storage, document_id), summaries)
 
 
-def _summaries(nodes: list[Node], maker: SummaryBuilder) -> dict[bytes, bytes]:
-    by_id = {node.id: node for node in nodes}
-    summaries = {}
-    for node in nodes:
-        if node.level and node.child_ids:
-            below = without_overlap([by_id[child] for child in node.child_ids])
-            summaries[maker.key(below, node.level)] = node.text.encode()
-    return summaries
+def stored_contents(
+    storage: IndexStorage, document_id: str, components: Components, summaries: SummaryBuilder
+) -> dict[bytes, bytes]:
+    """Return the summaries, extractions and vectors of a stored document, by cache key.
+
+    The result is empty if the document is new or the docstore lacks some of its nodes. It has no
+    vectors if the vector store cannot return them.
+    """
+    nodes = _stored_nodes(storage, document_id)
+    if not nodes:
+        return {}
+    record = storage.struct.record(document_id)
+    chunks = [node for node in nodes if node.level == 0]
+    extractions = {
+        extraction_key(components.extractor_fingerprint, chunk.text): encode_sentences(sentences)
+        for chunk, sentences in zip(chunks, record.mentions.to_chunks(), strict=True)
+    }
+    return _summaries(nodes, summaries) | extractions | _vectors(storage, record, nodes, components)
 
 
-def _nodes(storage: IndexStorage, record: DocumentRecord) -> list[Node] | None:
-    """Return a document's nodes with their texts, None if some are gone from the docstore."""
-    own = storage.docstore_nodes(record)
-    if any(node.id not in own for node in record.nodes):
-        return None
-    return [
-        replace(node, text=own[node.id].get_content(metadata_mode=MetadataMode.NONE))
-        for node in with_child_ids(record.nodes)
-    ]
+def _stored_nodes(storage: IndexStorage, document_id: str) -> list[Node]:
+    if document_id not in storage.struct.payloads:
+        return []
+    record = storage.struct.record(document_id)
+    try:
+        return storage.tree_nodes(record)
+    except CorruptStoreError:
+        return []  # everything is built again
+
+
+def _summaries(nodes: list[Node], summaries: SummaryBuilder) -> dict[bytes, bytes]:
+    below = texts_below(nodes)
+    return {
+        summaries.key(below[node.id], node.level): node.text.encode()
+        for node in nodes
+        if node.id in below
+    }
 
 
 def _vectors(
@@ -72,17 +84,15 @@ def _vectors(
     if not record.windows:
         return {}
     try:
-        read = storage.vectors.read([window.stored for window in record.windows])
+        vectors = storage.vectors.read([w.vector_id for w in record.windows])
     except StoreError:
         return {}
-    if read is None:
+    if vectors is None:
         return {}
     embedder = components.embedder
-    prefix = embedder.prefix(record.title)
+    prefix = embedder.title_prefix(record.title)
+    texts = [nodes[w.node_row].text[w.span.start : w.span.end] for w in record.windows]
     return {
-        embedder.key(
-            prefix + nodes[window.node].text[window.span.start : window.span.end],
-            components.embedder_print,
-        ): vector.astype("<f4").tobytes()
-        for window, vector in zip(record.windows, read, strict=True)
+        embedder.cache_key(prefix + text, components.embedder_fingerprint): vector.astype("<f4").tobytes()
+        for text, vector in zip(texts, vectors, strict=True)
     }

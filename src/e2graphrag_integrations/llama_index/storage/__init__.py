@@ -1,1 +1,1 @@
-"""An index in a LlamaIndex `StorageContext`."""
+"""Storage of an index in LlamaIndex's docstore, vector store and index store."""

@@ -1,7 +1,7 @@
-"""`E2GraphRAGIndexStruct`: trees, graph and ids of an index, as an index store keeps them.
+"""`E2GraphRAGIndexStruct`: the trees, entity mentions and ids of an index in an index store.
 
-Each document is encoded once, when it is inserted, and decoded when it is first needed: storing the
-struct after an insert compresses what was inserted, and copies what is there.
+Each document is encoded once, on insertion, and decoded on first use. Saving the struct after an
+insertion compresses only the inserted documents.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 
 TYPE = "import e2graphrag_integrations.llama_index"
-"""Where the package was not imported, loading fails with a KeyError of this name, which is why it
-says what to do."""
+"""Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
+not imported, so the text says what to do."""
 SCHEMA_VERSION = 1
+"""Version of the JSON format."""
 
 
 @dataclass
 class E2GraphRAGIndexStruct(IndexStruct):
-    """What the index knows of its documents, but for texts (docstore) and vectors (vector store).
+    """The documents of an index without their texts (docstore) and vectors (vector store).
 
     Attributes:
-        made_with: Settings, and fingerprints of the models, that the documents were made with.
+        made_with: Settings and model fingerprints of the index.
         generation: Changes with every write; not stored.
-        payloads: Each document's record, encoded, by ref_doc_id.
-        leftovers: Ids of `nodes`, `documents` and `vectors` that are no longer the index's and may
-            still be in the stores: what a failed removal leaves, the next write removes.
+        payloads: The encoded record of each document by ref_doc_id.
+        leftovers: Ids to remove from the stores, under `nodes`, `documents` and `vectors`. If a
+            removal fails, the next write repeats it.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
@@ -44,65 +45,65 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     @classmethod
     def get_type(cls) -> IndexStructType:
-        """Return the name that index stores know this struct by."""
-        # LlamaIndex's enum cannot be extended; everything that reads it takes a plain string.
+        """Return the type of the struct in index stores."""
+        # LlamaIndex's enum cannot be extended, but all code that reads it accepts a string.
         return cast("IndexStructType", TYPE)
 
     def record(self, document_id: str) -> DocumentRecord:
-        """Return a document's record.
+        """Return the record of a document.
 
         Raises:
-            KeyError: If it is not there.
-            CorruptStoreError: If it is damaged.
+            KeyError: If the document is not in the index.
+            CorruptStoreError: If the record is damaged.
         """
-        found = self._decoded.get(document_id)
-        if found is None:
+        record = self._decoded.get(document_id)
+        if record is None:
             where = f"document {document_id!r} of index {self.index_id}"
-            found = DocumentRecord.decode(self.payloads[document_id], where)
-            if found.id != document_id:  # the name is outside of the record's checksum
+            record = DocumentRecord.decode(self.payloads[document_id], where)
+            if record.id != document_id:  # the checksum does not cover the dictionary key
                 raise CorruptStoreError(
-                    f"{where} is damaged (its record is of {found.id!r}): restore a backup of the "
-                    "index store, or index the document again"
+                    f"{where} is damaged: its record belongs to document {record.id!r}. Restore a "
+                    "backup of the index store, or insert the document again"
                 )
-            self._decoded[document_id] = found
-        return found
+            self._decoded[document_id] = record
+        return record
 
     def records(self) -> Iterator[DocumentRecord]:
-        """Yield all records, by document id."""
+        """Yield all records in the order of their document ids."""
         for document_id in sorted(self.payloads):
             yield self.record(document_id)
 
-    def owe(self, kind: str, ids: Iterable[str]) -> None:
-        """Note what is to be removed from the stores."""
+    def add_leftovers(self, kind: str, ids: Iterable[str]) -> None:
+        """Add ids to remove from a store; `kind` is `nodes`, `documents` or `vectors`."""
         self.leftovers.setdefault(kind, []).extend(ids)
 
-    def put(self, records: Iterable[DocumentRecord]) -> None:
+    def put_records(self, records: Iterable[DocumentRecord]) -> None:
         """Add or replace documents."""
         for record in records:
             self.payloads[record.id] = record.encode()
             self._decoded[record.id] = record
-        self.advance()
+        self.start_generation()
 
-    def drop(self, document_ids: Iterable[str]) -> None:
-        """Remove documents."""
+    def remove_records(self, document_ids: Iterable[str]) -> None:
+        """Remove documents; unknown ids are ignored."""
         for document_id in document_ids:
             self.payloads.pop(document_id, None)
             self._decoded.pop(document_id, None)
-        self.advance()
+        self.start_generation()
 
-    def take_over(self, other: E2GraphRAGIndexStruct) -> None:
-        """Become what another handle of the same index has stored."""
+    def copy_from(self, other: E2GraphRAGIndexStruct) -> None:
+        """Replace the content with that of another struct of the same index."""
         self.made_with = dict(other.made_with)
         self.payloads = dict(other.payloads)
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
         self._decoded.clear()
-        self.advance()
+        self.start_generation()
 
-    def advance(self) -> None:
-        """Give the present state a new name: what was read of the old one is read again."""
+    def start_generation(self) -> None:
+        """Give the struct a new generation, so that readers rebuild their snapshots."""
         self.generation = uuid.uuid4().hex
 
-    def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the mixin's signature
+    def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
         """Return the struct as plain JSON values."""
         return {
             "index_id": self.index_id,
@@ -114,62 +115,62 @@ class E2GraphRAGIndexStruct(IndexStruct):
         }
 
     def to_json(self, **kwargs: Any) -> str:
-        """Return the struct as JSON."""
+        """Return the struct as JSON; `kwargs` go to `json.dumps`."""
         return json.dumps(self.to_dict(), **kwargs)
 
     @classmethod
-    def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the mixin's signature
-        """Undo `to_dict`.
+    def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the signature of the base class
+        """Decode the output of `to_dict`.
 
         Raises:
-            SchemaVersionError: If a newer version of this package made it.
-            CorruptStoreError: If it is damaged.
+            SchemaVersionError: If a newer version of this package wrote the struct.
+            CorruptStoreError: If the struct is damaged.
         """
         if not isinstance(kvs, Mapping) or not isinstance(kvs.get("schema_version"), int):
             raise CorruptStoreError(
-                "the index store holds an e2graphrag struct without a schema version: restore a "
-                "backup, or build the index again"
+                "the index store contains an e2graphrag struct without a schema version: restore "
+                "a backup, or build the index again"
             )
         if kvs["schema_version"] > SCHEMA_VERSION:
             raise SchemaVersionError(
-                f"index {kvs.get('index_id')} has schema version {kvs['schema_version']}, this "
-                f"package reads up to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
+                f"index {kvs.get('index_id')} has schema version {kvs['schema_version']}, but this "
+                f"package reads versions up to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
         try:
             return cls(
                 index_id=str(kvs["index_id"]),
                 summary=kvs["summary"],
-                made_with=_strings(kvs["made_with"]),
-                payloads=_strings(kvs["documents"]),
+                made_with=_checked_strings(kvs["made_with"]),
+                payloads=_checked_strings(kvs["documents"]),
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise CorruptStoreError(
                 f"index {kvs.get('index_id')} is damaged in the index store "
-                f"({type(error).__name__}: {error}): restore a backup, or build it again"
+                f"({type(error).__name__}: {error}): restore a backup, or build the index again"
             ) from error
 
     @classmethod
     def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
-        """Undo `to_json`.
+        """Decode the output of `to_json`; `kwargs` go to `json.loads`.
 
         Raises:
-            SchemaVersionError: If a newer version of this package made it.
-            CorruptStoreError: If it is damaged.
+            SchemaVersionError: If a newer version of this package wrote the struct.
+            CorruptStoreError: If the struct is damaged.
         """
         try:
             plain = json.loads(s, **kwargs)
         except ValueError as error:
             raise CorruptStoreError(
-                f"the index store holds an e2graphrag struct that is no JSON ({error}): restore a "
-                "backup, or build the index again"
+                f"the index store contains an e2graphrag struct that is not valid JSON ({error}): "
+                "restore a backup, or build the index again"
             ) from error
         return cls.from_dict(plain)
 
 
-def _strings(given: Any) -> dict[str, str]:
+def _checked_strings(given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping) or not all(
         isinstance(k, str) and isinstance(v, str) for k, v in given.items()
     ):
-        raise TypeError("a table is not one of strings")
+        raise TypeError("expected an object with string values")
     return dict(given)

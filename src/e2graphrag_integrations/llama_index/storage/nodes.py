@@ -1,4 +1,4 @@
-"""Trees of the core as LlamaIndex nodes."""
+"""Conversion of the core's trees to LlamaIndex nodes."""
 
 from __future__ import annotations
 
@@ -16,115 +16,157 @@ from llama_index.core.schema import (
 )
 
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, Span
 
 LEVEL, KIND, TREE, NODE = "e2_level", "e2_kind", "e2_tree", "e2_node"
+"""Metadata keys: level in the tree, `chunk` or `summary`, document id, id of a vector's node."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE)
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """What every node of a document's tree has from its document."""
+class InheritedFields:
+    """Fields that the nodes of a tree inherit from their document.
 
-    id: str
+    Attributes:
+        document_id: Id of the document.
+        hash: LlamaIndex's hash of the document.
+        metadata: Returns the metadata of a node.
+        excluded_embed: Metadata keys that are not embedded.
+        excluded_llm: Metadata keys that are not shown to an LLM.
+    """
+
+    document_id: str
     hash: str
     metadata: Callable[[Node], Mapping[str, Any]]
     excluded_embed: Sequence[str] = ()
     excluded_llm: Sequence[str] = ()
 
     @classmethod
-    def of(cls, source: BaseNode) -> Origin:
-        """Return what the nodes of a document have from it."""
+    def from_document(cls, document: BaseNode) -> InheritedFields:
+        """Return the fields of a LlamaIndex document."""
         return cls(
-            source.node_id,
-            source.hash,
-            lambda _: source.metadata,
-            source.excluded_embed_metadata_keys,
-            source.excluded_llm_metadata_keys,
+            document.node_id,
+            document.hash,
+            lambda _: document.metadata,
+            document.excluded_embed_metadata_keys,
+            document.excluded_llm_metadata_keys,
         )
 
 
-def tree_to_nodes(origin: Origin, nodes: Sequence[Node]) -> list[BaseNode]:
-    """Return a document's tree, chunks first, as LlamaIndex nodes with every relationship set.
+def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[BaseNode]:
+    """Convert the nodes of a tree, chunks first, to LlamaIndex nodes with all relationships.
 
-    SOURCE is the document on every node, so that deletes, upserts and citations work; PREVIOUS and
-    NEXT run within a level. Links carry ids and types only: LlamaIndex's own copy the metadata into
-    every link, where it goes stale.
+    SOURCE is the document on every node, so that deletes, upserts and citations work. PREVIOUS and
+    NEXT link nodes of one level. Links carry only ids and types: the links that LlamaIndex makes
+    copy the metadata, which then goes stale.
     """
-    made: list[BaseNode] = [_to_node(origin, node) for node in nodes]
-    link_levels(made, nodes)
-    return made
+    text_nodes: list[BaseNode] = [_text_node(inherited, node) for node in nodes]
+    link_levels(text_nodes, nodes)
+    return text_nodes
 
 
-def link_levels(made: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
-    """Set PREVIOUS and NEXT within each level."""
-    for (before, one), (after, other) in pairwise(zip(made, nodes, strict=True)):
-        if one.level == other.level:
-            before.relationships[NodeRelationship.NEXT] = _link(after.node_id)
-            after.relationships[NodeRelationship.PREVIOUS] = _link(before.node_id)
-
-
-def set_place(made: BaseNode, node: Node) -> None:
-    """Set a node's links up and down, and the metadata that tell its place in the tree."""
-    links = made.relationships
-    links.pop(NodeRelationship.PARENT, None)
-    links.pop(NodeRelationship.CHILD, None)
-    if node.parent_id is not None:
-        links[NodeRelationship.PARENT] = _link(node.parent_id)
-    if node.child_ids:
-        links[NodeRelationship.CHILD] = [_link(child) for child in node.child_ids]
-    made.metadata = {
-        **made.metadata,
-        LEVEL: node.level,
-        KIND: "summary" if node.level else "chunk",
-        TREE: node.document_id,
-    }
-    made.excluded_embed_metadata_keys = _with_own(made.excluded_embed_metadata_keys)
-    made.excluded_llm_metadata_keys = _with_own(made.excluded_llm_metadata_keys)
-
-
-def _to_node(origin: Origin, node: Node) -> TextNode:
-    made = TextNode(
+def _text_node(inherited: InheritedFields, node: Node) -> TextNode:
+    text_node = TextNode(
         id_=node.id,
         text=node.text,
         start_char_idx=node.start,
         end_char_idx=node.end,
-        metadata=dict(origin.metadata(node)),
-        excluded_embed_metadata_keys=list(origin.excluded_embed),
-        excluded_llm_metadata_keys=list(origin.excluded_llm),
-        relationships={NodeRelationship.SOURCE: source_link(origin.id, origin.hash)},
-    )
-    set_place(made, node)
-    return made
-
-
-def source_link(document_id: str, hash_: str) -> RelatedNodeInfo:
-    """Return the link from a node to its document."""
-    return RelatedNodeInfo(node_id=document_id, node_type=ObjectType.DOCUMENT, hash=hash_ or None)
-
-
-def window_node(node: BaseNode, place: Node, span: Span, vector: FloatArray) -> TextNode:
-    """Return the entry of one vector for a vector store: the text that it stands for.
-
-    Metadata are flat and set, which is all that every store takes.
-    """
-    flat = {k: v for k, v in node.metadata.items() if isinstance(v, str | int | float | bool)}
-    return TextNode(
-        text=place.text[span.start : span.end],
-        metadata=flat | {NODE: place.id},
-        excluded_embed_metadata_keys=_with_own(node.excluded_embed_metadata_keys),
-        excluded_llm_metadata_keys=_with_own(node.excluded_llm_metadata_keys),
+        metadata=dict(inherited.metadata(node)),
+        excluded_embed_metadata_keys=list(inherited.excluded_embed),
+        excluded_llm_metadata_keys=list(inherited.excluded_llm),
         relationships={
-            # Vector stores delete and filter by it, also where the user's node has no source.
-            NodeRelationship.SOURCE: source_link(place.document_id, "")
+            NodeRelationship.SOURCE: _source_link(inherited.document_id, inherited.hash)
+        },
+    )
+    set_position(text_node, node)
+    return text_node
+
+
+def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
+    """Set PREVIOUS and NEXT within each level.
+
+    Args:
+        text_nodes: The nodes to link; changed in place.
+        nodes: The same nodes in the core's tree, by level and position.
+    """
+    for (left, left_node), (right, right_node) in pairwise(zip(text_nodes, nodes, strict=True)):
+        if left_node.level == right_node.level:
+            left.relationships[NodeRelationship.NEXT] = _node_link(right.node_id)
+            right.relationships[NodeRelationship.PREVIOUS] = _node_link(left.node_id)
+
+
+def set_position(text_node: BaseNode, node: Node) -> None:
+    """Set PARENT, CHILD and the position metadata of a LlamaIndex node.
+
+    Args:
+        text_node: The node to change in place.
+        node: The same node in the core's tree.
+    """
+    links = text_node.relationships
+    links.pop(NodeRelationship.PARENT, None)
+    links.pop(NodeRelationship.CHILD, None)
+    if node.parent_id is not None:
+        links[NodeRelationship.PARENT] = _node_link(node.parent_id)
+    if node.child_ids:
+        links[NodeRelationship.CHILD] = [_node_link(child) for child in node.child_ids]
+    text_node.metadata = {
+        **text_node.metadata,
+        LEVEL: node.level,
+        KIND: "summary" if node.level else "chunk",
+        TREE: node.document_id,
+    }
+    text_node.excluded_embed_metadata_keys = _with_own_keys(text_node.excluded_embed_metadata_keys)
+    text_node.excluded_llm_metadata_keys = _with_own_keys(text_node.excluded_llm_metadata_keys)
+
+
+def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray) -> TextNode:
+    """Return the vector store entry of one vector, still with a random id.
+
+    Metadata are flat, because many vector stores accept no nested values.
+
+    Args:
+        text_node: The node that the vector belongs to.
+        node: The same node in the core's tree, with its text.
+        span: Characters of the text that the vector covers.
+        vector: Unit vector, shape (dimension,).
+    """
+    flat = {k: v for k, v in text_node.metadata.items() if isinstance(v, str | int | float | bool)}
+    return TextNode(
+        text=node.text[span.start : span.end],
+        metadata=flat | {NODE: node.id},
+        excluded_embed_metadata_keys=_with_own_keys(text_node.excluded_embed_metadata_keys),
+        excluded_llm_metadata_keys=_with_own_keys(text_node.excluded_llm_metadata_keys),
+        relationships={
+            # Vector stores delete and filter by SOURCE; a user's own node may have none.
+            NodeRelationship.SOURCE: _source_link(node.document_id, "")
         },
         embedding=vector.tolist(),
     )
 
 
-def _with_own(keys: Sequence[str]) -> list[str]:
+def texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
+    """Return for each summary the texts that it summarizes, by node id.
+
+    Args:
+        nodes: All nodes of a tree, with texts and `child_ids`. Summaries without children, left
+            over from a deletion, are skipped.
+    """
+    by_id = {node.id: node for node in nodes}
+    return {
+        node.id: without_overlap([by_id[child] for child in node.child_ids])
+        for node in nodes
+        if node.level and node.child_ids
+    }
+
+
+def _with_own_keys(keys: Sequence[str]) -> list[str]:
     return [*keys, *(key for key in OWN_KEYS if key not in keys)]
 
 
-def _link(node_id: str) -> RelatedNodeInfo:
+def _source_link(document_id: str, hash_: str) -> RelatedNodeInfo:
+    return RelatedNodeInfo(node_id=document_id, node_type=ObjectType.DOCUMENT, hash=hash_ or None)
+
+
+def _node_link(node_id: str) -> RelatedNodeInfo:
     return RelatedNodeInfo(node_id=node_id, node_type=ObjectType.TEXT)

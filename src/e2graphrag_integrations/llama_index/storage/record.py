@@ -1,7 +1,7 @@
-"""What the index struct keeps of a document: its tree and its mentions, without texts and vectors.
+"""The record of a document in the index struct: its tree, mentions and vector ids.
 
-Texts are in the docstore and vectors in the vector store. A record holds what else a snapshot is
-derived from, as columns: small when compressed, quick to read.
+The docstore stores the texts and the vector store stores the vectors. A record stores everything
+else that a snapshot needs, as columns, which compress well and decode fast.
 """
 
 from __future__ import annotations
@@ -19,46 +19,48 @@ from e2graphrag_integrations.types import Mention, Node, Sentences, Span
 
 
 class Window(NamedTuple):
-    """A vector of a node.
+    """One vector of a node: a node longer than the embedder's limit has several.
 
     Attributes:
-        node: Row of the node in its record.
-        span: Characters of the node's text that it covers.
-        key: UUID that changes whenever vector or metadata would.
-        stored: The vector store's own id of it.
+        node_row: Row of the node in its record.
+        span: Characters of the node's text that the vector covers.
+        key: UUID that changes when the vector or its metadata changes.
+        vector_id: Id of the vector in the vector store; most stores use `key`.
     """
 
-    node: int
+    node_row: int
     span: Span
     key: str
-    stored: str
+    vector_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Mentions:
-    """The mentions in a document's chunks, in order, as columns.
+class MentionColumns:
+    """All entity mentions of a document in text order, one column per field.
 
     Attributes:
-        names: Distinct names and nouns as they stand in the text.
+        names: Distinct names and nouns as written in the text.
         labels: Distinct labels.
-        name, label: Row of each mention in them.
-        start, length: Each mention's span in its chunk.
-        sentence_sizes: Mentions of each sentence.
-        chunk_sizes: Sentences of each chunk.
+        name_rows: For each mention, its row in `names`.
+        label_rows: For each mention, its row in `labels`.
+        starts: For each mention, the character offset in its chunk.
+        lengths: For each mention, the number of characters.
+        sentence_sizes: Number of mentions in each sentence.
+        chunk_sizes: Number of sentences in each chunk.
     """
 
     names: Sequence[str]
     labels: Sequence[str]
-    name: Sequence[int]
-    label: Sequence[int]
-    start: Sequence[int]
-    length: Sequence[int]
+    name_rows: Sequence[int]
+    label_rows: Sequence[int]
+    starts: Sequence[int]
+    lengths: Sequence[int]
     sentence_sizes: Sequence[int]
     chunk_sizes: Sequence[int]
 
     @classmethod
-    def of(cls, chunks: Sequence[Sentences]) -> Mentions:
-        """Return the columns of what was found in each chunk."""
+    def from_chunks(cls, chunks: Sequence[Sentences]) -> MentionColumns:
+        """Build the columns from the extracted sentences of each chunk."""
         sentences = [sentence for chunk in chunks for sentence in chunk]
         mentions = [mention for sentence in sentences for mention in sentence]
         names = {name: row for row, name in enumerate(dict.fromkeys(m.entity for m in mentions))}
@@ -74,12 +76,12 @@ class Mentions:
             [len(chunk) for chunk in chunks],
         )
 
-    def chunks(self) -> list[Sentences]:
-        """Undo `of`."""
+    def to_chunks(self) -> list[Sentences]:
+        """Return the extracted sentences of each chunk; the inverse of `from_chunks`."""
         mentions = [
             Mention(self.names[name], start, start + length, self.labels[label])
             for name, label, start, length in zip(
-                self.name, self.label, self.start, self.length, strict=True
+                self.name_rows, self.label_rows, self.starts, self.lengths, strict=True
             )
         ]
         ends = list(accumulate(self.sentence_sizes, initial=0))
@@ -99,18 +101,18 @@ class DocumentRecord:
     """One document of an index.
 
     Attributes:
-        id: Its ref_doc_id.
-        hash: LlamaIndex's hash of the document, to notice changes by.
-        title: Put before its texts when they are embedded.
-        metadata: The document's own.
-        leaf_metadata: Distinct metadata of its chunks, where it differs from the document's.
-        of_leaf: For each chunk the rows of `leaf_metadata` it stands under.
-        segments: `(start, end, metadata)` of an index file's document.
-        gaps: What of the document's text lies in no chunk: before, between and after them.
+        id: The ref_doc_id.
+        hash: LlamaIndex's hash of the document; a different hash means a changed document.
+        title: Prefix of the document's texts when they are embedded.
+        metadata: Metadata of the document.
+        leaf_metadata: Distinct metadata of the chunks; empty if all equal `metadata`.
+        leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
+        segments: `(start, end, metadata)` of a document imported from an index file.
+        gaps: Document text before, between and after the chunks: one more than there are chunks.
         nodes: Chunks, then summaries level by level, without texts.
-        words: Words of each chunk.
-        windows: Its vectors.
-        mentions: What was found in its chunks.
+        word_counts: Number of words in each chunk.
+        windows: The vectors of all nodes.
+        mentions: The entity mentions in the chunks.
     """
 
     id: str
@@ -118,55 +120,61 @@ class DocumentRecord:
     title: str | None
     metadata: Mapping[str, Any]
     leaf_metadata: Sequence[Mapping[str, Any]]
-    of_leaf: Sequence[Sequence[int]]
+    leaf_metadata_rows: Sequence[Sequence[int]]
     segments: Sequence[tuple[int, int, Mapping[str, Any]]]
     gaps: Sequence[str]
     nodes: Sequence[Node]
-    words: Sequence[int]
+    word_counts: Sequence[int]
     windows: Sequence[Window]
-    mentions: Mentions
+    mentions: MentionColumns
 
     @property
     def leaves(self) -> Sequence[Node]:
         """The chunks."""
         return [node for node in self.nodes if node.level == 0]
 
-    def stored_as(self, ids: Mapping[str, str]) -> DocumentRecord:
-        """Return the record with other ids of the vector store, by the keys of windows."""
-        return replace(
-            self, windows=[w._replace(stored=ids.get(w.key, w.stored)) for w in self.windows]
-        )
-
-    def without(self, gone: frozenset[str]) -> DocumentRecord:
-        """Return the record without some nodes, and without every summary that stands on them.
-
-        What stood under a summary that goes stays, without a parent.
-        """
-        dropped = set(gone)
-        for node in self.nodes:  # levels ascend: children come first
-            if node.id in dropped and node.parent_id is not None:
-                dropped.add(node.parent_id)
-        chunks = self.mentions.chunks()
-        kept = [i for i, node in enumerate(self.nodes) if node.id not in dropped]
-        leaves = [i for i in kept if self.nodes[i].level == 0]
-        row = {old: new for new, old in enumerate(kept)}
-        of_leaf = [self.of_leaf[i] for i in leaves]
-        metadata = {
-            old: new for new, old in enumerate(sorted({i for rows in of_leaf for i in rows}))
-        }
+    def with_vector_ids(self, vector_ids: Mapping[str, str]) -> DocumentRecord:
+        """Return the record with new vector ids, looked up by window key."""
         return replace(
             self,
-            leaf_metadata=[self.leaf_metadata[old] for old in metadata],
-            of_leaf=[[metadata[old] for old in rows] for rows in of_leaf],
-            nodes=_renumbered([self.nodes[i] for i in kept], dropped),
-            words=[self.words[i] for i in leaves],
-            windows=[w._replace(node=row[w.node]) for w in self.windows if w.node in row],
-            mentions=Mentions.of([chunks[i] for i in leaves]),
+            windows=[
+                w._replace(vector_id=vector_ids.get(w.key, w.vector_id)) for w in self.windows
+            ],
+        )
+
+    def without_nodes(self, node_ids: frozenset[str]) -> DocumentRecord:
+        """Return the record without some nodes and without every summary above them.
+
+        Children of a removed summary stay and lose their parent.
+        """
+        removed = set(node_ids)
+        for node in self.nodes:  # children come before their parents
+            if node.id in removed and node.parent_id is not None:
+                removed.add(node.parent_id)
+        chunks = self.mentions.to_chunks()
+        kept = [i for i, node in enumerate(self.nodes) if node.id not in removed]
+        leaves = [i for i in kept if self.nodes[i].level == 0]
+        new_row = {old: new for new, old in enumerate(kept)}
+        leaf_rows = [self.leaf_metadata_rows[i] for i in leaves]
+        used_rows = sorted({row for rows in leaf_rows for row in rows})
+        new_metadata_row = {old: new for new, old in enumerate(used_rows)}
+        return replace(
+            self,
+            leaf_metadata=[self.leaf_metadata[row] for row in used_rows],
+            leaf_metadata_rows=[[new_metadata_row[row] for row in rows] for rows in leaf_rows],
+            nodes=_renumber([self.nodes[i] for i in kept], removed),
+            word_counts=[self.word_counts[i] for i in leaves],
+            windows=[
+                w._replace(node_row=new_row[w.node_row])
+                for w in self.windows
+                if w.node_row in new_row
+            ],
+            mentions=MentionColumns.from_chunks([chunks[i] for i in leaves]),
             gaps=(),
         )
 
     def encode(self) -> str:
-        """Return the record as text: JSON, compressed, with a checksum of its own."""
+        """Encode the record as base64 of zlib-compressed JSON, which includes a checksum."""
         rows = {node.id: row for row, node in enumerate(self.nodes)}
         m = self.mentions
         columns = {
@@ -175,7 +183,7 @@ class DocumentRecord:
             "title": self.title,
             "metadata": self.metadata,
             "leaf_metadata": self.leaf_metadata,
-            "of_leaf": self.of_leaf if self.leaf_metadata else [],
+            "of_leaf": self.leaf_metadata_rows if self.leaf_metadata else [],
             "segments": self.segments,
             "gaps": self.gaps,
             "nodes": [node.id for node in self.nodes],
@@ -183,24 +191,33 @@ class DocumentRecord:
             "starts": [node.start for node in self.nodes],
             "ends": [node.end for node in self.nodes],
             "parents": [rows.get(node.parent_id or "", -1) for node in self.nodes],
-            "words": self.words,
-            "window_nodes": [w.node for w in self.windows],
+            "words": self.word_counts,
+            "window_nodes": [w.node_row for w in self.windows],
             "window_spans": [list(w.span) for w in self.windows],
             "window_keys": [w.key for w in self.windows],
-            "window_stored": _unless_equal(self.windows),
+            # Empty if every vector id is the key, as in most stores.
+            "window_stored": (
+                []
+                if all(w.vector_id == w.key for w in self.windows)
+                else [w.vector_id for w in self.windows]
+            ),
             "mentions": [
-                *(m.names, m.labels, m.name, m.label),
-                *(m.start, m.length, m.sentence_sizes, m.chunk_sizes),
+                *(m.names, m.labels, m.name_rows, m.label_rows),
+                *(m.starts, m.lengths, m.sentence_sizes, m.chunk_sizes),
             ],
         }
         plain = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
-        # Surrogates may hide in metadata, which is LlamaIndex's to check.
+        # LlamaIndex accepts lone surrogates in metadata, so they must survive here.
         data = zlib.compress(plain.encode("utf-8", "surrogatepass"), 6)
         return base64.b64encode(data).decode("ascii")
 
     @classmethod
     def decode(cls, text: str, where: str) -> DocumentRecord:
-        """Undo `encode`.
+        """Decode the output of `encode`.
+
+        Args:
+            text: The encoded record.
+            where: Name of the record for error messages.
 
         Raises:
             CorruptStoreError: If the text is damaged.
@@ -216,20 +233,25 @@ class DocumentRecord:
 
     @classmethod
     def _from_columns(cls, columns: Mapping[str, Any]) -> DocumentRecord:
-        ids, levels = columns["nodes"], columns["levels"]
-        before: dict[int, int] = {}
+        ids = columns["nodes"]
+        level_sizes: dict[int, int] = {}
         nodes = []
         for id_, level, start, end, parent in zip(
-            ids, levels, columns["starts"], columns["ends"], columns["parents"], strict=True
+            ids,
+            columns["levels"],
+            columns["starts"],
+            columns["ends"],
+            columns["parents"],
+            strict=True,
         ):
-            position = before.get(level, 0)
-            before[level] = position + 1
-            above = ids[parent] if parent >= 0 else None
-            nodes.append(Node(id_, columns["id"], level, position, start, end, "", above))
+            position = level_sizes.get(level, 0)
+            level_sizes[level] = position + 1
+            parent_id = ids[parent] if parent >= 0 else None
+            nodes.append(Node(id_, columns["id"], level, position, start, end, "", parent_id))
         keys = columns["window_keys"]
         windows = [
-            Window(node, Span(*span), key, stored)
-            for node, span, key, stored in zip(
+            Window(node_row, Span(*span), key, vector_id)
+            for node_row, span, key, vector_id in zip(
                 columns["window_nodes"],
                 columns["window_spans"],
                 keys,
@@ -237,35 +259,29 @@ class DocumentRecord:
                 strict=True,
             )
         ]
-        chunks = before.get(0, 0)
         return cls(
             id=columns["id"],
             hash=columns["hash"],
             title=columns["title"],
             metadata=columns["metadata"],
             leaf_metadata=columns["leaf_metadata"],
-            of_leaf=columns["of_leaf"] or [()] * chunks,
+            leaf_metadata_rows=columns["of_leaf"] or [()] * level_sizes.get(0, 0),
             segments=[(start, end, metadata) for start, end, metadata in columns["segments"]],
             gaps=columns["gaps"],
             nodes=nodes,
-            words=columns["words"],
+            word_counts=columns["words"],
             windows=windows,
-            mentions=Mentions(*columns["mentions"]),
+            mentions=MentionColumns(*columns["mentions"]),
         )
 
 
-def _unless_equal(windows: Sequence[Window]) -> list[str]:
-    """Return the vector store's ids, or nothing where they are the keys: most stores keep them."""
-    same = all(w.stored == w.key for w in windows)
-    return [] if same else [w.stored for w in windows]
-
-
-def _renumbered(nodes: Sequence[Node], dropped: set[str]) -> list[Node]:
-    before: dict[int, int] = {}
+def _renumber(nodes: Sequence[Node], removed: set[str]) -> list[Node]:
+    """Return nodes with new positions in their levels and without removed parents."""
+    level_sizes: dict[int, int] = {}
     renumbered = []
     for node in nodes:
-        position = before.get(node.level, 0)
-        before[node.level] = position + 1
-        parent = None if node.parent_id in dropped else node.parent_id
-        renumbered.append(replace(node, position=position, parent_id=parent))
+        position = level_sizes.get(node.level, 0)
+        level_sizes[node.level] = position + 1
+        parent_id = None if node.parent_id in removed else node.parent_id
+        renumbered.append(replace(node, position=position, parent_id=parent_id))
     return renumbered

@@ -1,4 +1,4 @@
-"""Snapshots of an index struct: what the core's retrieval reads, derived from records."""
+"""Snapshots for the core's retrieval, built from the records of an index struct."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.graph.entity_graph import EntityGraph, GraphBuilder
+from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions
-from e2graphrag_integrations.llama_index.storage.vector_stores import Vectors
+from e2graphrag_integrations.llama_index.storage.nodes import LEVEL
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
+from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
+from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.snapshot import (
     MetadataRecords,
     NodeTable,
     Snapshot,
     node_table,
-    window_texts,
 )
-from e2graphrag_integrations.store.records import NodeGoneError
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import NOUN, Node
 
 RECORD_ID = "e2_tree"
-"""Key of the document's id in records: one that users' metadata do not have."""
+"""Metadata key of the document id in metadata records; reserved, so users' metadata lack it."""
 
 
 def build_snapshot(
-    struct: E2GraphRAGIndexStruct, vectors: Vectors, docstore: BaseDocumentStore
+    struct: E2GraphRAGIndexStruct, vectors: VectorStoreAdapter, docstore: BaseDocumentStore
 ) -> Snapshot:
-    """Derive the snapshot of an index; equal to that of an index file of the same documents.
+    """Build the snapshot of an index; it equals that of an index file of the same documents.
 
-    Texts are read only when a strategy searches by words.
+    The docstore is read only when a strategy first needs BM25.
 
     Raises:
-        CorruptStoreError: If a record is damaged, or its vectors are gone.
+        CorruptStoreError: If a record is damaged.
     """
     generation = struct.generation
     records = list(struct.records())
@@ -48,8 +50,8 @@ def build_snapshot(
     first_row, owners, ids, spans = 0, [], [], []
     for record in records:
         for window in record.windows:
-            owners.append(first_row + window.node)
-            ids.append(window.stored)
+            owners.append(first_row + window.node_row)
+            ids.append(window.vector_id)
             spans.append(window.span)
         first_row += len(record.nodes)
     documents = [node.document_id for node in nodes]
@@ -60,122 +62,130 @@ def build_snapshot(
         titles=[record.title for record in records],
         nodes=table,
         chunk_nodes=chunk_nodes,
-        words=np.asarray([n for record in records for n in record.words], dtype=np.int64),
+        words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
         graph=build_graph(records),
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
-        records=_records(records, table),
-        lexical_from=lambda snapshot: _lexical(snapshot, docstore),
+        records=_metadata_records(records, table),
+        bm25_factory=lambda snapshot: _build_bm25(snapshot, docstore),
     )
 
 
-def _lexical(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
+def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
     ids = list(snapshot.nodes.ids)
-    found = {n.node_id: n for n in _fetched(docstore, ids)}
-    texts = [
-        found[id_].get_content(metadata_mode=MetadataMode.NONE) if id_ in found else ""
-        for id_ in ids
-    ]
-    return build_bm25(window_texts(snapshot, texts))
+    texts = {n.node_id: _text(n) for n in _get_nodes(docstore, ids)}
+    return build_bm25(window_texts(snapshot, [texts.get(id_, "") for id_ in ids]))
 
 
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:
-    """Sum what each document contributes."""
+    """Build the entity graph from the mentions of all documents."""
     builder = GraphBuilder()
-    forms: dict[str, str] = {}  # documents of one index have most of their names in common
+    normal_forms: dict[str, str] = {}  # shared, because documents repeat most names
     for record in records:
-        _add(builder, record.mentions, forms)
+        _add_mentions(builder, record.mentions, normal_forms)
     return builder.finish()
 
 
-def _add(builder: GraphBuilder, mentions: Mentions, known: dict[str, str]) -> None:
-    name = np.asarray(mentions.name, dtype=np.int64)
-    label = np.asarray(mentions.label, dtype=np.int64)
+def _add_mentions(
+    builder: GraphBuilder, mentions: MentionColumns, normal_forms: dict[str, str]
+) -> None:
+    name_rows = np.asarray(mentions.name_rows, dtype=np.int64)
+    label_rows = np.asarray(mentions.label_rows, dtype=np.int64)
     sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
-    is_name = np.asarray([one != NOUN for one in mentions.labels], dtype=np.bool_)
-    known.update((one, normal_form(one)) for one in mentions.names if one not in known)
-    forms = [known[one] for one in mentions.names]
-    rows = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
-    row_of = np.asarray([rows.get(form, -1) for form in forms], dtype=np.int64)
-    row = row_of[name] if len(name) else name
-    kept = row >= 0  # what is left of some names in normal form is nothing
-    named = np.zeros(len(rows), dtype=np.bool_)
-    if len(name):
-        named[row[kept & is_name[label]]] = True
+    is_name = np.asarray([label != NOUN for label in mentions.labels], dtype=np.bool_)
+    normal_forms.update(
+        (name, normal_form(name)) for name in mentions.names if name not in normal_forms
+    )
+    forms = [normal_forms[name] for name in mentions.names]
+    form_row = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
+    row_of_name = np.asarray([form_row.get(form, -1) for form in forms], dtype=np.int64)
+    rows = row_of_name[name_rows] if len(name_rows) else name_rows
+    kept = rows >= 0  # the normal form of some names is empty
+    named = np.zeros(len(form_row), dtype=np.bool_)
+    if len(name_rows):
+        named[rows[kept & is_name[label_rows]]] = True
     builder.add_columns(
-        list(rows),
+        list(form_row),
         named.tolist(),
-        row[kept],
+        rows[kept],
         np.bincount(sentence[kept], minlength=len(mentions.sentence_sizes)),
         np.asarray(mentions.chunk_sizes, dtype=np.int64),
     )
 
 
-def _records(records: Sequence[DocumentRecord], table: NodeTable) -> MetadataRecords:
+def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> MetadataRecords:
     values: list[Mapping[str, Any]] = []
-    of_chunk: list[list[int]] = []
+    rows_of_chunk: list[list[int]] = []
     for record in records:
-        base = len(values)
+        first_row = len(values)
         own = record.leaf_metadata or [record.metadata]
         values.extend({**metadata, RECORD_ID: record.id} for metadata in own)
-        # A document without chunks leaves its record unused.
-        of_chunk.extend([base + row for row in rows] or [base] for rows in record.of_leaf)
-    firsts, of_node = [0], list[int]()
+        rows_of_chunk.extend(
+            [first_row + row for row in rows] or [first_row] for rows in record.leaf_metadata_rows
+        )
+    offsets, rows_of_nodes = [0], list[int]()
     for first, end in zip(table.first_leaf.tolist(), table.end_leaf.tolist(), strict=True):
-        of_node.extend(dict.fromkeys(row for chunk in of_chunk[first:end] for row in chunk))
-        firsts.append(len(of_node))
-    bounds = np.asarray(firsts, dtype=np.int64)
-    rows = np.asarray(of_node, dtype=np.int64)
+        rows_of_nodes.extend(
+            dict.fromkeys(row for rows in rows_of_chunk[first:end] for row in rows)
+        )
+        offsets.append(len(rows_of_nodes))
+    bounds = np.asarray(offsets, dtype=np.int64)
+    rows = np.asarray(rows_of_nodes, dtype=np.int64)
     return MetadataRecords(values, bounds[:-1], bounds[1:], rows, RECORD_ID)
 
 
-class DocstoreNodes:
-    """Reads the texts of nodes from a docstore, and keeps the LlamaIndex nodes for the answer.
+class DocstoreReader:
+    """Reads node texts from a docstore and keeps the LlamaIndex nodes for the answer.
 
     Args:
-        docstore: Of the index.
-        struct: Tells whether the index has changed meanwhile.
+        docstore: The docstore of the index.
+        struct: The struct of the index, whose generation shows changes.
+
+    Attributes:
+        text_nodes: The LlamaIndex nodes of all calls, by id.
     """
 
     def __init__(self, docstore: BaseDocumentStore, struct: E2GraphRAGIndexStruct) -> None:
         self._docstore = docstore
         self._struct = struct
-        self.found: dict[str, BaseNode] = {}
+        self.text_nodes: dict[str, BaseNode] = {}
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
-        """Return nodes from the state that a snapshot was derived from.
+        """Return nodes of one generation of the index, by id.
 
         Raises:
-            NodeGoneError: If the index has changed, or a node is not in the docstore.
+            StaleSnapshotError: If the index has changed or the docstore lacks a node.
             StoreError: If the docstore failed.
         """
-        fetched = _fetched(self._docstore, ids)
-        self.found = {node.node_id: node for node in fetched}
+        self.text_nodes |= {node.node_id: node for node in _get_nodes(self._docstore, ids)}
         if self._struct.generation != generation:
-            raise NodeGoneError("the index was changed meanwhile")
-        missing = [id_ for id_ in ids if id_ not in self.found]
+            raise StaleSnapshotError("the index has changed")
+        missing = [id_ for id_ in ids if id_ not in self.text_nodes]
         if missing:
-            raise NodeGoneError(f"node {missing[0]} is not in the docstore")
-        return {id_: _core_node(node) for id_, node in self.found.items()}
+            raise StaleSnapshotError(f"node {missing[0]} is not in the docstore")
+        return {id_: _core_node(self.text_nodes[id_]) for id_ in ids}
 
 
-def _fetched(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
-    what = f"{type(docstore).__name__} could not be read"
-    with wrap_errors(StoreError, what, "see to the docstore, or restore a backup of it"):
+def _get_nodes(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
+    problem = f"{type(docstore).__name__} could not be read"
+    with wrap_errors(StoreError, problem, "fix the docstore, or restore a backup of it"):
         return docstore.get_nodes(list(ids), raise_error=False)
 
 
 def _core_node(node: BaseNode) -> Node:
-    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    text = _text(node)
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-    metadata = node.metadata
     return Node(
         node.node_id,
         node.ref_doc_id or node.node_id,
-        int(metadata.get("e2_level", 0)),
+        int(node.metadata.get(LEVEL, 0)),
         0,
         start if isinstance(start, int) else 0,
         end if isinstance(end, int) else len(text),
         text,
         None if node.parent_node is None else node.parent_node.node_id,
     )
+
+
+def _text(node: BaseNode) -> str:
+    return node.get_content(metadata_mode=MetadataMode.NONE)

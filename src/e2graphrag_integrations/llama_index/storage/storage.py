@@ -1,7 +1,8 @@
-"""What an index keeps in its `StorageContext`: written and deleted in an order that loses nothing.
+"""`IndexStorage`: an index struct with its docstore and vector store, kept consistent.
 
-Vectors first, which a store may refuse, then texts, then the struct that makes both count, and last
-the removal of what the struct no longer names.
+A write adds vectors first, which a store may refuse, then nodes, and then saves the struct, which
+makes both visible. Last, it removes old vectors and nodes. A failure before the struct changes is
+undone. A failure after it leaves only unused entries, which the next write removes.
 """
 
 from __future__ import annotations
@@ -9,331 +10,396 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from llama_index.core.schema import BaseNode, NodeRelationship
+from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, TextNode
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
-from e2graphrag_integrations.llama_index.indexing.builder import Built
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_place
+from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_position
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
-from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreNodes, build_snapshot
-from e2graphrag_integrations.llama_index.storage.vector_stores import Vectors, vectors_of
-from e2graphrag_integrations.retrieval.pipeline import Request, answer
+from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader, build_snapshot
+from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
+from e2graphrag_integrations.retrieval.pipeline import retrieve
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.records import NodeGoneError
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.tree import with_child_ids
+from e2graphrag_integrations.types import Node
 
-_ATTEMPTS = 5
-"""How often an answer starts over because a writer changed the index under it."""
+_ANSWER_RETRIES = 5
+"""How often an answer restarts without a lock after a write has changed the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """A document that is ready to be stored.
+
+    Attributes:
+        record: For the index struct.
+        nodes: For the docstore.
+        vectors: For the vector store, with embeddings, in the order of the record's windows.
+    """
+
+    record: DocumentRecord
+    nodes: Sequence[BaseNode]
+    vectors: Sequence[TextNode]
 
 
 class IndexStorage:
-    """One index struct with the docstore and the vector store that it names things in.
+    """An index struct with the docstore and the vector store that it refers to.
 
     Args:
-        struct: Of the index; changed in place.
-        context: Holds the stores.
+        struct: The struct of the index; changed in place.
+        context: The storage context with the stores.
     """
 
     def __init__(self, struct: E2GraphRAGIndexStruct, context: StorageContext) -> None:
         self.struct = struct
         self.context = context
-        self.vectors: Vectors = vectors_of(context.vector_store)
+        self.vectors = adapt_vector_store(context.vector_store)
         self._docstore = context.docstore
-        self._refreshing = threading.Lock()
+        self._snapshot_lock = threading.Lock()
         self._snapshot: Snapshot | None = None
-        self._saved = dict(struct.payloads)
+        self._saved_payloads = dict(struct.payloads)
 
     @property
     def where(self) -> str:
-        """How messages call the index."""
+        """Name of the index in messages."""
         return f"index {self.struct.index_id}"
 
-    # Reading
+    # Read
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot of the present state."""
-        held = self._snapshot
-        if held is not None and held.generation == self.struct.generation:
-            return held
-        with self._refreshing:
+        """Return the snapshot of the current generation."""
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.generation == self.struct.generation:
+            return snapshot
+        with self._snapshot_lock:
             if self._snapshot is None or self._snapshot.generation != self.struct.generation:
                 self._snapshot = build_snapshot(self.struct, self.vectors, self._docstore)
             return self._snapshot
 
     def answer(
         self,
-        request: Request,
+        query: Query,
+        strategy: Strategy,
         components: Components,
-        writing: contextlib.AbstractContextManager[object],
+        write_lock: contextlib.AbstractContextManager[object],
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a request, and its nodes as the docstore has them.
+        """Return the result of a query and its LlamaIndex nodes by id.
+
+        If a write changes the index meanwhile, the query starts again. The last try waits for the
+        write lock.
 
         Args:
-            request: Of the user.
+            query: The query.
+            strategy: Ranks the nodes.
             components: The models.
-            writing: The writers' lock: taken when one write after the other came between.
+            write_lock: The lock that every write holds.
 
         Raises:
-            CorruptStoreError: If a node of the index is not in the docstore, or its vectors are
-                not in the vector store.
+            CorruptStoreError: If the docstore lacks a node or the vector store lacks the vectors.
         """
-        for attempt in range(_ATTEMPTS + 1):
-            with writing if attempt == _ATTEMPTS else contextlib.nullcontext():
+        for attempt in range(_ANSWER_RETRIES + 1):
+            with write_lock if attempt == _ANSWER_RETRIES else contextlib.nullcontext():
                 snapshot = self.snapshot()
-                source = DocstoreNodes(self._docstore, self.struct)
+                reader = DocstoreReader(self._docstore, self.struct)
                 try:
-                    return answer(request, snapshot, source, components), source.found
-                except (NodeGoneError, CorruptStoreError) as error:
+                    result = retrieve(query, strategy, snapshot, reader, components)
+                except (StaleSnapshotError, CorruptStoreError) as error:
                     if snapshot.generation != self.struct.generation:
                         continue
                     if isinstance(error, CorruptStoreError):
                         raise
                     raise CorruptStoreError(
-                        f"{self.where}: {error}: pass the docstore that the index was made with, "
-                        "or build it again"
+                        f"{self.where}: {error}: pass the docstore that the index was built with, "
+                        "or build the index again"
                     ) from error
-        raise CorruptStoreError(f"{self.where}: another handle keeps changing it: try again")
+                return result, reader.text_nodes
+        raise CorruptStoreError(f"{self.where} changed during every attempt to read it: try again")
 
     def docstore_nodes(self, record: DocumentRecord) -> dict[str, BaseNode]:
-        """Return the nodes of a document that are in the docstore, by id, in the tree's order."""
+        """Return the nodes of a document that are in the docstore, by id, in tree order."""
         ids = [node.id for node in record.nodes]
         return {n.node_id: n for n in self._docstore.get_nodes(ids, raise_error=False)}
 
-    # Writing
-
-    def begin(self) -> None:
-        """Take over what another handle of this index has stored, and remove what is owed.
+    def tree_nodes(self, record: DocumentRecord) -> list[Node]:
+        """Return the nodes of a document's tree, with their texts from the docstore.
 
         Raises:
-            StoreError: If a store failed to remove it.
+            CorruptStoreError: If the docstore lacks a node.
         """
-        there = self.context.index_store.get_index_struct(self.struct.index_id)
-        if isinstance(there, E2GraphRAGIndexStruct) and there.payloads != self._saved:
-            self.struct.take_over(there)
-            self._saved = dict(there.payloads)
-        elif self._saved != self.struct.payloads:
-            self.save()  # what failed to be stored when it was written
-        self.sweep()
+        found = self.docstore_nodes(record)
+        missing = [node.id for node in record.nodes if node.id not in found]
+        if missing:
+            raise CorruptStoreError(
+                f"{self.where}: node {missing[0]} is not in the docstore: pass the docstore that "
+                "the index was built with"
+            )
+        return [
+            replace(node, text=found[node.id].get_content(metadata_mode=MetadataMode.NONE))
+            for node in with_child_ids(record.nodes)
+        ]
 
-    def save(self) -> None:
-        """Put the struct into the index store.
+    # Write
+
+    def prepare_write(self) -> None:
+        """Load the changes of other handles of the index, and finish earlier removals.
 
         Raises:
-            StoreError: If it fails; the next write tries again.
+            StoreError: If a store failed.
         """
+        stored = self.context.index_store.get_index_struct(self.struct.index_id)
+        if isinstance(stored, E2GraphRAGIndexStruct) and stored.payloads != self._saved_payloads:
+            self.struct.copy_from(stored)
+            self._saved_payloads = dict(stored.payloads)
+        elif self._saved_payloads != self.struct.payloads:
+            self._save_struct()  # an earlier write failed to save it
+        self._remove_leftovers(save=True)
+
+    def _save_struct(self) -> None:
         try:
             self.context.index_store.add_index_struct(self.struct)
         except Exception as error:
             raise StoreError(
-                f"{self.where} is changed, but the index store did not take it "
-                f"({type(error).__name__}: {error}): see to it; the next write stores it"
+                f"{self.where} has changed, but the index store failed to save it "
+                f"({type(error).__name__}: {error}): fix the index store; the next write saves it"
             ) from error
-        self._saved = dict(self.struct.payloads)
+        self._saved_payloads = dict(self.struct.payloads)
 
-    def put(self, built: Sequence[Built], made_with: Mapping[str, str], *, save: bool) -> None:
-        """Store documents, in the place of older versions that may be there.
+    def put(
+        self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str], *, save: bool
+    ) -> None:
+        """Store documents; they replace earlier versions.
+
+        Args:
+            documents: The documents.
+            made_with: Settings and model fingerprints.
+            save: Save the struct in the index store.
 
         Raises:
-            StoreError: If a store failed; before the struct is written, nothing has changed.
+            StoreError: If a store failed. Until the struct is saved, nothing has changed.
         """
-        old = [
-            self.struct.record(b.record.id) for b in built if b.record.id in self.struct.payloads
-        ]
-        new = {node.id for b in built for node in b.record.nodes}
-        shared = [node.id for record in old for node in record.nodes if node.id in new]
-        before = self._docstore.get_nodes(shared, raise_error=False)
-        stored = {w.key: w.stored for record in old for w in record.windows}
-        fresh = [entry for b in built for entry in b.vectors if entry.node_id not in stored]
-        added = dict(
-            zip((entry.node_id for entry in fresh), self.vectors.add(fresh), strict=True)
-            if fresh
-            else ()
-        )
+        records = [document.record for document in documents]
+        old = [self.struct.record(r.id) for r in records if r.id in self.struct.payloads]
+        old_vector_ids = {w.key: w.vector_id for record in old for w in record.windows}
+        new_vectors = [v for d in documents for v in d.vectors if v.node_id not in old_vector_ids]
+        new_vector_ids: dict[str, str] = {}
+        if new_vectors:
+            added = self.vectors.add(new_vectors)
+            new_vector_ids = dict(zip((v.node_id for v in new_vectors), added, strict=True))
         try:
-            self._docstore.add_documents([node for b in built for node in b.nodes])
-            for b in built:
-                if b.record.hash:
-                    self._docstore.set_document_hash(b.record.id, b.record.hash)
+            self._put_nodes(documents, old)
+        except StoreError:
+            live = [w.vector_id for record in self.struct.records() for w in record.windows]
+            with contextlib.suppress(Exception):  # report the first error only
+                self.vectors.remove(list(new_vector_ids.values()), live)
+            raise
+        records = [r.with_vector_ids(old_vector_ids | new_vector_ids) for r in records]
+        self.struct.made_with = dict(made_with)
+        self.struct.put_records(records)
+        used_keys = {w.key for record in records for w in record.windows}
+        self.struct.add_leftovers(
+            "vectors", (id_ for key, id_ in old_vector_ids.items() if key not in used_keys)
+        )
+        node_ids = {node.id for record in records for node in record.nodes}
+        self.struct.add_leftovers(
+            "nodes", (n.id for record in old for n in record.nodes if n.id not in node_ids)
+        )
+        if save:
+            self._save_struct()
+        replaced = {record.id for record in old}
+        with self._removal_errors():
+            for document in documents:
+                if document.record.id in replaced:
+                    self._replace_ref_doc_metadata(document.record.id, document.nodes)
+        self._remove_leftovers(save=save)
+
+    def _put_nodes(
+        self, documents: Sequence[IndexedDocument], old: Sequence[DocumentRecord]
+    ) -> None:
+        """Put the nodes of documents into the docstore, or restore the old versions."""
+        new_ids = {node.id for d in documents for node in d.record.nodes}
+        old_ids = [node.id for record in old for node in record.nodes]
+        shared_ids = [id_ for id_ in old_ids if id_ in new_ids]
+        overwritten: Sequence[BaseNode] = ()
+        try:
+            overwritten = self._docstore.get_nodes(shared_ids, raise_error=False)
+            self._docstore.add_documents([node for d in documents for node in d.nodes])
+            for document in documents:
+                if document.record.hash:
+                    self._docstore.set_document_hash(document.record.id, document.record.hash)
         except Exception as error:
-            with contextlib.suppress(Exception):  # the first error is the one to tell
-                self.vectors.remove(list(added.values()), self._live())
-            with contextlib.suppress(Exception):
-                self._take_back([b.record for b in built], old, before)
+            with contextlib.suppress(Exception):  # report the first error only
+                self._delete_nodes(new_ids.difference(old_ids))
+                self._docstore.add_documents(overwritten)
+                for document in documents:
+                    self._delete_hash(document.record.id)
+                for record in old:
+                    if record.hash:
+                        self._docstore.set_document_hash(record.id, record.hash)
             raise StoreError(
-                f"{type(self._docstore).__name__} did not take the nodes ({type(error).__name__}: "
+                f"{type(self._docstore).__name__} failed to add nodes ({type(error).__name__}: "
                 f"{error}); nothing was indexed"
             ) from error
-        records = [b.record.stored_as(stored | added) for b in built]
-        self.struct.made_with = dict(made_with)
-        self.struct.put(records)
-        keys = {w.key for record in records for w in record.windows}
-        self.struct.owe("vectors", (id_ for key, id_ in stored.items() if key not in keys))
-        gone = [n.id for record in old for n in record.nodes if n.id not in new]
-        self.struct.owe("nodes", gone)
-        if save:
-            self.save()
-        replaced = {record.id for record in old}
-        with self._told():
-            for b in built:
-                if b.record.id in replaced:
-                    self._renew_metadata(b.record.id, b.nodes)
-        self.sweep(save=save)
 
-    def delete(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
-        """Delete documents that are there."""
+    def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
+        """Delete documents of the index.
+
+        Args:
+            document_ids: Ids of documents in the index.
+            from_docstore: Delete their nodes from the docstore, unless another index of the same
+                stores uses them.
+
+        Raises:
+            StoreError: If a store failed; the next write removes the rest.
+        """
         records = [self.struct.record(document_id) for document_id in document_ids]
-        self.struct.drop(record.id for record in records)
+        self.struct.remove_records(record.id for record in records)
         if not self.struct.payloads:
-            self.struct.made_with = {}  # an index that was emptied is a new one
-        self.struct.owe("vectors", (w.stored for record in records for w in record.windows))
-        for record in self._nobody_elses(records) if from_docstore else ():
-            self.struct.owe("nodes", (node.id for node in record.nodes))
-            self.struct.owe("documents", [record.id])
-        self.save()
-        self.sweep()
+            self.struct.made_with = {}  # an empty index accepts other settings and models
+        self.struct.add_leftovers("vectors", (w.vector_id for r in records for w in r.windows))
+        if from_docstore:
+            others = self._other_structs()
+            for record in records:
+                if not any(record.id in other.payloads for other in others):
+                    self.struct.add_leftovers("nodes", (node.id for node in record.nodes))
+                    self.struct.add_leftovers("documents", [record.id])
+        self._save_struct()
+        self._remove_leftovers(save=True)
 
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
-        """Delete nodes, and the summaries that were made of them."""
-        gone: list[str] = []
+        """Delete nodes and the summaries above them; unknown ids are ignored.
+
+        Args:
+            node_ids: Ids of chunks and summaries.
+            from_docstore: Delete the nodes from the docstore.
+
+        Raises:
+            StoreError: If a store failed; the next write removes the rest.
+        """
+        emptied: list[str] = []
         for document_id in sorted(self.struct.payloads):
-            # Read one by one: what was removed for one document may move the vectors of the next.
+            # Decode each record only now: a removal can change the vector ids of other documents.
             record = self.struct.record(document_id)
-            mine = node_ids & {node.id for node in record.nodes}
-            if not mine:
+            deleted = node_ids & {node.id for node in record.nodes}
+            if not deleted:
                 continue
-            rest = record.without(mine)
+            rest = record.without_nodes(deleted)
             if not rest.leaves:
-                gone.append(record.id)
+                emptied.append(record.id)
                 continue
-            there = {node.id for node in rest.nodes}
-            dead = [w.stored for w in record.windows if record.nodes[w.node].id not in there]
-            self.struct.put([rest])
-            self.struct.owe("vectors", dead)
+            kept = {node.id for node in rest.nodes}
+            self.struct.put_records([rest])
+            self.struct.add_leftovers(
+                "vectors",
+                (w.vector_id for w in record.windows if record.nodes[w.node_row].id not in kept),
+            )
             if from_docstore:
-                self.struct.owe("nodes", (n.id for n in record.nodes if n.id not in there))
-            self.save()
-            with self._told():
-                self._relink(rest)
-            self.sweep()
-        if gone:
-            self.delete(gone, from_docstore=from_docstore)
+                self.struct.add_leftovers("nodes", (n.id for n in record.nodes if n.id not in kept))
+            self._save_struct()
+            with self._removal_errors():
+                self._relink_nodes(rest)
+            self._remove_leftovers(save=True)
+        if emptied:
+            self.delete_documents(emptied, from_docstore=from_docstore)
 
-    def _nobody_elses(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-        """Return documents without those that another index of the same stores has too."""
-        others = self._others()
-        return [r for r in records if not any(r.id in other.payloads for other in others)]
-
-    def _others(self) -> list[E2GraphRAGIndexStruct]:
-        own = self.struct.index_id
-        structs = self.context.index_store.index_structs()
-        return [s for s in structs if isinstance(s, E2GraphRAGIndexStruct) and s.index_id != own]
-
-    def _relink(self, record: DocumentRecord) -> None:
-        """Mend the links of a document's nodes after some of them have gone."""
+    def _relink_nodes(self, record: DocumentRecord) -> None:
+        """Update the links between a document's nodes after a deletion."""
         found = self.docstore_nodes(record)
-        places = [node for node in with_child_ids(record.nodes) if node.id in found]
-        nodes = [found[place.id] for place in places]
-        for node, place in zip(nodes, places, strict=True):
-            node.relationships.pop(NodeRelationship.PREVIOUS, None)
-            node.relationships.pop(NodeRelationship.NEXT, None)
-            set_place(node, place)
-        link_levels(nodes, places)
-        self._docstore.add_documents(nodes)
-        self._renew_metadata(record.id, nodes)
+        nodes = [node for node in with_child_ids(record.nodes) if node.id in found]
+        text_nodes = [found[node.id] for node in nodes]
+        for text_node, node in zip(text_nodes, nodes, strict=True):
+            text_node.relationships.pop(NodeRelationship.PREVIOUS, None)
+            text_node.relationships.pop(NodeRelationship.NEXT, None)
+            set_position(text_node, node)
+        link_levels(text_nodes, nodes)
+        self._docstore.add_documents(text_nodes)
+        self._replace_ref_doc_metadata(record.id, text_nodes)
 
-    def _renew_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
-        """Replace the metadata of a document: LlamaIndex keeps those of its first version."""
+    def _replace_ref_doc_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
+        """Replace the ref_doc_info metadata, which LlamaIndex keeps from the first version."""
         store = self._docstore
         info = store.get_ref_doc_info(document_id)
         if info is None or not isinstance(store, KVDocumentStore):
             return
         info.metadata = {key: value for node in nodes for key, value in node.metadata.items()}
-        # The interface has no way to change them.
-        kept, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
-        kept.put(document_id, info.to_dict(), collection=collection)
+        # The interface cannot change them.
+        kvstore, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
+        kvstore.put(document_id, info.to_dict(), collection=collection)
 
-    def _take_back(
-        self,
-        records: Sequence[DocumentRecord],
-        old: Sequence[DocumentRecord],
-        before: Sequence[BaseNode],
-    ) -> None:
-        """Undo what the docstore has taken of documents, of which it had old versions."""
-        known = {node.id for record in old for node in record.nodes}
-        self._forget_nodes(n.id for record in records for n in record.nodes if n.id not in known)
-        self._docstore.add_documents(before)
-        for record in records:
-            self._forget_hash(record.id)
-        for record in old:
-            if record.hash:
-                self._docstore.set_document_hash(record.id, record.hash)
-
-    def _forget_nodes(self, node_ids: Iterable[str]) -> None:
-        for node_id in list(node_ids):
+    def _delete_nodes(self, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
             self._docstore.delete_document(node_id, raise_error=False)
 
-    def _forget_hash(self, document_id: str) -> None:
-        """Forget a document's hash, which is kept apart, unless somebody has nodes of it."""
+    def _delete_hash(self, document_id: str) -> None:
+        """Delete a document's hash, which is stored separately, unless it still has nodes."""
         if self._docstore.get_ref_doc_info(document_id) is None:
             self._docstore.delete_document(document_id, raise_error=False)
 
-    def _live(self) -> list[str]:
-        return [w.stored for record in self.struct.records() for w in record.windows]
-
-    def sweep(self, *, save: bool = True) -> None:
-        """Remove from the stores what is no longer the index's.
-
-        Raises:
-            StoreError: If a store failed; what is left is removed with the next write.
-        """
-        owed = {kind: list(dict.fromkeys(ids)) for kind, ids in self.struct.leftovers.items()}
-        if not any(owed.values()):
+    def _remove_leftovers(self, *, save: bool) -> None:
+        """Remove the nodes and vectors that the struct no longer uses from the stores."""
+        leftovers = {kind: list(dict.fromkeys(ids)) for kind, ids in self.struct.leftovers.items()}
+        if not any(leftovers.values()):
             return
         records = list(self.struct.records())
-        nodes = {node.id for record in records for node in record.nodes}
-        with self._told():
-            self._forget_nodes(id_ for id_ in owed.get("nodes", ()) if id_ not in nodes)
-            for document_id in owed.get("documents", ()):
+        used_ids = {node.id for record in records for node in record.nodes}
+        with self._removal_errors():
+            self._delete_nodes(id_ for id_ in leftovers.get("nodes", ()) if id_ not in used_ids)
+            for document_id in leftovers.get("documents", ()):
                 if document_id not in self.struct.payloads:
-                    self._forget_hash(document_id)
-            self._remove_vectors(records, owed.get("vectors", []))
+                    self._delete_hash(document_id)
+            self._remove_vectors(records, leftovers.get("vectors", []))
         self.struct.leftovers = {}
         if save:
-            self.save()
+            self._save_struct()
 
     def _remove_vectors(self, records: Sequence[DocumentRecord], ids: Sequence[str]) -> None:
         if not ids:
             return
-        live = [w.stored for record in records for w in record.windows]
-        # The same text has the same vector, and the same id, in all indexes of the same stores.
-        kept = {w.stored for other in self._others() for r in other.records() for w in r.windows}
-        kept.update(live)
-        dead = [id_ for id_ in ids if id_ not in kept]
-        if not dead:
+        live = [w.vector_id for record in records for w in record.windows]
+        # In all indexes of the same stores, equal texts share one vector and its id.
+        used = {
+            w.vector_id
+            for other in self._other_structs()
+            for r in other.records()
+            for w in r.windows
+        }
+        used.update(live)
+        unused = [id_ for id_ in ids if id_ not in used]
+        if not unused:
             return
-        with self._refreshing:  # ids that move and the struct that names them change together
-            self.struct.advance()
-            moved = self.vectors.remove(dead, live)
+        with self._snapshot_lock:  # vector ids change in the store and in the struct together
+            self.struct.start_generation()
+            moved = self.vectors.remove(unused, live)
             changed = []
             for record in records if moved else ():
-                keys = {w.key: moved[w.stored] for w in record.windows if w.stored in moved}
-                if keys:
-                    changed.append(record.stored_as(keys))
-            self.struct.put(changed)
+                new_ids = {
+                    w.key: moved[w.vector_id] for w in record.windows if w.vector_id in moved
+                }
+                if new_ids:
+                    changed.append(record.with_vector_ids(new_ids))
+            self.struct.put_records(changed)
+
+    def _other_structs(self) -> list[E2GraphRAGIndexStruct]:
+        """Return the structs of other E2GraphRAG indexes in the same index store."""
+        own_id = self.struct.index_id
+        structs = self.context.index_store.index_structs()
+        return [s for s in structs if isinstance(s, E2GraphRAGIndexStruct) and s.index_id != own_id]
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say what a store that fails after the index has changed means."""
+    def _removal_errors(self) -> Iterator[None]:
+        """Convert errors after the struct has changed to StoreError."""
         try:
             yield
         except Exception as error:
             raise StoreError(
-                f"{self.where} is changed, but a store failed to remove what is old "
-                f"({type(error).__name__}: {error}): see to the store; the next write removes it"
+                f"{self.where} has changed, but a store failed to remove old entries "
+                f"({type(error).__name__}: {error}): fix the store; the next write removes them"
             ) from error

@@ -1,6 +1,7 @@
-"""LlamaIndex's vector stores behind one face: what differs between them is here and nowhere else.
+"""Adapters that hide the differences between LlamaIndex's vector stores.
 
-Vectors go in normalized; scores come out as cosines, whatever a store calls similarity.
+Vectors are normalized before they are stored. Scores are cosines, whatever a store calls
+similarity.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from llama_index.core.schema import BaseNode, TextNode
@@ -32,91 +33,86 @@ from e2graphrag_integrations.search.external import (
     chroma_distance,
 )
 
-_BATCH = 2048
-"""Vectors given to a store at once, as LlamaIndex's own indexes do."""
+_BATCH_SIZE = 2048
+"""Vectors per call of a store's `add`, as in LlamaIndex's own indexes."""
 
 _FAISS_L2 = 1
-"""`faiss.METRIC_L2`; smaller is nearer."""
+"""Value of `faiss.METRIC_L2`: squared distances, where smaller is better."""
 
 
-class Vectors(Protocol):
-    """What an index needs of a vector store."""
-
-    def check(self, dimension: int) -> None:
-        """Refuse vectors that cannot fit, before anything is made.
-
-        Raises:
-            InvalidInputError: If the store is made for another dimension.
-        """
-        ...
-
-    def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes, which carry embeddings, or none; return the store's ids of them."""
-        ...
-
-    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:
-        """Remove vectors; return the new ids of those of `kept` that have other ones now.
-
-        What a store cannot remove stays in it, unknown to the index.
-        """
-        ...
-
-    def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return vectors as they are stored, or None where the store does not give them out."""
-        ...
-
-    def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
-        """Return the search over vectors `ids`, which belong to nodes `owners` of `documents`."""
-        ...
-
-
-def vectors_of(store: BasePydanticVectorStore) -> Vectors:
-    """Return the face of a store."""
+def adapt_vector_store(store: BasePydanticVectorStore) -> VectorStoreAdapter:
+    """Return the adapter for a vector store."""
+    # By name: the integrations are optional packages.
     names = {cls.__name__ for cls in type(store).__mro__}
     if isinstance(store, SimpleVectorStore):
-        return SimpleVectors(store)
+        return SimpleAdapter(store)
     if "FaissMapVectorStore" in names:
-        return FaissMapVectors(store)
+        return FaissMapAdapter(store)
     if "FaissVectorStore" in names:
-        return FaissVectors(store)
+        return FaissAdapter(store)
     if "ChromaVectorStore" in names:
-        return ChromaVectors(store)
-    return AnyVectors(store)
+        return ChromaAdapter(store)
+    return VectorStoreAdapter(store)
 
 
-class AnyVectors:
-    """A store that answers as the interface says: its ids are ours, its similarity is cosine."""
+class VectorStoreAdapter:
+    """Adapter for stores that follow LlamaIndex's interface: they keep our ids and return cosines.
+
+    Args:
+        store: The vector store.
+    """
 
     def __init__(self, store: Any) -> None:
         self.store = store
         self._name = type(store).__name__
 
-    def check(self, dimension: int) -> None:
-        """Refuse nothing: the interface does not tell the dimension."""
+    def check_dimension(self, dimension: int) -> None:
+        """Check that vectors fit into the store, before any model is called.
+
+        The interface does not expose the dimension, so most stores accept everything here.
+
+        Raises:
+            InvalidInputError: If the store has another dimension.
+        """
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes, or none; return the store's ids of them.
+        """Add all nodes or none and return their vector ids.
+
+        Args:
+            nodes: Nodes with embeddings.
 
         Raises:
             StoreError: If the store failed.
         """
-        added: list[str] = []
+        vector_ids: list[str] = []
         try:
-            for at in range(0, len(nodes), _BATCH):
-                batch: list[BaseNode] = list(nodes[at : at + _BATCH])
-                added.extend(_one_each(self.store.add(batch), batch))
+            for start in range(0, len(nodes), _BATCH_SIZE):
+                batch: list[BaseNode] = list(nodes[start : start + _BATCH_SIZE])
+                batch_ids = self.store.add(batch)
+                if len(set(batch_ids)) != len(batch):
+                    raise ValueError(  # noqa: TRY301 - handled like an error of the store
+                        f"it returned {len(set(batch_ids))} ids for {len(batch)} vectors"
+                    )
+                vector_ids.extend(batch_ids)
         except Exception as error:
-            with contextlib.suppress(Exception):  # the first error is the one to tell
-                rest = [node.node_id for node in nodes[len(added) :]]
-                self.store.delete_nodes([*added, *rest])
+            with contextlib.suppress(Exception):  # report the first error only
+                rest = [node.node_id for node in nodes[len(vector_ids) :]]
+                self.store.delete_nodes([*vector_ids, *rest])
             raise StoreError(
-                f"{self._name} did not take the vectors ({type(error).__name__}: {error}); nothing "
-                "was indexed: see to the vector store and insert again"
+                f"{self._name} failed to add vectors ({type(error).__name__}: {error}); nothing "
+                "was indexed. Fix the vector store and insert again"
             ) from error
-        return added
+        return vector_ids
 
-    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - ids stay as they are
-        """Remove vectors by id.
+    def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - used by FAISS, whose ids shift
+        """Remove vectors, except from stores that do not support it.
+
+        Args:
+            ids: Vectors to remove.
+            remaining_ids: All other vectors of the index.
+
+        Returns:
+            The new ids of those remaining vectors whose id changed, by old id.
 
         Raises:
             StoreError: If the store failed.
@@ -128,13 +124,13 @@ class AnyVectors:
             pass
         except Exception as error:
             raise StoreError(
-                f"{self._name} did not remove {len(ids)} vectors ({type(error).__name__}: {error}):"
-                " they are still in it, though the index does not know them any more"
+                f"{self._name} failed to remove {len(ids)} vectors ({type(error).__name__}: "
+                f"{error}); retrieval ignores them"
             ) from error
         return {}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return vectors as they are stored, or None where the store does not give them out."""
+        """Return stored vectors, shape (ids, dimension), or None if the store cannot."""
         try:
             found = {node.node_id: node.embedding for node in self.store.get_nodes(list(ids))}
         except (NotImplementedError, AttributeError):
@@ -144,150 +140,144 @@ class AnyVectors:
             return None
         return np.asarray(vectors, dtype=np.float32)
 
-    def cosine(self, similarity: float) -> float:
-        """Return the cosine that a similarity of this store stands for."""
-        return similarity
-
-    def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
-        """Return the part of a query that says of which documents the vectors shall be."""
-        return {} if documents is None else {"doc_ids": list(documents)}
-
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
-        """Return the search over vectors `ids`."""
+        """Return the search through the vectors of an index.
+
+        Args:
+            ids: Vector ids.
+            owners: The node of each vector, shape (vectors,).
+            documents: The document id of each node.
+        """
         return VectorStoreSearch(self.query, self._name, ids, owners, documents)
 
     def query(
-        self, vector: FloatArray, count: int, documents: Sequence[str] | None
+        self, vector: FloatArray, limit: int, documents: Sequence[str] | None
     ) -> list[tuple[str, float]]:
         """Return the ids and cosines of the nearest vectors, best first.
 
         Args:
-            vector: Unit vector.
-            count: Most results.
-            documents: Only of these; a hint, which many stores do not heed.
+            vector: Unit vector, shape (dimension,).
+            limit: Maximum number of results.
+            documents: Search these documents only; many stores ignore it.
+
+        Raises:
+            StoreError: If the store failed.
         """
         query = VectorStoreQuery(
-            query_embedding=vector.tolist(), similarity_top_k=count, **self.only(documents)
+            query_embedding=vector.tolist(),
+            similarity_top_k=limit,
+            **({} if documents is None else self._document_filter(documents)),
         )
-        hint = "is it the vector store that the index was made with?"
+        hint = "pass the vector store that the index was built with"
         with wrap_errors(StoreError, f"{self._name} could not be searched", hint):
             found = self.store.query(query)
             ids = found.ids or [node.node_id for node in found.nodes or ()]
             return [
-                (str(id_), self.cosine(float(similarity)))
+                (str(id_), self._cosine(float(similarity)))
                 for id_, similarity in zip(ids, found.similarities or (), strict=True)
             ]
 
+    def _cosine(self, similarity: float) -> float:
+        """Convert a similarity of the store to a cosine."""
+        return similarity
 
-def _one_each(ids: Sequence[str], nodes: Sequence[BaseNode]) -> Sequence[str]:
-    if len(set(ids)) != len(nodes):
-        raise ValueError(f"it gave {len(set(ids))} ids for {len(nodes)} vectors")
-    return ids
+    def _document_filter(self, documents: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments of a query that restrict it to some documents."""
+        return {"doc_ids": list(documents)}
 
 
-class SimpleVectors(AnyVectors):
-    """LlamaIndex's own in memory; searched through FAISS, as its own search is a Python loop."""
+class SimpleAdapter(VectorStoreAdapter):
+    """LlamaIndex's in-memory store, searched with FAISS: its own search is a Python loop."""
 
-    def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - the mask says it
-        """Return a search over the store's own vectors."""
+    def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - this search takes a mask of nodes
+        """Return the search through the vectors of an index."""
+        owners = owners.astype(np.int64)
         try:
-            return DenseIndex(self.read(ids), owners.astype(np.int64))
+            return DenseIndex(self.read(ids), owners)
         except CorruptStoreError as error:
-            return UnavailableSearch(
-                error, owners.astype(np.int64)
-            )  # local retrieval needs no vectors
+            return UnavailableSearch(error, owners)  # local retrieval needs no vectors
 
     def read(self, ids: Sequence[str]) -> FloatArray:
-        """Return vectors as they are stored.
+        """Return stored vectors, shape (ids, dimension).
 
         Raises:
-            CorruptStoreError: If one of them is gone.
+            CorruptStoreError: If a vector is missing or damaged.
         """
         try:
             vectors = [self.store.get(id_) for id_ in ids]
             return np.asarray(vectors, dtype=np.float32) if ids else np.empty((0, 0), np.float32)
         except KeyError as error:
-            raise CorruptStoreError(
-                f"{self._name} has lost vector {error} of the index: pass the vector store that it "
-                "was made with, or build the index again"
-            ) from error
+            raise _missing_vector(self._name, error) from error
         except (ValueError, TypeError) as error:
             raise CorruptStoreError(
-                f"{self._name} holds a damaged vector of the index ({error}): restore a backup, or "
-                "build the index again"
+                f"{self._name} contains a damaged vector ({error}): restore a backup, or build the "
+                "index again"
             ) from error
 
 
-class ChromaVectors(AnyVectors):
-    """Chroma: its integration calls exp(-distance) similarity."""
+class ChromaAdapter(VectorStoreAdapter):
+    """Chroma, whose integration defines similarity as exp(-distance)."""
 
-    def cosine(self, similarity: float) -> float:
-        """Return the cosine that a similarity of this store stands for."""
+    def _cosine(self, similarity: float) -> float:
         distance = -math.log(max(similarity, 1e-300))
         return 1 - distance / 2 if chroma_distance(self.store.client) == "l2" else 1 - distance
 
-    def only(self, documents: Sequence[str] | None) -> dict[str, Any]:
-        """Return a filter: this store does not heed `doc_ids`."""
-        if documents is None:
-            return {}
+    def _document_filter(self, documents: Sequence[str]) -> dict[str, Any]:
+        # Chroma ignores `doc_ids`.
         ids = MetadataFilter(key="document_id", operator=FilterOperator.IN, value=list(documents))
         return {"filters": MetadataFilters(filters=[ids])}
 
 
-class FaissVectors(AnyVectors):
-    """FAISS: ids are positions, and its integration cannot delete."""
+class FaissAdapter(VectorStoreAdapter):
+    """FAISS, where ids are positions and the integration cannot delete."""
 
-    def check(self, dimension: int) -> None:
-        """Refuse an index of another dimension, which FAISS itself would only assert.
+    def check_dimension(self, dimension: int) -> None:
+        """Check the dimension, for which FAISS has only an assertion.
 
         Raises:
-            InvalidInputError: If the store is made for another dimension.
+            InvalidInputError: If the index has another dimension.
         """
         if self.store.client.d != dimension:
             raise InvalidInputError(
-                f"the FAISS index takes vectors of {self.store.client.d} dimensions, the embedding "
-                f"model makes {dimension}: make it with faiss.IndexFlatIP({dimension})"
+                f"the FAISS index has {self.store.client.d} dimensions, but the embedding model "
+                f"has {dimension}: create the index with faiss.IndexFlatIP({dimension})"
             )
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes, or none; return their positions.
+        """Add all nodes or none and return their positions.
 
         Raises:
             StoreError: If the store failed.
         """
         index = self.store.client
-        held = index.ntotal
+        size = index.ntotal
         try:
             return super().add(nodes)
         except StoreError:
-            with contextlib.suppress(RuntimeError):  # some kinds of index cannot remove
-                index.remove_ids(np.arange(held, index.ntotal))
+            with contextlib.suppress(RuntimeError):  # some types of index cannot remove
+                index.remove_ids(np.arange(size, index.ntotal))
             raise
 
-    def cosine(self, similarity: float) -> float:
-        """Return the cosine: FAISS gives inner products or squared distances."""
-        return 1 - similarity / 2 if self.store.client.metric_type == _FAISS_L2 else similarity
+    def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:
+        """Rebuild the FAISS index from the remaining vectors, whose positions shift.
 
-    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:
-        """Rebuild the FAISS index from the vectors that stay; positions, and so ids, shift.
-
-        Where others have put vectors into it too, or FAISS cannot give vectors back (IVF without a
-        direct map), it stays as it is.
+        Nothing is removed if the FAISS index also contains vectors of others, or cannot return
+        vectors (IVF without a direct map).
         """
         index = self.store.client
-        if not ids or index.ntotal != len(ids) + len(kept):
+        if not ids or index.ntotal != len(ids) + len(remaining_ids):
             return {}
-        order = sorted(kept, key=int)
-        vectors = self.read(order)
+        ordered_ids = sorted(remaining_ids, key=int)
+        vectors = self.read(ordered_ids)
         if vectors is None:
             return {}
         index.reset()
-        if order:
+        if ordered_ids:
             index.add(vectors)
-        return {old: str(new) for new, old in enumerate(order) if old != str(new)}
+        return {old: str(new) for new, old in enumerate(ordered_ids) if old != str(new)}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return vectors as they are stored, or None where this kind of index cannot."""
+        """Return stored vectors, shape (ids, dimension), or None if the index cannot."""
         index = self.store.client
         try:
             vectors = [index.reconstruct(int(id_)) for id_ in ids]
@@ -295,59 +285,71 @@ class FaissVectors(AnyVectors):
             return None
         return np.asarray(vectors, dtype=np.float32).reshape(len(ids), index.d)
 
+    def _cosine(self, similarity: float) -> float:
+        return 1 - similarity / 2 if self.store.client.metric_type == _FAISS_L2 else similarity
 
-class FaissMapVectors(FaissVectors):
-    """FAISS with a map of ids, which its integration breaks with an insert after a delete.
 
-    It numbers a new vector by how many there are: after a delete that number may be taken.
+class FaissMapAdapter(FaissAdapter):
+    """FAISS with an id map, whose integration corrupts the map on an insert after a delete.
+
+    The integration numbers a new vector by the number of vectors. After a delete, that number may
+    already be in use.
     """
 
-    def check(self, dimension: int) -> None:
-        """Refuse an index of another dimension, and a map that gives no vectors back.
+    def check_dimension(self, dimension: int) -> None:
+        """Check the dimension, and that the map returns vectors.
 
         Raises:
             InvalidInputError: If the store cannot be used.
         """
-        super().check(dimension)
+        super().check_dimension(dimension)
         if not hasattr(self.store.client, "rev_map"):
             raise InvalidInputError(
-                "the FAISS index gives no vectors back, so that nothing could be removed safely: "
-                f"make it with faiss.IndexIDMap2(faiss.IndexFlatIP({dimension}))"
+                "the FAISS index cannot return vectors, so nothing could be removed safely: "
+                f"create it with faiss.IndexIDMap2(faiss.IndexFlatIP({dimension}))"
             )
 
-    def remove(self, ids: Sequence[str], kept: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - what others put in stays too
-        """Take everything out and put back what stays, so that numbers have no gaps.
+    def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - vectors of others remain as well
+        """Remove all vectors and add the remaining ones again, so that their numbers have no gaps.
 
         Raises:
-            StoreError: If the index under the map gives no vectors back.
+            StoreError: If the index under the map cannot return vectors.
         """
-        held = list(self.store._node_id_to_faiss_id_map)  # noqa: SLF001 - it has no public name
-        gone = set(ids)
-        stays = [id_ for id_ in held if id_ not in gone]
-        if len(stays) == len(held):
+        stored_ids = list(self.store._node_id_to_faiss_id_map)  # noqa: SLF001 - has no public name
+        removed = set(ids)
+        remaining = [id_ for id_ in stored_ids if id_ not in removed]
+        if len(remaining) == len(stored_ids):
             return {}
-        vectors = self.read(stays)
+        vectors = self.read(remaining)
         if vectors is None:
             raise StoreError(
-                "this FAISS index gives no vectors back, so that nothing can be removed safely: "
-                "wrap an IndexFlatIP in faiss.IndexIDMap2"
+                "this FAISS index cannot return vectors, so nothing can be removed safely: wrap an "
+                "IndexFlatIP in faiss.IndexIDMap2"
             )
-        self.store.delete_nodes(held)
+        self.store.delete_nodes(stored_ids)
         self.store.add(
             [
                 TextNode(id_=id_, text="", embedding=vector.tolist())
-                for id_, vector in zip(stays, vectors, strict=True)
+                for id_, vector in zip(remaining, vectors, strict=True)
             ]
         )
         return {}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return vectors as they are stored, or None where this kind of index cannot."""
-        numbers = self.store._node_id_to_faiss_id_map  # noqa: SLF001 - it has no public name
+        """Return stored vectors, shape (ids, dimension), or None if the index cannot.
+
+        Raises:
+            CorruptStoreError: If a vector is missing.
+        """
+        numbers = self.store._node_id_to_faiss_id_map  # noqa: SLF001 - has no public name
         try:
             return super().read([str(numbers[id_]) for id_ in ids])
         except KeyError as error:
-            raise CorruptStoreError(
-                f"{self._name} has lost vector {error} of the index: pass the vector store that it "
-                "was made with, or build the index again"
-            ) from error
+            raise _missing_vector(self._name, error) from error
+
+
+def _missing_vector(name: str, error: KeyError) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"{name} has lost vector {error} of the index: pass the vector store that the index was "
+        "built with, or build the index again"
+    )

@@ -1,0 +1,261 @@
+"""Conversion between index files of the core and LlamaIndex indexes; both give equal answers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from llama_index.core.schema import Document
+
+from e2graphrag_integrations.entities.normalize import count_words
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.pipeline import extraction_key
+from e2graphrag_integrations.indexing.summaries import summary_key
+from e2graphrag_integrations.llama_index.indexing.assemble import assemble
+from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
+from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, texts_below
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
+from e2graphrag_integrations.llama_index.storage.storage import IndexedDocument, IndexStorage
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.hydrate import common_metadata
+from e2graphrag_integrations.settings import Settings, checked_path
+from e2graphrag_integrations.snapshot.snapshot import Snapshot, build_snapshot
+from e2graphrag_integrations.store.records import StoredNode, encode_sentences
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids
+from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
+
+_DOCUMENT_ID = "document_id"
+"""Metadata key that index files reserve for the document id."""
+
+
+class EmbedTexts(Protocol):
+    """Embeds texts of one document."""
+
+    def __call__(self, texts: Sequence[str], title: str | None) -> FloatArray:
+        """Return unit vectors of texts with the title as prefix, shape (texts, dimension)."""
+        ...
+
+
+# Import
+
+
+def read_e2g(path: str | os.PathLike[str]) -> tuple[list[IndexedDocument], dict[str, str]]:
+    """Read an index file.
+
+    Returns:
+        All documents, and the manifest: settings and model fingerprints.
+
+    Raises:
+        InvalidInputError: If the file does not exist.
+        StoreError: If the file is damaged or not an index.
+    """
+    name = checked_path(path)
+    if not Path(name).is_file():
+        raise InvalidInputError(f"{name} is not a file")
+    store = Store(name)
+    try:
+        with store.read_transaction():
+            snapshot = build_snapshot(store)
+            nodes: dict[str, list[StoredNode]] = {id_: [] for id_ in snapshot.documents}
+            for stored in store.all_nodes():
+                nodes[stored.node.document_id].append(stored)
+            documents = [
+                _read_document(store, snapshot, document_id, own)
+                for document_id, own in nodes.items()
+            ]
+            return documents, store.manifest()
+    finally:
+        store.close()
+
+
+def _read_document(
+    store: Store, snapshot: Snapshot, document_id: str, stored: Sequence[StoredNode]
+) -> IndexedDocument:
+    document = store.document(document_id)
+    nodes = with_child_ids([s.node for s in stored])
+    row_of = {id_: row for row, id_ in enumerate(snapshot.nodes.ids)}
+    title = {} if document.title is None else {"title": document.title}
+    metadata = {**title, **document.metadata}
+    hash_ = Document(id_=document.id, text=document.text, metadata=metadata).hash
+    leaf_metadata, leaf_metadata_rows = _leaf_metadata(
+        snapshot, document, [row_of[node.id] for node in nodes if node.level == 0]
+    )
+    source = DocumentInput(
+        replace(document, metadata={}, segments=()),
+        hash_,
+        document.metadata,
+        InheritedFields(
+            document.id,
+            hash_,
+            lambda node: {**title, **common_metadata(snapshot, row_of[node.id])},
+        ),
+        leaf_metadata=leaf_metadata,
+        leaf_metadata_rows=leaf_metadata_rows,
+        segments=[(s[0], s[1], s[2]) for s in document.segments],
+    )
+    stored = [replace(s, node=node) for s, node in zip(stored, nodes, strict=True)]
+    return assemble(source, stored, store)
+
+
+def _leaf_metadata(
+    snapshot: Snapshot, document: SourceDocument, chunk_rows: Sequence[int]
+) -> tuple[Sequence[Mapping[str, object]], Sequence[Sequence[int]]]:
+    """Return the distinct metadata of a document's chunks and each chunk's rows in them."""
+    records = snapshot.records
+    record_rows = [
+        records.indices[records.starts[row] : records.ends[row]].tolist() for row in chunk_rows
+    ]
+    used = list(dict.fromkeys(record_row for rows in record_rows for record_row in rows))
+    metadata = [
+        {k: v for k, v in records.values[record_row].items() if k != _DOCUMENT_ID}
+        for record_row in used
+    ]
+    if all(own == document.metadata for own in metadata):
+        return (), ()
+    return metadata, [[used.index(record_row) for record_row in rows] for rows in record_rows]
+
+
+# Export
+
+
+def write_e2g(storage: IndexStorage, path: str | os.PathLike[str], embed: EmbedTexts) -> None:
+    """Write an index to a new index file; a failure leaves no file.
+
+    Args:
+        storage: The storage of the index.
+        path: Path of the file; must not exist.
+        embed: Embeds texts again if the vector store cannot return vectors.
+
+    Raises:
+        InvalidInputError: If the file exists, or a tree cannot be stored in an index file.
+        CorruptStoreError: If the docstore lacks nodes of the index.
+    """
+    name = checked_path(path)
+    if Path(name).exists():
+        raise InvalidInputError(f"{name} exists: delete it, or choose another name")
+    temporary = f"{name}.new-{uuid.uuid4().hex}"
+    store = Store(temporary)
+    try:
+        for record in storage.struct.records():
+            _write_document(store, storage, record, embed)
+        store.close()
+        Path(temporary).rename(name)
+    finally:
+        store.close()
+        for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
+            Path(leftover).unlink(missing_ok=True)
+
+
+def _write_document(
+    store: Store, storage: IndexStorage, record: DocumentRecord, embed: EmbedTexts
+) -> None:
+    made_with = storage.struct.made_with
+    nodes = storage.tree_nodes(record)
+    chunks = [node for node in nodes if node.level == 0]
+    text = _document_text(record, chunks)
+    vectors = _vectors(storage, record, nodes, embed)
+    grouping = Settings.from_manifest(made_with, storage.where).groups
+    file_nodes = _nodes_with_file_ids(record, nodes, text, grouping)
+    vector_keys = [
+        hashlib.sha256(f"vector\0{made_with['embedder']}\0{w.key}".encode()).digest()
+        for w in record.windows
+    ]
+    content_keys = {
+        chunk.id: extraction_key(made_with["extractor"], chunk.text) for chunk in chunks
+    }
+    store.put_cached(
+        "extraction",
+        {
+            content_keys[chunk.id]: encode_sentences(sentences)
+            for chunk, sentences in zip(chunks, record.mentions.to_chunks(), strict=True)
+        },
+    )
+    below = texts_below(nodes)
+    summaries = [node for node in nodes if node.level]
+    fingerprint, limit = made_with["summarizer"], int(made_with["summary_tokens"])
+    content_keys |= {
+        node.id: summary_key(fingerprint, limit, below[node.id], node.level) for node in summaries
+    }
+    store.put_cached("summary", {content_keys[n.id]: n.text.encode() for n in summaries})
+    store.put_cached(
+        "vector",
+        {key: v.astype("<f4").tobytes() for key, v in zip(vector_keys, vectors, strict=True)},
+    )
+    windows: list[list[tuple[Span, bytes]]] = [[] for _ in nodes]
+    for window, key in zip(record.windows, vector_keys, strict=True):
+        windows[window.node_row].append((window.span, key))
+    stored = [
+        StoredNode(file_node, count_words(node.text), content_keys[node.id], tuple(own))
+        for node, file_node, own in zip(nodes, file_nodes, windows, strict=True)
+    ]
+    metadata = {k: v for k, v in record.metadata.items() if (k, v) != (_DOCUMENT_ID, record.id)}
+    segments = [Segment(*s) for s in record.segments] or _segments(record)
+    document = SourceDocument(record.id, text, record.title, metadata, segments)
+    store.write_document(document, stored, made_with)
+
+
+def _document_text(record: DocumentRecord, chunks: Sequence[Node]) -> str:
+    """Return the text of a document, from its chunks and the gaps between them."""
+    if chunks and len(record.gaps) != len(chunks) + 1:
+        raise InvalidInputError(
+            f"document {record.id!r} had nodes deleted from its tree, which an index file cannot "
+            "represent: insert it again, or delete the whole document"
+        )
+    parts, end = list(record.gaps[:1]), 0
+    for chunk, gap in zip(chunks, record.gaps[1:], strict=False):
+        parts += [chunk.text[max(0, end - chunk.start) :], gap]
+        end = max(end, chunk.end)
+    return "".join(parts)
+
+
+def _vectors(
+    storage: IndexStorage, record: DocumentRecord, nodes: Sequence[Node], embed: EmbedTexts
+) -> FloatArray:
+    if not record.windows:
+        return np.empty((0, 0), dtype=np.float32)
+    vectors = storage.vectors.read([w.vector_id for w in record.windows])
+    if vectors is not None:
+        return vectors
+    texts = [nodes[w.node_row].text[w.span.start : w.span.end] for w in record.windows]
+    return embed(texts, record.title)
+
+
+def _nodes_with_file_ids(
+    record: DocumentRecord, nodes: Sequence[Node], text: str, grouping: Grouping
+) -> list[Node]:
+    """Return the nodes with the ids that the core gives them.
+
+    Raises:
+        InvalidInputError: If the core would build another tree.
+    """
+    spans = [Span(node.start, node.end) for node in nodes if node.level == 0]
+    planned = plan_tree(record.id, text, spans, grouping).nodes
+    if [_position(node) for node in planned] != [_position(node) for node in nodes]:
+        raise InvalidInputError(
+            f"the tree of document {record.id!r} has groups of another size than {grouping.size}, "
+            "or had nodes deleted from it, which an index file cannot represent: insert it again"
+        )
+    return [replace(plan, text=node.text) for plan, node in zip(planned, nodes, strict=True)]
+
+
+def _position(node: Node) -> tuple[int, ...]:
+    return node.level, node.position, node.start, node.end
+
+
+def _segments(record: DocumentRecord) -> list[Segment]:
+    """Return the metadata of chunks as segments; where chunks overlap, the later chunk wins."""
+    if not record.leaf_metadata:
+        return []
+    leaves = record.leaves
+    ends = [leaf.start for leaf in leaves[1:]] + [leaves[-1].end]
+    return [
+        Segment(leaf.start, max(leaf.start, end), record.leaf_metadata[rows[0]])
+        for leaf, end, rows in zip(leaves, ends, record.leaf_metadata_rows, strict=True)
+    ]

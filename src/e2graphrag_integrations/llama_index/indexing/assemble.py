@@ -1,0 +1,113 @@
+"""Assembly of everything that the stores need for one document."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from llama_index.core.schema import BaseNode, TextNode
+
+from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
+from e2graphrag_integrations.llama_index.storage.nodes import (
+    NODE,
+    link_levels,
+    set_position,
+    tree_to_nodes,
+    vector_entry,
+)
+from e2graphrag_integrations.llama_index.storage.record import (
+    DocumentRecord,
+    MentionColumns,
+    Window,
+)
+from e2graphrag_integrations.llama_index.storage.storage import IndexedDocument
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.store.records import (
+    ContentCache,
+    StoredNode,
+    canonical_json,
+    decode_sentences,
+)
+from e2graphrag_integrations.types import Node
+
+_NAMESPACE = uuid.UUID("5b0c7f9e-2d34-5a6e-8f1b-7c9d0e2a4b61")
+"""Namespace of vector ids. Never change it: stored ids depend on it."""
+
+
+def assemble(
+    source: DocumentInput, stored: Sequence[StoredNode], contents: ContentCache
+) -> IndexedDocument:
+    """Assemble the record, the nodes and the vectors of a finished tree.
+
+    Args:
+        source: The input document.
+        stored: All nodes of its tree by level and position, with texts and `child_ids`.
+        contents: Cache with their extractions and vectors.
+    """
+    nodes = [s.node for s in stored]
+    text_nodes = _text_nodes(source, nodes)
+    chunks = [s for s in stored if s.node.level == 0]
+    extractions = contents.cached(s.content_key for s in chunks)
+    vectors = contents.cached(key for s in stored for _, key in s.windows)
+    windows: list[Window] = []
+    entries: list[TextNode] = []
+    for row, (s, text_node) in enumerate(zip(stored, text_nodes, strict=True)):
+        for number, (span, key) in enumerate(s.windows):
+            vector: FloatArray = np.frombuffer(vectors[key], dtype="<f4")
+            entry = vector_entry(text_node, s.node, span, vector)
+            entry.id_ = _vector_id(s.node.id, number, vectors[key], entry.metadata)
+            windows.append(Window(row, span, entry.id_, entry.id_))
+            entries.append(entry)
+    record = DocumentRecord(
+        id=source.document.id,
+        hash=source.hash,
+        title=source.document.title,
+        metadata=source.metadata,
+        leaf_metadata=source.leaf_metadata,
+        leaf_metadata_rows=source.leaf_metadata_rows or [()] * len(chunks),
+        segments=source.segments,
+        gaps=_gaps(source.document.text, [s.node for s in chunks]),
+        nodes=[replace(node, text="", child_ids=()) for node in nodes],
+        word_counts=[s.words for s in chunks],
+        windows=windows,
+        mentions=MentionColumns.from_chunks(
+            [decode_sentences(extractions[s.content_key]) for s in chunks]
+        ),
+    )
+    return IndexedDocument(record, text_nodes, entries)
+
+
+def _text_nodes(source: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode]:
+    """Convert the nodes of a tree; nodes that the user passed keep their other fields."""
+    text_nodes = tree_to_nodes(source.inherited, nodes)
+    for row, node in enumerate(nodes):
+        user_node = source.user_nodes.get(node.id)
+        if user_node is not None:
+            text_nodes[row] = user_node.model_copy(deep=True)
+            set_position(text_nodes[row], node)
+    if source.user_nodes:
+        link_levels(text_nodes, nodes)
+    return text_nodes
+
+
+def _vector_id(node_id: str, number: int, vector: bytes, metadata: Mapping[str, Any]) -> str:
+    """Return the id of a vector, which changes when the vector or its metadata changes.
+
+    An update can therefore add new vectors before it removes old ones, in any store.
+    """
+    plain = canonical_json({k: v for k, v in metadata.items() if k != NODE})
+    digest = hashlib.sha256(vector).hexdigest()
+    return str(uuid.uuid5(_NAMESPACE, f"{node_id}\0{number}\0{digest}\0{plain}"))
+
+
+def _gaps(text: str, chunks: Sequence[Node]) -> list[str]:
+    """Return the text before, between and after the chunks."""
+    gaps, end = [], 0
+    for chunk in chunks:
+        gaps.append(text[end : max(end, chunk.start)])
+        end = max(end, chunk.end)
+    return [*gaps, text[end:]]

@@ -1,0 +1,326 @@
+"""`DocumentInput`: documents and nodes of a user as input of the insert pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.schema import BaseNode, Document, MetadataMode
+
+from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
+from e2graphrag_integrations.indexing.inputs import as_list
+from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, OWN_KEYS, InheritedFields
+from e2graphrag_integrations.tree import (
+    ContentGroups,
+    FixedGroups,
+    Grouping,
+    Tree,
+    tree_from_chunks,
+)
+from e2graphrag_integrations.types import Node, SourceDocument, Span
+
+_TITLE = "title"
+"""Metadata key of a document's title."""
+
+_MAX_GAP = 1_000_000
+"""Characters between two nodes. With a larger gap, their offsets are considered wrong."""
+
+
+@dataclass(frozen=True)
+class DocumentInput:
+    """One document to insert.
+
+    Attributes:
+        document: Id, text and title for the core.
+        hash: LlamaIndex's hash of the document.
+        metadata: Metadata of the document as plain JSON values.
+        inherited: Fields that its nodes inherit.
+        tree: Tree over the user's nodes; None if the document is still to be chunked.
+        summaries: Texts of the summaries among the user's nodes, by id.
+        user_nodes: The user's nodes by id; the index stores copies of them.
+        leaf_metadata: Distinct metadata of the chunks; empty if all equal `metadata`.
+        leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
+        segments: `(start, end, metadata)` of a document from an index file.
+        extends: Whether it adds nodes to a document in the index.
+    """
+
+    document: SourceDocument
+    hash: str
+    metadata: Mapping[str, Any]
+    inherited: InheritedFields
+    tree: Tree | None = None
+    summaries: Mapping[str, str] = field(default_factory=dict)
+    user_nodes: Mapping[str, BaseNode] = field(default_factory=dict)
+    leaf_metadata: Sequence[Mapping[str, Any]] = ()
+    leaf_metadata_rows: Sequence[Sequence[int]] = ()
+    segments: Sequence[tuple[int, int, Mapping[str, Any]]] = ()
+    extends: bool = False
+
+
+# Documents
+
+
+def as_documents(documents: Any) -> list[Document]:
+    """Return an iterable of documents as a list.
+
+    Raises:
+        InvalidInputError: If it is not an iterable.
+    """
+    if isinstance(documents, Document):  # pydantic models iterate over their fields
+        raise InvalidInputError(f"documents={short_repr(documents)} must be a list of Document")
+    return as_list(documents, "documents")
+
+
+def inputs_from_documents(documents: Any) -> list[DocumentInput]:
+    """Convert documents; equal documents are merged.
+
+    Raises:
+        InvalidInputError: If an item is not a document, or its metadata are not JSON.
+        DuplicateDocumentError: If two different documents have the same id.
+    """
+    inputs: dict[str, DocumentInput] = {}
+    for document in as_documents(documents):
+        converted = _input_from_document(document)
+        first = inputs.setdefault(converted.document.id, converted)
+        if first.hash != converted.hash:
+            raise DuplicateDocumentError(
+                f"document id {converted.document.id!r} is given twice with different contents: "
+                "give each document its own id_"
+            )
+    return list(inputs.values())
+
+
+def _input_from_document(document: Any) -> DocumentInput:
+    if not isinstance(document, Document):
+        raise InvalidInputError(
+            f"{short_repr(document)} is not a Document: wrap text in Document(text=...), and pass "
+            "nodes to E2GraphRAGIndex(nodes=...) or insert_nodes()"
+        )
+    metadata = _plain_metadata(document.metadata, f"document {document.node_id!r}")
+    return DocumentInput(
+        SourceDocument(document.node_id, node_text(document), _title(metadata, document)),
+        document.hash,
+        metadata,
+        InheritedFields.from_document(document),
+    )
+
+
+def _title(metadata: Mapping[str, Any], node: BaseNode) -> str | None:
+    """Return the title to embed with each chunk."""
+    title = metadata.get(_TITLE)
+    is_excluded = _TITLE in node.excluded_embed_metadata_keys
+    return title if isinstance(title, str) and not is_excluded else None
+
+
+# Nodes
+
+
+def inputs_from_nodes(nodes: Sequence[BaseNode], grouping: Grouping) -> list[DocumentInput]:
+    """Convert nodes, grouped by document; a node without a document is its own document.
+
+    Nodes of a `SummaryTreeNodeParser` keep their tree and summaries. All other nodes become the
+    chunks of a new tree.
+
+    Args:
+        nodes: LlamaIndex nodes.
+        grouping: Groups the chunks under summaries.
+
+    Raises:
+        DuplicateDocumentError: If two different nodes have the same id.
+        InvalidInputError: If metadata are not JSON.
+    """
+    return [
+        _input_from_nodes(document_id, list(group.values()), grouping)
+        for document_id, group in group_by_document(nodes).items()
+    ]
+
+
+def group_by_document(nodes: Iterable[BaseNode]) -> dict[str, dict[str, BaseNode]]:
+    """Return the distinct nodes of each document, by document id and node id.
+
+    Raises:
+        DuplicateDocumentError: If two different nodes have the same id.
+    """
+    distinct: dict[str, BaseNode] = {}
+    groups: dict[str, dict[str, BaseNode]] = {}
+    for node in nodes:
+        first = distinct.setdefault(node.node_id, node)
+        if first.ref_doc_id != node.ref_doc_id or node_text(first) != node_text(node):
+            raise DuplicateDocumentError(
+                f"node id {node.node_id!r} is given twice with different texts or documents: give "
+                "each node its own id_"
+            )
+        groups.setdefault(node.ref_doc_id or node.node_id, {})[node.node_id] = first
+    return groups
+
+
+def node_text(node: BaseNode) -> str:
+    """Return the text of a node without metadata."""
+    return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def _input_from_nodes(
+    document_id: str, group: Sequence[BaseNode], grouping: Grouping
+) -> DocumentInput:
+    texts = {n.node_id: text for n in group if (text := node_text(n)).strip()}
+    leaves = _in_text_order([n for n in group if not n.metadata.get(LEVEL) and n.node_id in texts])
+    summaries = {
+        n.node_id: texts[n.node_id] for n in group if n.metadata.get(LEVEL) and n.node_id in texts
+    }
+    text, spans = _join_leaves(leaves, [texts[n.node_id] for n in leaves])
+    chunks = [
+        Node(n.node_id, document_id, 0, position, start, end, texts[n.node_id])
+        for position, (n, (start, end)) in enumerate(zip(leaves, spans, strict=True))
+    ]
+    tree = _matching_tree(document_id, chunks, summaries, group, grouping)
+    tree_ids = {node.id for node in tree.nodes}
+    metadata = [_plain_metadata(node.metadata, f"node {node.node_id!r}") for node in leaves]
+    shared = _shared_metadata(metadata)
+    leaf_metadata, leaf_metadata_rows = _distinct_metadata(metadata, shared)
+    metadata_of_node = {n.node_id: own for n, own in zip(leaves, metadata, strict=True)}
+    for node in tree.nodes:  # children come before their parents
+        if node.level:
+            below = [metadata_of_node[child] for child in node.child_ids]
+            metadata_of_node[node.id] = _shared_metadata(below)
+    first = leaves[0] if leaves else group[0]
+    source = first.source_node
+    hash_ = (source.hash if source is not None else first.hash) or ""
+    return DocumentInput(
+        SourceDocument(document_id, text, _title(shared, first)),
+        hash_,
+        shared,
+        InheritedFields(
+            document_id,
+            hash_,
+            lambda node: metadata_of_node.get(node.id, shared),
+            first.excluded_embed_metadata_keys,
+            first.excluded_llm_metadata_keys,
+        ),
+        tree=tree,
+        summaries={id_: summary for id_, summary in summaries.items() if id_ in tree_ids},
+        user_nodes={node.node_id: node for node in group if node.node_id in tree_ids},
+        leaf_metadata=leaf_metadata,
+        leaf_metadata_rows=leaf_metadata_rows,
+    )
+
+
+def _in_text_order(leaves: Sequence[BaseNode]) -> Sequence[BaseNode]:
+    """Return the chunks of a parsed tree in text order, because stores do not keep the order.
+
+    Other nodes keep the order in which the user passed them.
+    """
+    starts = {n.node_id: getattr(n, "start_char_idx", None) or 0 for n in leaves}
+    is_parsed = all(LEVEL in node.metadata for node in leaves)
+    if not is_parsed or len(set(starts.values())) < len(leaves):
+        return leaves
+    return sorted(leaves, key=lambda node: starts[node.node_id])
+
+
+def _matching_tree(
+    document_id: str,
+    chunks: Sequence[Node],
+    summaries: Mapping[str, str],
+    group: Sequence[BaseNode],
+    grouping: Grouping,
+) -> Tree:
+    """Return the tree over the chunks.
+
+    If another grouping yields exactly the given summaries, the parser used that grouping, so it
+    replaces `grouping`.
+    """
+    tree = tree_from_chunks(document_id, chunks, grouping)
+    widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
+    candidates: list[Grouping] = []
+    if summaries and widest > 1:
+        # Content-defined groups of size g have (g + 1) // 2 to 2 g nodes.
+        sizes = range(max(2, (widest + 1) // 2), 2 * widest)
+        candidates = [FixedGroups(widest), *(ContentGroups(size) for size in sizes)]
+    for candidate in candidates:
+        other = tree_from_chunks(document_id, chunks, candidate)
+        if candidate != grouping and {n.id for n in other.nodes if n.level} == set(summaries):
+            return other
+    return tree
+
+
+def _join_leaves(leaves: Sequence[BaseNode], texts: Sequence[str]) -> tuple[str, list[Span]]:
+    """Return a document text that contains the chunks, and their spans in it.
+
+    The spans are the nodes' own offsets. If these contradict the texts, the text is the chunks
+    joined with empty lines.
+    """
+    spans: list[Span] = []
+    parts: list[str] = []
+    text_end, previous = 0, ""
+    for node, text in zip(leaves, texts, strict=True):
+        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+        if start is None or end is None or end - start != len(text):
+            return _join_with_blank_lines(texts)
+        in_order = not spans or start > spans[-1].start
+        overlap = max(0, text_end - start)
+        if not in_order or end < text_end or start - text_end > _MAX_GAP:
+            return _join_with_blank_lines(texts)
+        if overlap and previous[-overlap:] != text[:overlap]:
+            return _join_with_blank_lines(texts)
+        parts += [" " * max(0, start - text_end), text[overlap:]]
+        spans.append(Span(start, end))
+        text_end, previous = end, text
+    return "".join(parts), spans
+
+
+def _join_with_blank_lines(texts: Sequence[str]) -> tuple[str, list[Span]]:
+    spans, start = [], 0
+    for text in texts:
+        spans.append(Span(start, start + len(text)))
+        start += len(text) + 2
+    return "\n\n".join(texts), spans
+
+
+# Metadata
+
+
+def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return metadata as plain JSON values, without the keys of this package.
+
+    Raises:
+        InvalidInputError: If they cannot be stored as JSON in UTF-8.
+    """
+    own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
+    try:
+        text = json.dumps(own, default=str, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"metadata of {where} is not plain JSON ({error}): use str, int, float, bool, None, "
+            "lists and dicts"
+        ) from error
+    plain: dict[str, Any] = json.loads(text)
+    return plain
+
+
+def _shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the items that are equal in all metadata."""
+    if not metadata:
+        return {}
+    first, *others = metadata
+    return {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
+
+
+def _distinct_metadata(
+    metadata: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
+) -> tuple[list[Mapping[str, Any]], list[list[int]]]:
+    """Return the distinct metadata of chunks and each chunk's rows in them."""
+    if all(own == shared for own in metadata):
+        return [], []
+    row_of: dict[str, int] = {}
+    distinct: list[Mapping[str, Any]] = []
+    rows = []
+    for own in metadata:
+        key = json.dumps(own, sort_keys=True)
+        if key not in row_of:
+            row_of[key] = len(distinct)
+            distinct.append(own)
+        rows.append([row_of[key]])
+    return distinct, rows
