@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.snapshot.files import _arrays, _meta
-from e2graphrag_integrations.snapshot.incremental import SnapshotMerge
-from e2graphrag_integrations.snapshot.snapshot import build_snapshot
+from e2graphrag_integrations.snapshot.build import build_snapshot
+from e2graphrag_integrations.snapshot.files import snapshot_arrays, snapshot_meta
+from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from runs import this_run, timed
 
 SHARES = (0.0005, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -57,16 +57,16 @@ def main() -> None:
             copying, building = [], []
             for _ in range(ROUNDS):
                 copied, seconds = timed(
-                    lambda older=older, new=new, ids=ids: SnapshotMerge(
+                    lambda older=older, new=new, ids=ids: SnapshotMerger(
                         older, build_snapshot(rag.store, new), ids
-                    ).snapshot(rag.store.generation, rag.store.manifest())
+                    ).merge(rag.store.generation, rag.store.manifest())
                 )
                 copying.append(seconds)
                 built, seconds = timed(lambda: build_snapshot(rag.store))
                 building.append(seconds)
-            arrays = _arrays(built)
-            same = all(np.array_equal(arrays[k], v) for k, v in _arrays(copied).items())
-            if not same or _meta(copied) != _meta(built):
+            arrays = snapshot_arrays(built)
+            same = all(np.array_equal(arrays[k], v) for k, v in snapshot_arrays(copied).items())
+            if not same or snapshot_meta(copied) != snapshot_meta(built):
                 raise SystemExit(f"the two differ where {share} of the documents changed")
             rows.append(
                 {

@@ -23,9 +23,9 @@ from pydantic import ValidationError
 
 from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.errors import MissingDependencyError
-from e2graphrag_integrations.graph.entity_graph import build_graph
+from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
-from e2graphrag_integrations.snapshot.snapshot import graph_contribution
+from e2graphrag_integrations.snapshot.build import normalize_mentions
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 
@@ -35,7 +35,7 @@ def graph_of():
     """The core's graph of texts, each a chunk, by the bundled pipeline."""
     extractor = SpacyEntityExtractor()
     return lambda texts: build_graph(
-        graph_contribution(found) for found in extractor.extract(texts)
+        normalize_mentions(found) for found in extractor.extract(texts)
     )
 
 

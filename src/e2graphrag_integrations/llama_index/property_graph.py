@@ -26,7 +26,7 @@ from e2graphrag_integrations.entities.spacy_extractor import (
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.snapshot.snapshot import graph_contribution
+from e2graphrag_integrations.snapshot.build import normalize_mentions
 
 CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
 """Relation labels: entity-entity, chunk-entity, and node-parent."""
@@ -73,7 +73,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
         labels = [f"node {node.node_id}" for node in nodes]
         builder = GraphBuilder()
         for sentences in extract_checked(self._spacy_extractor, texts, labels):
-            builder.add(graph_contribution(sentences))
+            builder.add(normalize_mentions(sentences))
         graph = builder.finish()
         mentions = graph.postings.tocsc()
         for column, node in enumerate(nodes):

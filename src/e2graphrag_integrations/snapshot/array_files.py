@@ -1,7 +1,8 @@
-"""Arrays in a folder: one `.npy` file each, and `meta.json` with their checksums and what is small.
+"""Arrays in a folder: one `.npy` file each, and `meta.json` with checksums and small values.
 
-A folder is written aside, then renamed: it is there whole or not at all. No pickle: arrays are
-loaded with `allow_pickle=False`, large ones mapped into memory, the rest is JSON.
+A folder is written under a temporary name and renamed, which makes the write atomic. No file
+contains a pickle: arrays are loaded with `allow_pickle=False`, and the rest is JSON. Large arrays
+are memory-mapped.
 """
 
 from __future__ import annotations
@@ -21,60 +22,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = 5
-"""Goes up when the files or what is derived in them change: older folders are made again."""
+"""Version of the files and of the arrays in them. Folders of another version are rebuilt."""
 
 _META = "meta.json"
-_MAPPED = 1 << 20
-"""Bytes from which an array is mapped."""
 
-_ASIDE = re.compile(r"new-[0-9a-f]{32}")
-_DAY = 86_400.0
+_MIN_MAPPED = 1 << 20
+"""Bytes from which an array is memory-mapped instead of read."""
+
+_TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
+"""Names of temporary folders."""
+
+_MAX_TEMPORARY_AGE = 86_400.0
+"""Seconds after which a temporary folder is assumed to belong to a dead process."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """Write a folder, in the place of one that is there.
+    """Write a folder of arrays, replacing an existing one.
+
+    Args:
+        folder: The folder; its parent must exist.
+        arrays: Arrays by name, without object types.
+        meta: JSON values.
 
     Raises:
-        OSError: If that cannot be; what was there is there still, or nothing.
+        OSError: If the folder cannot be written. An existing folder is then either unchanged or
+            deleted.
     """
-    aside = folder.parent / f"new-{uuid.uuid4().hex}"  # not mkdtemp: other users may read it
-    aside.mkdir()
+    temporary = folder.parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would lock out other users
+    temporary.mkdir()
     try:
         for name, array in arrays.items():
-            np.save(_file(aside, name), array, allow_pickle=False)
-        sums = {name: _crc(_file(aside, name)) for name in arrays}
-        text = json.dumps({"meta": dict(meta), "arrays": sums}, ensure_ascii=False)
+            np.save(_file(temporary, name), array, allow_pickle=False)
+        checksums = {name: _crc(_file(temporary, name)) for name in arrays}
+        text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
-        (aside / _META).write_text(json.dumps(wrapped), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
-        aside.rename(folder)
+        (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)  # damaged, or of another format
+        temporary.rename(folder)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """Return the arrays and the rest; None if a file is missing, damaged or of another format."""
+    """Return the arrays and the metadata of a folder.
+
+    Returns:
+        None if a file is missing, damaged or of another format.
+    """
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
         text = wrapped["text"]
         if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
             return None
-        told = json.loads(text)
-        if any(_crc(_file(folder, name)) != crc for name, crc in told["arrays"].items()):
+        content = json.loads(text)
+        if any(_crc(_file(folder, name)) != crc for name, crc in content["arrays"].items()):
             return None
-        return {name: _array(_file(folder, name)) for name in told["arrays"]}, told["meta"]
+        return {name: _load(_file(folder, name)) for name in content["arrays"]}, content["meta"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def remove_temporary_folders(folder: Path) -> None:
-    """Remove what processes that died had written aside."""
+    """Delete the temporary folders that dead processes left in a folder."""
     for other in folder.iterdir():
         with contextlib.suppress(OSError):
-            if _ASIDE.fullmatch(other.name) and time.time() - other.stat().st_mtime > _DAY:
+            if (
+                _TEMPORARY.fullmatch(other.name)
+                and time.time() - other.stat().st_mtime > _MAX_TEMPORARY_AGE
+            ):
                 shutil.rmtree(other, ignore_errors=True)
 
 
@@ -82,11 +100,11 @@ def _file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npy"
 
 
-def _array(path: Path) -> NDArray[Any]:
-    if path.stat().st_size < _MAPPED:
+def _load(path: Path) -> NDArray[Any]:
+    if path.stat().st_size < _MIN_MAPPED:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
         return array
-    # A plain view: slices of a memmap object cost more than those of an array.
+    # A plain ndarray view: slicing a memmap object is slower.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray))
 
 

@@ -1,7 +1,8 @@
-"""The snapshot on disk: `<index>.snapshot/<generation>/`, beside it what is made at first use.
+"""The snapshot on disk: `<index>.snapshot/<generation>/`.
 
-Derived and disposable: a folder that is missing, incomplete or damaged is built again. The words of
-windows and the cells of their vectors are in folders of their own within it.
+A snapshot is derived and disposable: a missing, incomplete or damaged folder is rebuilt. The BM25
+index and the IVF lists are built on first use and have subfolders of their own, `words` and
+`cells`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph.entity_graph import EntityGraph, MentionTable
+from e2graphrag_integrations.graph.builder import MentionTable
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists
@@ -29,222 +31,230 @@ from e2graphrag_integrations.snapshot.array_files import (
     remove_temporary_folders,
     save_arrays,
 )
-from e2graphrag_integrations.snapshot.incremental import SnapshotMerge
+from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot
+from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import (
     NODE_ARRAYS,
     MetadataRecords,
     NodeTable,
     Snapshot,
-    bm25_from_store,
-    build_snapshot,
 )
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.sqlite import Store
 
-_WORTH = 0.1
-"""Share of documents that are as they were from which on copying them is quicker than reading all
+_MIN_UNCHANGED = 0.1
+"""Share of unchanged documents from which merging an older snapshot is faster than a full build
 (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _MATRICES = ("edges", "postings")
-_PARTS = ("data", "indices", "indptr")
+_MATRIX_ARRAYS = ("data", "indices", "indptr")
 
 
-def current_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
-    """Return the snapshot of the store's present generation, from disk where it is there.
+def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
+    """Return the snapshot of the store's current generation.
+
+    It is loaded from disk if a valid one exists there. Otherwise it is built and saved.
 
     Args:
-        store: The truth.
-        older: A snapshot of another generation, if the caller has one; else one on disk is looked
-            for. Only what changed since is read.
+        store: The store.
+        older: A snapshot of another generation, which saves reading unchanged documents. None
+            looks for one on disk.
+
+    Raises:
+        CorruptStoreError: If a row is damaged or references a missing row.
     """
     if store.path == MEMORY:
-        words = None if older is None else older.lexical_at_hand
-        return updated_snapshot(store, older, words)
+        return update_snapshot(store, older, None if older is None else older.loaded_bm25)
     if not _GENERATION.fullmatch(store.generation):
-        # It becomes the name of a folder: never one outside the snapshot's.
+        # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
-    files = _Files(store)
+    files = _SnapshotFiles(store)
     loaded = files.load(store.generation)
     if loaded is not None:
         return loaded
-    older = older if older is not None else files.any_generation()
-    words = None if older is None else older.lexical_at_hand or files.load_words(older)
-    return files.saved(updated_snapshot(store, older, words))
+    older = older if older is not None else files.load_any()
+    bm25 = None if older is None else older.loaded_bm25 or files.load_bm25(older)
+    return files.save(update_snapshot(store, older, bm25))
 
 
-def updated_snapshot(
-    store: Store, older: Snapshot | None, words: BM25Index | None = None
+def update_snapshot(
+    store: Store, older: Snapshot | None, bm25: BM25Index | None = None
 ) -> Snapshot:
-    """Return the snapshot of the present state, copied as far as an older one has it.
+    """Build the snapshot of the current state, reusing an older snapshot where that is faster.
 
     Args:
-        store: The truth.
-        older: A snapshot of another generation, if there is one.
-        words: Its index of words, if there is one; then the new snapshot has one, too.
+        store: The store.
+        older: A snapshot of another generation; None builds from all rows.
+        bm25: The BM25 index of `older`; None leaves the new snapshot without one.
 
     Raises:
-        CorruptStoreError: As `build_snapshot`.
+        CorruptStoreError: If a row is damaged or references a missing row.
     """
     if older is None:
         return build_snapshot(store)
-    with store.consistent():
+    with store.read_transaction():
         stamps = store.stamps()
-        same = {
-            i
-            for i, stamp in zip(older.documents, older.stamps, strict=True)
-            if stamps.get(i) == stamp
+        unchanged = {
+            id_
+            for id_, stamp in zip(older.documents, older.stamps, strict=True)
+            if stamps.get(id_) == stamp
         }
-        if len(same) < _WORTH * len(stamps):
+        if len(unchanged) < _MIN_UNCHANGED * len(stamps):
             return build_snapshot(store)
-        newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in same])
-        if words is not None:
-            _ = newer.lexical  # reads texts, as they are in this state
-    merging = SnapshotMerge(older, newer, list(stamps))
-    lexical = None if words is None else merging.lexical(words)
-    snapshot = merging.snapshot(newer.generation, newer.made_with)
-    return replace(snapshot, known_lexical=lexical)
+        newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
+        if bm25 is not None:
+            _ = newer.bm25  # reads the texts, so it must happen in this transaction
+    merger = SnapshotMerger(older, newer, list(stamps))
+    merged = merger.merge(newer.generation, newer.made_with)
+    return replace(merged, prebuilt_bm25=None if bm25 is None else merger.merge_bm25(bm25))
 
 
-def stale_parts(store: Store) -> list[str]:
-    """Return what of the snapshot on disk is not what the store's present state gives.
+def find_stale_parts(store: Store) -> list[str]:
+    """Return the names of the parts of the snapshot on disk that differ from a fresh build.
 
-    Nothing where there is none, or one that would be built again.
+    The result is empty if there is no snapshot of the current generation on disk, or if it is
+    damaged, because it will be rebuilt then.
     """
     if store.path == MEMORY or not _GENERATION.fullmatch(store.generation):
         return []
-    files = _Files(store)
+    files = _SnapshotFiles(store)
     loaded = files.load(store.generation)
     if loaded is None:
         return []
     built = build_snapshot(store)
-    there, expected = _arrays(loaded), _arrays(built)
-    stale = [name for name in expected if not np.array_equal(expected[name], there[name])]
-    told = _meta(loaded)
-    stale += [name for name, value in _meta(built).items() if told[name] != value]
-    words = files.load_words(built)
-    if words is not None:
-        fresh = bm25_from_store(store, built)
-        one, other = _word_arrays(words), _word_arrays(fresh)
-        same = all(np.array_equal(one[name], other[name]) for name in one)
-        stale += [] if same else ["words"]
+    actual, expected = snapshot_arrays(loaded), snapshot_arrays(built)
+    stale = [name for name in expected if not np.array_equal(expected[name], actual[name])]
+    loaded_meta = snapshot_meta(loaded)
+    stale += [name for name, value in snapshot_meta(built).items() if loaded_meta[name] != value]
+    bm25 = files.load_bm25(built)
+    if bm25 is not None:
+        actual, expected = _bm25_arrays(bm25), _bm25_arrays(bm25_from_store(store, built))
+        if not all(np.array_equal(actual[name], expected[name]) for name in expected):
+            stale.append("words")
     return stale
 
 
-class _Files:
-    """The folders of one store's snapshots."""
+class _SnapshotFiles:
+    """The snapshot folders of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._folder = Path(f"{store.path}.snapshot")
 
     def load(self, generation: str) -> Snapshot | None:
-        found = load_arrays(self._folder / generation)
-        if found is None:
+        """Return the snapshot of a generation, None if it is missing or damaged."""
+        content = load_arrays(self._folder / generation)
+        if content is None:
             return None
-        arrays, meta = found
+        arrays, meta = content
         try:
             dense = DenseIndex(
                 arrays["vectors"],
                 arrays["window_nodes"],
-                self._load_cells(generation),
-                lambda cells: self._keep_cells(generation, cells),
+                self._load_ivf(generation),
+                lambda ivf: self._save_ivf(generation, ivf),
             )
-            loaded = _restore(arrays, meta, dense, self._words)
+            snapshot = _restore(arrays, meta, dense, self._load_or_build_bm25)
         except (ValueError, KeyError, TypeError):
             return None
-        return loaded if loaded.generation == generation else None
+        return snapshot if snapshot.generation == generation else None
 
-    def any_generation(self) -> Snapshot | None:
-        """Return a snapshot of another generation, if there is one."""
+    def load_any(self) -> Snapshot | None:
+        """Return a snapshot of any generation, None if there is no valid one."""
         try:
-            found = [one.name for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
+            names = [one.name for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
         except OSError:
             return None
-        loaded = (self.load(name) for name in found)
-        return next((snapshot for snapshot in loaded if snapshot is not None), None)
+        snapshots = (self.load(name) for name in names)
+        return next((snapshot for snapshot in snapshots if snapshot is not None), None)
 
-    def saved(self, snapshot: Snapshot) -> Snapshot:
-        """Write a snapshot, if that can be, and remove others; return it as it would be loaded."""
+    def save(self, snapshot: Snapshot) -> Snapshot:
+        """Save a snapshot if the folder is writable, and delete those of other generations.
+
+        Returns:
+            The snapshot, loaded from disk if it was saved.
+        """
         folder = self._folder / snapshot.generation
-        with contextlib.suppress(OSError):  # a read-only place: held in memory
+        with contextlib.suppress(OSError):  # read-only or full: the snapshot stays in memory
             self._folder.mkdir(exist_ok=True)
-            save_arrays(folder, _arrays(snapshot), _meta(snapshot))
+            save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot))
             for other in self._folder.iterdir():
-                # Only what has a generation's name: the folder may be a link to someone else's.
+                # Only folders named like a generation: a symbolic link may lead to other files.
                 if _GENERATION.fullmatch(other.name) and other != folder:
                     shutil.rmtree(other, ignore_errors=True)
             remove_temporary_folders(self._folder)
-            cells = _dense(snapshot).known_cells
-            if cells is not None:
-                self._keep_cells(snapshot.generation, cells)
-            if snapshot.known_lexical is not None:
-                self._keep_words(snapshot.generation, snapshot.known_lexical)
-        # What was written is mapped: the memory of what it was written from is given back.
+            ivf = _dense_index(snapshot).ivf
+            if ivf is not None:
+                self._save_ivf(snapshot.generation, ivf)
+            if snapshot.prebuilt_bm25 is not None:
+                self._save_bm25(snapshot.generation, snapshot.prebuilt_bm25)
+        # The loaded arrays are memory-mapped, which frees the memory of the originals.
         return self.load(snapshot.generation) or snapshot
 
-    # What is made at first use.
-
-    def _words(self, snapshot: Snapshot) -> BM25Index:
-        """Return the words of a snapshot's windows, from disk where they are there."""
-        loaded = self.load_words(snapshot)
-        if loaded is not None:
-            return loaded
-        built = bm25_from_store(self._store, snapshot)
-        self._keep_words(snapshot.generation, built)
-        return self.load_words(snapshot) or built
-
-    def load_words(self, snapshot: Snapshot) -> BM25Index | None:
-        found = load_arrays(self._folder / snapshot.generation / "words")
-        if found is None:
+    def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
+        """Return the BM25 index of a snapshot, None if it is missing or damaged."""
+        content = load_arrays(self._folder / snapshot.generation / "words")
+        if content is None:
             return None
-        arrays, _ = found
+        arrays, _ = content
         try:
             words = StringArray(arrays["words"], arrays["bounds"])
-            parts = tuple(arrays[name] for name in _PARTS)
-            shape = (len(snapshot.dense.nodes), len(words))
-            weights = csc_array(parts, shape=shape)
+            weights = csc_array(
+                tuple(arrays[name] for name in _MATRIX_ARRAYS),
+                shape=(len(snapshot.dense.window_nodes), len(words)),
+            )
             return BM25Index(words, weights, arrays["counts"], arrays["lengths"])
         except (ValueError, KeyError):
             return None
 
-    def _keep_words(self, generation: str, words: BM25Index) -> None:
-        self._keep(self._folder / generation / "words", _word_arrays(words))
+    def _load_or_build_bm25(self, snapshot: Snapshot) -> BM25Index:
+        loaded = self.load_bm25(snapshot)
+        if loaded is not None:
+            return loaded
+        built = bm25_from_store(self._store, snapshot)
+        self._save_bm25(snapshot.generation, built)
+        return self.load_bm25(snapshot) or built
 
-    def _keep_cells(self, generation: str, cells: InvertedLists) -> None:
-        arrays = {"centroids": cells.centroids, "of_vector": cells.of_vector}
-        self._keep(self._folder / generation / "cells", arrays)
+    def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
+        self._save_part(generation, "words", _bm25_arrays(bm25))
 
-    def _load_cells(self, generation: str) -> InvertedLists | None:
-        found = load_arrays(self._folder / generation / "cells")
-        return (
-            None if found is None else InvertedLists(found[0]["centroids"], found[0]["of_vector"])
-        )
+    def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
+        arrays = {"centroids": ivf.centroids, "of_vector": ivf.assignments}
+        self._save_part(generation, "cells", arrays)
 
-    def _keep(self, folder: Path, arrays: Arrays) -> None:
-        with contextlib.suppress(OSError):  # a read-only place, or the snapshot is gone
-            save_arrays(folder, arrays, {})
+    def _load_ivf(self, generation: str) -> InvertedLists | None:
+        content = load_arrays(self._folder / generation / "cells")
+        if content is None:
+            return None
+        arrays, _ = content
+        return InvertedLists(arrays["centroids"], arrays["of_vector"])
+
+    def _save_part(self, generation: str, name: str, arrays: Arrays) -> None:
+        with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
+            save_arrays(self._folder / generation / name, arrays, {})
 
 
-def _word_arrays(index: BM25Index) -> Arrays:
-    words = StringArray.of(index.words)
-    arrays: Arrays = {name: getattr(index.weights, name) for name in _PARTS}
+def _bm25_arrays(bm25: BM25Index) -> Arrays:
+    words = StringArray.of(bm25.vocabulary)
+    arrays: Arrays = {name: getattr(bm25.weights, name) for name in _MATRIX_ARRAYS}
     return arrays | {
         "words": words.data,
         "bounds": words.bounds,
-        "counts": index.counts,
-        "lengths": index.lengths,
+        "counts": bm25.counts,
+        "lengths": bm25.lengths,
     }
 
 
-def _dense(snapshot: Snapshot) -> DenseIndex:
+def _dense_index(snapshot: Snapshot) -> DenseIndex:
     if not isinstance(snapshot.dense, DenseIndex):
-        raise TypeError("only a snapshot that holds its own vectors can be saved")
+        raise TypeError("a snapshot that searches an external vector store cannot be saved")
     return snapshot.dense
 
 
-def _meta(snapshot: Snapshot) -> dict[str, Any]:
+def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the contents of a snapshot that are stored as JSON, by name."""
     return {
         "generation": snapshot.generation,
         "made_with": dict(snapshot.made_with),
@@ -255,10 +265,11 @@ def _meta(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _arrays(snapshot: Snapshot) -> Arrays:
-    dense = _dense(snapshot)
+def snapshot_arrays(snapshot: Snapshot) -> Arrays:
+    """Return the arrays of a snapshot by the names of their files."""
+    dense = _dense_index(snapshot)
     if snapshot.mentions is None:
-        raise TypeError("only a snapshot that holds its own mentions can be saved")
+        raise TypeError("a snapshot without its mentions cannot be saved")
     ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
     arrays: Arrays = {
         "ids": ids.data,
@@ -266,14 +277,14 @@ def _arrays(snapshot: Snapshot) -> Arrays:
         "names": names.data,
         "names_bounds": names.bounds,
         "chunk_nodes": snapshot.chunk_nodes,
-        "words": snapshot.words,
+        "words": snapshot.chunk_words,
         "named": snapshot.graph.named,
         "vectors": dense.vectors,
-        "window_nodes": dense.nodes,
+        "window_nodes": dense.window_nodes,
         "window_spans": snapshot.window_spans,
-        "record_first": snapshot.records.first,
-        "record_last": snapshot.records.last,
-        "record_of_node": snapshot.records.of_node,
+        "record_first": snapshot.records.starts,
+        "record_last": snapshot.records.ends,
+        "record_of_node": snapshot.records.indices,
     }
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(snapshot.mentions, name)
@@ -281,7 +292,7 @@ def _arrays(snapshot: Snapshot) -> Arrays:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
         matrix = getattr(snapshot.graph, name)
-        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _PARTS}
+        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _MATRIX_ARRAYS}
         arrays[f"{name}_shape"] = np.asarray(matrix.shape)
     return arrays
 
@@ -290,11 +301,12 @@ def _restore(
     arrays: Arrays,
     meta: dict[str, Any],
     dense: DenseIndex,
-    words: Callable[[Snapshot], BM25Index],
+    bm25_factory: Callable[[Snapshot], BM25Index],
 ) -> Snapshot:
+    """Return the snapshot with the given contents; the inverse of the two functions above."""
     matrices = {
         name: csr_array(
-            tuple(arrays[f"{name}_{part}"] for part in _PARTS),
+            tuple(arrays[f"{name}_{part}"] for part in _MATRIX_ARRAYS),
             shape=tuple(arrays[f"{name}_shape"].tolist()),
         )
         for name in _MATRICES
@@ -309,7 +321,7 @@ def _restore(
             *(arrays[f"node_{name}"] for name in NODE_ARRAYS),
         ),
         chunk_nodes=arrays["chunk_nodes"],
-        words=arrays["words"],
+        chunk_words=arrays["words"],
         graph=EntityGraph(
             StringArray(arrays["names"], arrays["names_bounds"]), arrays["named"], **matrices
         ),
@@ -321,7 +333,7 @@ def _restore(
             arrays["record_last"],
             arrays["record_of_node"],
         ),
-        lexical_from=words,
+        bm25_factory=bm25_factory,
         stamps=meta["stamps"],
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
     )

@@ -1,9 +1,9 @@
-"""A snapshot from an older one: what did not change is copied, only what did is read and decoded.
+"""Deriving a snapshot from an older one: only changed documents are read and decoded.
 
-The arrays of a snapshot lie document after document, so a new one is put together from stretches of
-two: the older one, for documents that are as they were, and one of the others alone. The graph is
-summed anew from the mentions, which costs little; so the result equals, bit by bit, what reading
-everything gives. So does the index of words, where the older one has it.
+Every array of a snapshot is ordered by document. The new snapshot is therefore assembled from
+slices of two others: the older one, for unchanged documents, and one built from the changed
+documents alone. The graph is recomputed from the merged mentions, which is cheap. The result is bit
+for bit equal to a full build. The same holds for the BM25 index.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.graph.entity_graph import MentionTable, graph_from_mentions
+from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
@@ -28,218 +28,235 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Bounds:
-    """Where each document's part of every array begins and ends: documents + 1 numbers each."""
+class _DocumentBounds:
+    """The slice of each document in every array of a snapshot.
+
+    Each property is an array of shape (documents + 1,): the items of document `i` are those from
+    `bounds[i]` to `bounds[i + 1]`.
+    """
 
     snapshot: Snapshot
     mentions: MentionTable
     dense: DenseIndex
 
-    def _of(self, documents: IntArray) -> Ints:
-        numbers = np.arange(len(self.snapshot.documents) + 1)
-        return np.searchsorted(documents, numbers).astype(np.int64)
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _DocumentBounds:
+        if snapshot.mentions is None or not isinstance(snapshot.dense, DenseIndex):
+            raise TypeError("a snapshot without its mentions and vectors cannot be merged")
+        return cls(snapshot, snapshot.mentions, snapshot.dense)
+
+    def _bounds(self, documents: IntArray) -> Ints:
+        """Return the bounds of items, given the document of each, ascending."""
+        rows = np.arange(len(self.snapshot.documents) + 1)
+        return np.searchsorted(documents, rows).astype(np.int64)
 
     @lazy
     def nodes(self) -> Ints:
-        return self._of(self.snapshot.nodes.document)
+        return self._bounds(self.snapshot.nodes.document)
 
     @lazy
     def chunks(self) -> Ints:
-        return self._of(self.snapshot.nodes.document[self.snapshot.chunk_nodes])
+        return self._bounds(self.snapshot.chunk_documents)
 
     @lazy
     def windows(self) -> Ints:
-        return self._of(self.snapshot.nodes.document[self.dense.nodes])
+        return self._bounds(self.snapshot.nodes.document[self.dense.window_nodes])
 
     @lazy
     def sentences(self) -> Ints:
         return exclusive_sums(self.mentions.chunk_sizes)[self.chunks]
 
     @lazy
-    def words(self) -> Ints:
-        """Of mentions."""
+    def mention_rows(self) -> Ints:
         return exclusive_sums(self.mentions.sentence_sizes)[self.sentences]
 
     @lazy
-    def values(self) -> Ints:
-        """Of metadata records, each of which names its document."""
+    def record_values(self) -> Ints:
         records = self.snapshot.records
         rows = {id_: row for row, id_ in enumerate(self.snapshot.documents)}
-        own = [rows[value[records.id_key]] for value in records.values]
-        return self._of(np.asarray(own, dtype=np.int64))
+        documents = [rows[value[records.id_key]] for value in records.values]
+        return self._bounds(np.asarray(documents, dtype=np.int64))
 
     @lazy
-    def entries(self) -> Ints:
-        """Of the nodes' records."""
+    def record_indices(self) -> Ints:
         records = self.snapshot.records
-        return np.append(records.first, len(records.of_node)).astype(np.int64)[self.nodes]
+        return np.append(records.starts, len(records.indices)).astype(np.int64)[self.nodes]
 
 
-class SnapshotMerge:
-    """Puts a snapshot together.
+class SnapshotMerger:
+    """Merges two snapshots into one.
 
     Args:
-        older: Has the documents that are as they were, and others.
-        newer: Has those that are not.
-        documents: Ids of all, in order.
+        older: Contains the unchanged documents, and possibly others.
+        newer: Contains the changed and new documents.
+        documents: Ids of all documents of the result, ascending.
     """
 
     def __init__(self, older: Snapshot, newer: Snapshot, documents: Sequence[str]) -> None:
-        self.sources = (older, newer)
-        self.bounds = [_bounds(source) for source in self.sources]
-        new = {id_: row for row, id_ in enumerate(newer.documents)}
-        old = {id_: row for row, id_ in enumerate(older.documents)}
-        self.documents = documents
-        self.side = np.asarray([id_ in new for id_ in documents], dtype=np.int64)
-        self.row = np.asarray([new[d] if d in new else old[d] for d in documents], dtype=np.int64)
+        self._sources = (older, newer)
+        self._bounds = [_DocumentBounds.of(source) for source in self._sources]
+        new_rows = {id_: row for row, id_ in enumerate(newer.documents)}
+        old_rows = {id_: row for row, id_ in enumerate(older.documents)}
+        self._documents = documents
+        self._source = np.asarray([id_ in new_rows for id_ in documents], dtype=np.int64)
+        rows = [new_rows[id_] if id_ in new_rows else old_rows[id_] for id_ in documents]
+        self._row = np.asarray(rows, dtype=np.int64)
 
-    def snapshot(self, generation: str, made_with: Mapping[str, str]) -> Snapshot:
-        """Return the whole."""
-        older, newer = self.sources
-        nodes = self._nodes()
-        names, mentions = self._mentions()
+    def merge(self, generation: str, made_with: Mapping[str, str]) -> Snapshot:
+        """Return the merged snapshot, without a BM25 index.
+
+        Args:
+            generation: Generation of the result.
+            made_with: Settings and model fingerprints of the result.
+        """
+        older, newer = self._sources
+        nodes = self._merge_nodes()
+        names, mentions = self._merge_mentions()
         stamps = [*older.stamps, *newer.stamps]
         titles = [*older.titles, *newer.titles]
-        at = self.row + self.side * len(older.documents)
+        rows = (self._row + self._source * len(older.documents)).tolist()
         return replace(
             newer,
             generation=generation,
             made_with=made_with,
-            documents=list(self.documents),
-            stamps=[stamps[i] for i in at.tolist()],
-            titles=[titles[i] for i in at.tolist()],
+            documents=list(self._documents),
+            stamps=[stamps[row] for row in rows],
+            titles=[titles[row] for row in rows],
             nodes=nodes,
             chunk_nodes=np.flatnonzero(nodes.level == 0).astype(np.int64),
-            words=self._taken("chunks", older.words, newer.words),
+            chunk_words=self._gather("chunks", older.chunk_words, newer.chunk_words),
             graph=graph_from_mentions(names, mentions),
             mentions=mentions,
-            dense=self._dense(),
-            window_spans=self._taken("windows", older.window_spans, newer.window_spans),
-            records=self._records(),
+            dense=self._merge_dense(),
+            window_spans=self._gather("windows", older.window_spans, newer.window_spans),
+            records=self._merge_records(),
         )
 
-    def lexical(self, words: BM25Index) -> BM25Index:
-        """Return the words of all windows, by those of the older ones."""
-        sizes = [int(bounds.windows[-1]) for bounds in self.bounds]
-        places = self._places("windows")
-        rows = np.full(sum(sizes), -1, dtype=np.int64)
-        rows[places] = np.arange(len(places))
-        older, newer = rows[: sizes[0]], rows[sizes[0] :]
-        return merge_bm25([(words, older), (self.sources[1].lexical, newer)], len(places))
+    def merge_bm25(self, older_bm25: BM25Index) -> BM25Index:
+        """Return the BM25 index of all windows, given that of the older snapshot."""
+        sizes = [int(bounds.windows[-1]) for bounds in self._bounds]
+        items = self._items("windows")
+        new_rows = np.full(sum(sizes), -1, dtype=np.int64)
+        new_rows[items] = np.arange(len(items))
+        older, newer = new_rows[: sizes[0]], new_rows[sizes[0] :]
+        return merge_bm25([(older_bm25, older), (self._sources[1].bm25, newer)], len(items))
 
-    # Stretches.
+    # Slices. A kind is the name of a property of `_DocumentBounds`.
 
-    def _limits(self, kind: str) -> tuple[Ints, Ints]:
-        """Return where the stretch of each document begins and ends in its source."""
-        bounds = [getattr(one, kind) for one in self.bounds]
-        first = np.concatenate([one[:-1] for one in bounds])
-        last = np.concatenate([one[1:] for one in bounds])
-        at = self.row + self.side * (len(bounds[0]) - 1)
-        return first[at], last[at]
+    def _slices(self, kind: str) -> tuple[Ints, Ints]:
+        """Return the start and the end of each document's slice in its source."""
+        bounds = [getattr(source, kind) for source in self._bounds]
+        starts = np.concatenate([source[:-1] for source in bounds])
+        ends = np.concatenate([source[1:] for source in bounds])
+        rows = self._row + self._source * (len(bounds[0]) - 1)
+        return starts[rows], ends[rows]
 
-    def _places(self, kind: str) -> Ints:
-        """Return the places of what is taken in the two sources' arrays, one after the other."""
-        first, last = self._limits(kind)
-        size = int(getattr(self.bounds[0], kind)[-1])
-        return concatenated_ranges(first + self.side * size, last - first)
+    def _items(self, kind: str) -> Ints:
+        """Return the items of the result as rows of the concatenated sources."""
+        starts, ends = self._slices(kind)
+        older_size = int(getattr(self._bounds[0], kind)[-1])
+        return concatenated_ranges(starts + self._source * older_size, ends - starts)
 
-    def _taken(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
-        """Return one of the sources' arrays in the order of the documents."""
-        first, last = self._limits(kind)
-        to = exclusive_sums(last - first)
-        whole = older if len(older) else newer  # of one that is empty the width is unknown
-        taken = np.empty((int(to[-1]), *whole.shape[1:]), np.result_type(older, newer))
-        # Documents that lie side by side in a source are copied as one: most of them do.
-        ends = np.flatnonzero((self.side[1:] != self.side[:-1]) | (first[1:] != last[:-1])) + 1
-        bounds = [0, *ends.tolist(), len(self.documents)]
-        for one, end in pairwise(bounds):
-            if to[one] < to[end]:
-                source = (older, newer)[self.side[one]]
-                taken[to[one] : to[end]] = source[first[one] : last[end - 1]]
-        return taken
+    def _gather(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
+        """Return an array of the sources in the order of the result."""
+        starts, ends = self._slices(kind)
+        targets = exclusive_sums(ends - starts)
+        template = older if len(older) else newer  # an empty array may have the wrong width
+        shape = (int(targets[-1]), *template.shape[1:])
+        gathered = np.empty(shape, np.result_type(older, newer))
+        # Runs of documents that are adjacent in one source are copied together. Most are.
+        breaks = (self._source[1:] != self._source[:-1]) | (starts[1:] != ends[:-1])
+        runs = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(self._documents)]
+        for first, end in pairwise(runs):
+            if targets[first] < targets[end]:
+                source = (older, newer)[self._source[first]]
+                gathered[targets[first] : targets[end]] = source[starts[first] : ends[end - 1]]
+        return gathered
 
-    def _moved(self, kind: str, per: str) -> Ints:
-        """Return by how much numbers of a kind move, for each item of another kind."""
-        first, last = self._limits(kind)
-        now = exclusive_sums(last - first)[:-1]
-        begin, end = self._limits(per)
-        return np.repeat(now - first, end - begin)
+    def _shifts(self, kind: str, per: str) -> Ints:
+        """Return how far the rows of one kind move, for each item of another kind.
 
-    # Arrays.
+        Args:
+            kind: The kind of the rows that move.
+            per: The kind of the items that refer to those rows.
+        """
+        starts, ends = self._slices(kind)
+        new_starts = exclusive_sums(ends - starts)[:-1]
+        per_starts, per_ends = self._slices(per)
+        return np.repeat(new_starts - starts, per_ends - per_starts)
 
-    def _nodes(self) -> NodeTable:
-        older, newer = (source.nodes for source in self.sources)
+    # Arrays
+
+    def _merge_nodes(self) -> NodeTable:
+        older, newer = (source.nodes for source in self._sources)
         ids = [*older.ids, *newer.ids]
-        first, last = self._limits("nodes")
-        moved = self._moved("chunks", "nodes")
+        starts, ends = self._slices("nodes")
+        shifts = self._shifts("chunks", "nodes")
 
-        def taken(name: str) -> IntArray:
-            return self._taken("nodes", getattr(older, name), getattr(newer, name))
+        def gather(name: str) -> IntArray:
+            return self._gather("nodes", getattr(older, name), getattr(newer, name))
 
         return NodeTable(
-            ids=[ids[i] for i in self._places("nodes").tolist()],
-            document=np.repeat(np.arange(len(self.documents)), last - first),
-            level=taken("level"),
-            position=taken("position"),
-            start=taken("start"),
-            end=taken("end"),
-            first_leaf=taken("first_leaf") + moved,
-            end_leaf=taken("end_leaf") + moved,
+            ids=[ids[i] for i in self._items("nodes").tolist()],
+            document=np.repeat(np.arange(len(self._documents)), ends - starts),
+            level=gather("level"),
+            position=gather("position"),
+            start=gather("start"),
+            end=gather("end"),
+            first_leaf=gather("first_leaf") + shifts,
+            end_leaf=gather("end_leaf") + shifts,
         )
 
-    def _dense(self) -> DenseIndex:
-        older, newer = (bounds.dense for bounds in self.bounds)
-        vectors = self._taken("windows", older.vectors, newer.vectors)
-        owners = self._taken("windows", older.nodes, newer.nodes)
+    def _merge_dense(self) -> DenseIndex:
+        older, newer = (bounds.dense for bounds in self._bounds)
+        vectors = self._gather("windows", older.vectors, newer.vectors)
+        nodes = self._gather("windows", older.window_nodes, newer.window_nodes)
         return DenseIndex(
             vectors if len(vectors) else np.empty((0, 0), dtype=np.float32),
-            owners + self._moved("nodes", "windows"),
-            self._cells(older.known_cells, newer, len(vectors)),
+            nodes + self._shifts("nodes", "windows"),
+            self._merge_ivf(older.ivf, newer, len(vectors)),
         )
 
-    def _cells(
-        self, older: InvertedLists | None, newer: DenseIndex, count: int
+    def _merge_ivf(
+        self, older: InvertedLists | None, newer: DenseIndex, n_vectors: int
     ) -> InvertedLists | None:
-        """Return the older cells with what is new in them, unless others are needed by now."""
-        if older is None or not older.fit(count):
+        """Return the older lists with the new vectors assigned, None if they need retraining."""
+        if older is None or not older.suits(n_vectors):
             return None
-        of_new = assign_lists(older.centroids, newer.vectors)
-        return InvertedLists(older.centroids, self._taken("windows", older.of_vector, of_new))
+        assignments = assign_lists(older.centroids, newer.vectors)
+        return InvertedLists(
+            older.centroids, self._gather("windows", older.assignments, assignments)
+        )
 
-    def _records(self) -> MetadataRecords:
-        older, newer = (source.records for source in self.sources)
+    def _merge_records(self) -> MetadataRecords:
+        older, newer = (source.records for source in self._sources)
         values = [*older.values, *newer.values]
-        sizes = self._taken("nodes", older.last - older.first, newer.last - newer.first)
+        sizes = self._gather("nodes", older.ends - older.starts, newer.ends - newer.starts)
         bounds = exclusive_sums(sizes)
-        of_node = self._taken("entries", older.of_node, newer.of_node)
+        indices = self._gather("record_indices", older.indices, newer.indices)
         return MetadataRecords(
-            [values[i] for i in self._places("values").tolist()],
+            [values[i] for i in self._items("record_values").tolist()],
             bounds[:-1],
             bounds[1:],
-            of_node + self._moved("values", "entries"),
+            indices + self._shifts("record_values", "record_indices"),
             older.id_key,
         )
 
-    def _mentions(self) -> tuple[list[str], MentionTable]:
-        older, newer = (bounds.mentions for bounds in self.bounds)
-        names = [source.graph.names for source in self.sources]
-        entities = np.concatenate([older.entities, newer.entities + len(names[0])])
-        entities = entities[self._places("words")]
-        both = [*names[0], *names[1]]
+    def _merge_mentions(self) -> tuple[list[str], MentionTable]:
+        """Return the sorted names of the entities that are still mentioned, and all mentions."""
+        older, newer = (bounds.mentions for bounds in self._bounds)
+        older_names, newer_names = (source.graph.names for source in self._sources)
+        names = [*older_names, *newer_names]
+        entities = np.concatenate([older.entities, newer.entities + len(older_names)])
+        entities = entities[self._items("mention_rows")]
         used = np.unique(entities)
-        together = sorted({both[i] for i in used.tolist()})
-        rows = {name: row for row, name in enumerate(together)}
-        moved = np.zeros(len(both), dtype=np.int64)
-        moved[used] = [rows[both[i]] for i in used.tolist()]
-        return together, MentionTable(
-            moved[entities],
-            self._taken("words", older.named, newer.named),
-            self._taken("sentences", older.sentence_sizes, newer.sentence_sizes),
-            self._taken("chunks", older.chunk_sizes, newer.chunk_sizes),
+        merged_names = sorted({names[i] for i in used.tolist()})
+        merged_rows = {name: row for row, name in enumerate(merged_names)}
+        new_row = np.zeros(len(names), dtype=np.int64)
+        new_row[used] = [merged_rows[names[i]] for i in used.tolist()]
+        return merged_names, MentionTable(
+            new_row[entities],
+            self._gather("mention_rows", older.named, newer.named),
+            self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
+            self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
         )
-
-
-def _bounds(snapshot: Snapshot) -> _Bounds:
-    if snapshot.mentions is None or not isinstance(snapshot.dense, DenseIndex):
-        raise TypeError("a snapshot without its own mentions and vectors cannot be merged")
-    return _Bounds(snapshot, snapshot.mentions, snapshot.dense)

@@ -1,0 +1,373 @@
+"""Building a snapshot from the rows of the store."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.titles import with_title
+from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
+from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.snapshot.snapshot import (
+    NODE_ARRAYS,
+    MetadataRecords,
+    NodeTable,
+    Snapshot,
+)
+from e2graphrag_integrations.store.records import (
+    DocumentHeader,
+    StoredNode,
+    canonical_json,
+    decode_sentences,
+)
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.types import Node, Segment, Sentences
+
+logger = logging.getLogger(__name__)
+
+_BATCH_NODES = 10_000
+"""Nodes per batch; bounds the number of rows in memory."""
+
+
+def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> Snapshot:
+    """Build the snapshot of the store's current state from all its rows.
+
+    Args:
+        store: The store.
+        document_ids: Documents to include, ascending; None includes all.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum or references a missing row.
+    """
+    try:
+        return _build(store, document_ids)
+    except KeyError as error:
+        raise CorruptStoreError(
+            f"{store.path}: a row references a missing row ({error}); run verify(), then restore a "
+            "backup or index again"
+        ) from error
+
+
+def _build(store: Store, document_ids: Sequence[str] | None) -> Snapshot:
+    with store.read_transaction():
+        headers = store.document_headers(document_ids)
+        columns = _ColumnBuilder(headers)
+        names, mentions = mention_table(columns.read(store))
+        generation, made_with = store.generation, store.manifest()
+    table = columns.node_table()
+    return Snapshot(
+        generation=generation,
+        made_with=made_with,
+        documents=[header.id for header in headers],
+        titles=[header.title for header in headers],
+        nodes=table,
+        chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
+        chunk_words=_concatenate(columns.chunk_words),
+        graph=graph_from_mentions(names, mentions),
+        dense=DenseIndex(columns.vectors, _concatenate(columns.window_nodes)),
+        window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.window_spans]),
+        records=_metadata_records(headers, columns.segments, table),
+        bm25_factory=lambda snapshot: bm25_from_store(store, snapshot),
+        stamps=[header.stamp for header in headers],
+        mentions=mentions,
+    )
+
+
+class _ColumnBuilder:
+    """Builds the arrays of a snapshot, one batch of documents at a time."""
+
+    def __init__(self, headers: Sequence[DocumentHeader]) -> None:
+        self._headers = headers
+        self._document_rows = {header.id: row for row, header in enumerate(headers)}
+        self._tables: list[NodeTable] = []
+        self._vectors_read = 0
+        self._nodes_read = 0
+        self._chunks_read = 0
+        self.vectors = np.empty((0, 0), dtype=np.float32)
+        self.window_nodes: list[IntArray] = []
+        self.window_spans: list[IntArray] = []
+        self.chunk_words: list[IntArray] = []
+        self.segments: dict[str, list[Segment]] = {}
+
+    def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
+        """Read all rows, and yield the normalized mentions of each chunk."""
+        forms: dict[str, str] = {}  # shared, because the documents of an index repeat most names
+        for headers in self._batches():
+            stored = list(store.all_nodes([header.id for header in headers]))
+            check_row_counts(store.path, headers, stored)
+            self._add(stored, store.cached(key for s in stored for _, key in s.windows))
+            for header in headers:
+                if header.segments:
+                    text = store.document(header.id).text
+                    self.segments[header.id] = _close_gaps(header.segments, text)
+            chunks = [s.content_key for s in stored if s.node.level == 0]
+            extractions = store.cached(chunks)
+            if self._nodes_read >= _BATCH_NODES:  # takes long enough to report
+                total = sum(header.nodes for header in self._headers)
+                logger.info("building the snapshot: %d of %d nodes", self._nodes_read, total)
+            yield from (normalize_mentions(decode_sentences(extractions[c]), forms) for c in chunks)
+
+    def _batches(self) -> Iterator[list[DocumentHeader]]:
+        batch: list[DocumentHeader] = []
+        nodes = 0
+        for header in self._headers:
+            batch.append(header)
+            nodes += header.nodes
+            if nodes >= _BATCH_NODES:
+                yield batch
+                batch, nodes = [], 0
+        if batch:
+            yield batch
+
+    def _add(self, stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> None:
+        table, chunks = build_node_table([s.node for s in stored], self._document_rows)
+        self._tables.append(
+            replace(
+                table,
+                first_leaf=table.first_leaf + self._chunks_read,
+                end_leaf=table.end_leaf + self._chunks_read,
+            )
+        )
+        self.chunk_words.append(np.asarray([stored[i].words for i in chunks], dtype=np.int64))
+        nodes = np.repeat(np.arange(len(stored)), [len(s.windows) for s in stored])
+        self.window_nodes.append(nodes + self._nodes_read)
+        spans = [span for s in stored for span, _ in s.windows]
+        self.window_spans.append(np.asarray(spans, dtype=np.int64).reshape(-1, 2))
+        for s in stored:
+            for _, key in s.windows:
+                vector = np.frombuffer(vectors[key], dtype="<f4")
+                if not self._vectors_read:
+                    windows = sum(header.windows for header in self._headers)
+                    self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
+                self.vectors[self._vectors_read] = vector
+                self._vectors_read += 1
+        self._nodes_read += len(stored)
+        self._chunks_read += len(chunks)
+
+    def node_table(self) -> NodeTable:
+        """Return the table of all nodes read."""
+        columns = {
+            name: _concatenate([getattr(table, name) for table in self._tables])
+            for name in NODE_ARRAYS
+        }
+        return NodeTable(ids=[id_ for table in self._tables for id_ in table.ids], **columns)
+
+
+def _concatenate(arrays: Sequence[IntArray]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+
+
+def check_row_counts(
+    path: str, headers: Sequence[DocumentHeader], stored: Sequence[StoredNode]
+) -> None:
+    """Check that no node or window is missing, which checksums of rows cannot detect.
+
+    Args:
+        path: The index file, for the error message.
+        headers: The documents.
+        stored: All their nodes.
+
+    Raises:
+        CorruptStoreError: If a document has the wrong number of nodes or windows.
+    """
+    nodes = Counter(s.node.document_id for s in stored)
+    windows: Counter[str] = Counter()
+    for s in stored:
+        windows[s.node.document_id] += len(s.windows)
+    for header in headers:
+        if (nodes[header.id], windows[header.id]) != (header.nodes, header.windows):
+            raise CorruptStoreError(
+                f"{path}: document {header.id!r} has {nodes[header.id]} of {header.nodes} nodes "
+                f"and {windows[header.id]} of {header.windows} vectors; run verify(), then restore "
+                "a backup or index again"
+            )
+
+
+def normalize_mentions(
+    sentences: Sentences, cache: dict[str, str] | None = None
+) -> list[list[tuple[str, bool]]]:
+    """Return `(normal form, named)` of each mention of a chunk, sentence by sentence.
+
+    Mentions with an empty normal form are left out.
+
+    Args:
+        sentences: The mentions of each sentence.
+        cache: Normal forms by surface form; new ones are added.
+    """
+    forms = {} if cache is None else cache
+    for sentence in sentences:
+        for mention in sentence:
+            if mention.entity not in forms:
+                forms[mention.entity] = normal_form(mention.entity)
+    return [
+        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
+    ]
+
+
+def build_node_table(
+    nodes: Sequence[Node], document_rows: Mapping[str, int]
+) -> tuple[NodeTable, IntArray]:
+    """Return the table of nodes and the rows of the chunks in it.
+
+    Args:
+        nodes: Complete trees, ordered by document, level and position.
+        document_rows: Row of each document by id.
+    """
+    rows = {node.id: i for i, node in enumerate(nodes)}
+    chunk_nodes = [i for i, node in enumerate(nodes) if node.level == 0]
+    first = np.full(len(nodes), len(nodes), dtype=np.int64)
+    last = np.zeros(len(nodes), dtype=np.int64)
+    first[chunk_nodes] = np.arange(len(chunk_nodes))
+    last[chunk_nodes] = np.arange(len(chunk_nodes)) + 1
+    for i, node in enumerate(nodes):  # levels ascend within a document: children come first
+        if node.parent_id is not None:
+            parent = rows[node.parent_id]
+            first[parent] = min(first[parent], first[i])
+            last[parent] = max(last[parent], last[i])
+    table = NodeTable(
+        ids=[node.id for node in nodes],
+        document=np.asarray([document_rows[node.document_id] for node in nodes], dtype=np.int64),
+        level=np.asarray([node.level for node in nodes], dtype=np.int64),
+        position=np.asarray([node.position for node in nodes], dtype=np.int64),
+        start=np.asarray([node.start for node in nodes], dtype=np.int64),
+        end=np.asarray([node.end for node in nodes], dtype=np.int64),
+        first_leaf=first,
+        end_leaf=last,
+    )
+    return table, np.asarray(chunk_nodes, dtype=np.int64)
+
+
+# BM25
+
+
+def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
+    """Build the BM25 index of a snapshot's windows from the texts in the store.
+
+    Raises:
+        StaleSnapshotError: If the store has a newer generation than the snapshot.
+    """
+
+    def texts() -> Iterator[str]:
+        ids = snapshot.nodes.ids
+        for first in range(0, len(ids), _BATCH_NODES):
+            batch = ids[first : first + _BATCH_NODES]
+            nodes = store.nodes_at(snapshot.generation, batch)
+            yield from (nodes[id_].text for id_ in batch)
+
+    with store.read_transaction():
+        return build_bm25(window_texts(snapshot, texts()))
+
+
+def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each window with its document's title prepended, as BM25 indexes it.
+
+    Args:
+        snapshot: The snapshot.
+        texts: The text of each of its nodes.
+    """
+    bounds = exclusive_sums(
+        np.bincount(snapshot.dense.window_nodes, minlength=len(snapshot.nodes.ids))
+    )
+    for node, text in enumerate(texts):
+        title = snapshot.titles[int(snapshot.nodes.document[node])]
+        spans = snapshot.window_spans[bounds[node] : bounds[node + 1]].tolist()
+        yield from (with_title(title, text[start:end]) for start, end in spans)
+
+
+# Metadata
+
+
+def _close_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
+    """Extend segments over the white space around them, which would match no segment otherwise.
+
+    Segments that contain only white space, such as empty pages, are dropped: no chunk overlaps
+    them.
+    """
+    segments = [s for s in segments if text[s.start : s.end].strip()]
+    if not segments:
+        return []
+    ends = [segment.start for segment in segments[1:]] + [len(text)]
+    first = segments[0]
+    start = 0 if not text[: first.start].strip() else first.start
+    extended = [first._replace(start=start), *segments[1:]]
+    return [
+        segment._replace(end=end) if not text[segment.end : end].strip() else segment
+        for segment, end in zip(extended, ends, strict=True)
+    ]
+
+
+def _metadata_records(
+    headers: Sequence[DocumentHeader],
+    segments: Mapping[str, Sequence[Segment]],
+    table: NodeTable,
+) -> MetadataRecords:
+    numbers: dict[str, int] = {}
+    values: list[Mapping[str, Any]] = []
+
+    def number(record: Mapping[str, Any]) -> int:
+        key = canonical_json(record)
+        if key not in numbers:
+            numbers[key] = len(values)
+            values.append(record)
+        return numbers[key]
+
+    document_records: list[int] = []
+    segment_records: list[list[tuple[int, int, int]]] = []
+    for header in headers:
+        record = {**header.metadata, "document_id": header.id}
+        document_records.append(number(record))
+        segment_records.append(
+            [
+                (s.start, s.end, number({**record, **s.metadata}))
+                for s in segments.get(header.id, ())
+            ]
+        )
+    indices: list[int] = []
+    bounds = [0]
+    for document, start, end in zip(table.document, table.start, table.end, strict=True):
+        indices.extend(
+            _records_of_span(
+                segment_records[document], document_records[document], int(start), int(end)
+            )
+        )
+        bounds.append(len(indices))
+    rows = np.asarray(bounds, dtype=np.int64)
+    return MetadataRecords(values, rows[:-1], rows[1:], np.asarray(indices, dtype=np.int64))
+
+
+def _records_of_span(
+    segments: Sequence[tuple[int, int, int]], document_record: int, start: int, end: int
+) -> list[int]:
+    """Return the distinct records of a span, in order.
+
+    Args:
+        segments: `(start, end, record)` of each segment, in order, without overlaps.
+        document_record: Record of the text outside all segments.
+        start: Start of the span.
+        end: End of the span.
+    """
+    records: dict[int, None] = {}
+    covered = start
+    first = bisect_left(segments, start, key=lambda s: s[1])
+    for segment_start, segment_end, record in segments[first:]:
+        if segment_start >= end:
+            break
+        if start < segment_end:
+            records[record] = None
+            if segment_start > covered:
+                records[document_record] = None
+            covered = max(covered, segment_end)
+    if covered < end:
+        records[document_record] = None
+    return list(records)
