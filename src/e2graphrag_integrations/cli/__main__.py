@@ -1,4 +1,4 @@
-"""`python -m e2graphrag_integrations.cli`."""
+"""Run the command line as `python -m e2graphrag_integrations.cli`."""
 
 from __future__ import annotations
 

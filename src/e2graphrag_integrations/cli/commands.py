@@ -1,307 +1,417 @@
-"""What each command of the command line does."""
+"""The commands, one function each; the docstring of a function is the help text of its command."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
+import typer
+
+from e2graphrag_integrations.cli import output
+from e2graphrag_integrations.cli.app import ExitCode, command
+from e2graphrag_integrations.cli.inputs import (
+    check_new_index,
+    make_summarizer,
+    open_index,
+    read_sources,
+)
+from e2graphrag_integrations.cli.options import (
+    Concurrency,
+    Embedder,
+    EstimateOnly,
+    IndexFile,
+    Json,
+    LLMApiKeyEnv,
+    LLMBaseURL,
+    LLMModel,
+    NewIndexFile,
+    Profile,
+    Sources,
+)
+from e2graphrag_integrations.cli.where import parse_where
+from e2graphrag_integrations.errors import DuplicateDocumentError
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.reports import IndexReport
-    from e2graphrag_integrations.types import SourceDocument
-
-OK, NOTHING_FOUND, BAD_INPUT, SOME_FAILED = 0, 1, 2, 3
+    from e2graphrag_integrations.reports import CostEstimate, IndexReport
 
 
-def index(options: argparse.Namespace) -> int:
-    """Index files and folders."""
-    from e2graphrag_integrations.engine import E2GraphRAG
-
-    made_by = summarizer(options)
-    _check_new(options.out, options.paths)
-    documents = _read(options.paths)
-    # Asking the price leaves nothing behind.
-    fresh = options.estimate and not Path(options.out).exists()
-    with E2GraphRAG.open(
-        ":memory:" if fresh else options.out,
-        embedder=options.embedder,
-        extractor=options.spacy_model,
-        summarizer=made_by,
-        concurrency=options.concurrency,
-        chunk_size=options.chunk_size,
-        chunk_overlap=options.chunk_overlap,
-        group_size=options.group_size,
-        chunking=options.cut,
-        grouping=options.cut,
-    ) as rag:
-        if options.estimate:
-            return _print_estimate(options, rag.estimate(documents))
-        report = _with_bar(lambda bar: _add(rag, documents, bar, replace=options.replace))
-    return _print_report(options, report, options.out)
-
-
-def _add(rag: E2GraphRAG, documents: list[SourceDocument], bar: Any, *, replace: bool) -> Any:
-    if replace:
-        return rag.add(documents, on_duplicate="replace", progress=bar)
-    try:
-        return rag.add(documents, progress=bar)
-    except DuplicateDocumentError as error:
-        raise DuplicateDocumentError(
-            f"{error}; from the command line, `e2graphrag update` or --replace"
-        ) from error
-
-
-def update(options: argparse.Namespace) -> int:
-    """Bring an index to what files say: replace what changed, add what is new."""
-    made_by = summarizer(options)
-    documents = _read(options.paths)
-    with _existing(options.file, summarizer=made_by, concurrency=options.concurrency) as rag:
-        there = {state.id for state in rag.status()}
-        given = {document.id for document in documents}
-        gone = sorted(there - given) if options.prune else []
-        if options.estimate:
-            return _print_estimate(options, rag.estimate(documents))
-        report = _with_bar(lambda bar: rag.add(documents, on_duplicate="replace", progress=bar))
-        if gone:
-            rag.delete(gone)
-    done = given - set(report.skipped) - set(report.failed)
-    changes = {"replaced": sorted(done & there), "added": sorted(done - there), "deleted": gone}
-    return _print_report(options, report, options.file, changes)
-
-
-def delete(options: argparse.Namespace) -> int:
-    """Delete documents."""
-    from e2graphrag_integrations.cli import output
-
-    with _existing(options.file) as rag:
-        report = rag.delete(options.ids)
-    _show(options, report.to_dict(), lambda: output.print_deleted(report, options.file))
-    return OK
-
-
-def resume(options: argparse.Namespace) -> int:
-    """Go on with what a crash, a stop or a failure left."""
-    made_by = summarizer(options)
-    with _existing(options.file, summarizer=made_by, concurrency=options.concurrency) as rag:
-        report = _with_bar(lambda bar: rag.resume(progress=bar))
-    return _print_report(options, report, options.file)
-
-
-def status(options: argparse.Namespace) -> int:
-    """Print how far each document is."""
-    from dataclasses import asdict
-
-    from e2graphrag_integrations.cli import output
-
-    with _existing(options.file) as rag:
-        states = rag.status()
-    value = {"documents": [asdict(state) for state in states]}
-    _show(options, value, lambda: output.print_states(states))
-    return OK if all(state.status == "done" for state in states) else SOME_FAILED
-
-
-def compact(options: argparse.Namespace) -> int:
-    """Shrink a file."""
-    from dataclasses import asdict
-
-    from e2graphrag_integrations.cli import output
-
-    with _existing(options.file) as rag:
-        report = rag.compact()
-    _show(
-        options,
-        asdict(report),
-        lambda: output.print_line(
-            f"{options.file}: {report.bytes_before} to {report.bytes_after} bytes, "
-            f"{report.dropped} cached results dropped"
+@command(
+    "index",
+    "index novels/ --out novels.e2g",
+    "index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate",
+    "index novels/ --out living.e2g --cut content",
+)
+def index(
+    paths: Sources,
+    *,
+    out: Annotated[str, typer.Option(metavar="INDEX", help="Index file; created or extended.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace documents whose text changed.")
+    ] = False,
+    estimate: EstimateOnly = False,
+    profile: Profile = False,
+    json: Json = False,
+    embedder: Embedder = None,
+    spacy_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
         ),
-    )
-    return OK
+    ] = None,
+    chunk_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Tokens per chunk (default: 1200).")
+    ] = None,
+    chunk_overlap: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Tokens that adjacent chunks share (default: 100)."),
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Nodes per summary (default: 5).")
+    ] = None,
+    cut: Annotated[
+        Literal["fixed", "content"] | None,
+        typer.Option(
+            help="Where chunks end: after a fixed size, or where the content says so, "
+            "so that an edit changes few summaries (default: fixed).",
+        ),
+    ] = None,
+    llm_model: LLMModel = None,
+    llm_base_url: LLMBaseURL = None,
+    llm_api_key_env: LLMApiKeyEnv = None,
+    concurrency: Concurrency = 4,
+) -> ExitCode:
+    """Index files and folders.
 
-
-def export(options: argparse.Namespace) -> int:
-    """Write an index as a folder of plain files."""
-    from e2graphrag_integrations.cli import output
-
-    with _existing(options.file) as rag:
-        rag.export_to(options.folder)
-    _show(options, {"folder": options.folder}, lambda: output.print_line(f"wrote {options.folder}"))
-    return OK
-
-
-def import_(options: argparse.Namespace) -> int:
-    """Make an index of an exported folder."""
-    from e2graphrag_integrations.cli import output
+    Run the command again to add files or to resume after an interruption: unchanged documents
+    are skipped.
+    """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    _check_new(options.out)
-    E2GraphRAG.import_from(options.folder, options.out)
-    _show(options, {"file": options.out}, lambda: output.print_line(f"wrote {options.out}"))
-    return OK
+    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    check_new_index(out, paths)
+    documents = read_sources(paths)
+    # An estimate leaves no file behind.
+    in_memory = estimate and not Path(out).exists()
+    with E2GraphRAG.open(
+        ":memory:" if in_memory else out,
+        embedder=embedder,
+        extractor=spacy_model,
+        summarizer=summarizer,
+        concurrency=concurrency,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        group_size=group_size,
+        chunking=cut,
+        grouping=cut,
+    ) as rag:
+        if estimate:
+            return _print_estimate(rag.estimate(documents), as_json=json)
+        with output.progress_bar() as progress:
+            try:
+                report = rag.add(
+                    documents,
+                    on_duplicate="replace" if replace else "error",
+                    progress=progress,
+                )
+            except DuplicateDocumentError as error:
+                hint = "on the command line, use --replace or `e2graphrag update`"
+                raise DuplicateDocumentError(f"{error}; {hint}") from error
+    return _print_report(report, out, as_json=json, profile=profile)
 
 
-def query(options: argparse.Namespace) -> int:
-    """Ask an index."""
+@command(
+    "query",
+    'query novels.e2g "Why did Filby not believe in the Time Machine?"',
+    'query novels.e2g "Who was Filby?" -k 3 --explain',
+    'query novels.e2g "Who was Filby?" --context --token-budget 500',
+    "query novels.e2g \"Who was Filby?\" --where 'document_id=the_time_machine.txt' --json",
+)
+def query(
+    index: IndexFile,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
+    *,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Maximum number of hits.")] = 5,
+    mode: Annotated[
+        Literal["auto", "local", "global"],
+        typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
+    ] = "auto",
+    strategy: Annotated[
+        Literal["hybrid", "paper"],
+        typer.Option(help="Fused ranking, or the algorithm of the E2GraphRAG paper."),
+    ] = "hybrid",
+    expand: Annotated[
+        Literal["none", "children", "leaves"],
+        typer.Option(help="Replace summaries by the nodes below them."),
+    ] = "none",
+    token_budget: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of tokens of all hits.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILTER",
+            help="Metadata filter: KEY=VALUE, 'year={\"$gte\": 1890}' or a JSON object. "
+            "Repeat it to combine filters.",
+        ),
+    ] = None,
+    context: Annotated[
+        bool, typer.Option("--context", help="Print the hits as text for a prompt.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every step of the retrieval.")
+    ] = False,
+    profile: Profile = False,
+    json: Json = False,
+) -> ExitCode:
+    """Search an index.
+
+    Prints the route, the linked entities and the best chunks and summaries with their exact
+    character spans.
+    """
     from e2graphrag_integrations import HybridStrategy, PaperStrategy
-    from e2graphrag_integrations.cli import output
-    from e2graphrag_integrations.cli.where import read_where
 
     strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
-    with _existing(options.file) as rag:
+    with open_index(index) as rag:
         result = rag.retrieve(
-            options.question,
-            k=options.k,
-            mode=options.mode,
-            strategy=strategies[options.strategy]() if options.strategy else None,
-            expand=options.expand,
-            token_budget=options.token_budget,
-            where=read_where(options.where),
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategies[strategy](),
+            expand=expand,
+            token_budget=token_budget,
+            where=parse_where(where or ()),
         )
-    if options.context and not options.json:
-        output.print_line(result.context())
-        if options.profile:
-            output.print_profile(result.trace.timings)
-    else:
-        value = output.result_to_dict(result, explain=options.explain)
-        if options.context:
+    if json:
+        value = output.result_to_dict(result, explain=explain)
+        if context:
             value["context"] = result.context()
-        if options.profile:
+        if profile:
             value["seconds"] = dict(result.trace.timings)
-
-        def show() -> None:
-            output.print_result(result, explain=options.explain)
-            if options.profile:
-                output.print_profile(result.trace.timings)
-
-        _show(options, value, show)
-    return OK if result.nodes else NOTHING_FOUND
-
-
-def stats(options: argparse.Namespace) -> int:
-    """Print what an index holds."""
-    from e2graphrag_integrations.cli import output
-
-    with _existing(options.file) as rag:
-        held = rag.stats()
-    _show(options, held.to_dict(), lambda: output.print_stats(held))
-    return OK
+        output.print_json(value)
+    else:
+        if context:
+            output.print_line(result.context())
+        else:
+            output.print_result(result, explain=explain)
+        if profile:
+            output.print_profile(result.trace.timings)
+    return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
 
 
-def verify(options: argparse.Namespace) -> int:
-    """Check a file."""
-    from e2graphrag_integrations.cli import output
+@command(
+    "update",
+    "update novels.e2g novels/",
+    "update novels.e2g novels/ --prune",
+    "update novels.e2g novels/ --llm-model gpt-5-mini --estimate",
+)
+def update(
+    index: IndexFile,
+    paths: Sources,
+    *,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents that are not among the given files.")
+    ] = False,
+    estimate: EstimateOnly = False,
+    profile: Profile = False,
+    json: Json = False,
+    llm_model: LLMModel = None,
+    llm_base_url: LLMBaseURL = None,
+    llm_api_key_env: LLMApiKeyEnv = None,
+    concurrency: Concurrency = 4,
+) -> ExitCode:
+    """Replace changed documents and add new ones.
 
-    with _existing(options.file) as rag:
+    Only the summaries above changed chunks are regenerated.
+    """
+    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    documents = read_sources(paths)
+    with open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
+        if estimate:
+            return _print_estimate(rag.estimate(documents), as_json=json)
+        indexed_ids = {state.id for state in rag.status()}
+        given_ids = {document.id for document in documents}
+        deleted_ids = sorted(indexed_ids - given_ids) if prune else []
+        with output.progress_bar() as progress:
+            report = rag.add(documents, on_duplicate="replace", progress=progress)
+        if deleted_ids:
+            rag.delete(deleted_ids)
+    changed_ids = given_ids - set(report.skipped) - set(report.failed)
+    changes = {
+        "replaced": sorted(changed_ids & indexed_ids),
+        "added": sorted(changed_ids - indexed_ids),
+        "deleted": deleted_ids,
+    }
+    return _print_report(report, index, changes, as_json=json, profile=profile)
+
+
+@command("delete", "delete novels.e2g the_time_machine.txt")
+def delete(
+    index: IndexFile,
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", help="Document ids, as `e2graphrag status` prints them."),
+    ],
+    *,
+    json: Json = False,
+) -> ExitCode:
+    """Delete documents and their summaries."""
+    with open_index(index) as rag:
+        report = rag.delete(ids)
+    if json:
+        output.print_json(report.to_dict())
+    else:
+        output.print_deleted(report, index)
+    return ExitCode.OK
+
+
+@command("resume", "resume novels.e2g")
+def resume(
+    index: IndexFile,
+    *,
+    profile: Profile = False,
+    json: Json = False,
+    llm_model: LLMModel = None,
+    llm_base_url: LLMBaseURL = None,
+    llm_api_key_env: LLMApiKeyEnv = None,
+    concurrency: Concurrency = 4,
+) -> ExitCode:
+    """Index the documents that are pending or failed."""
+    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    with (
+        open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
+        output.progress_bar() as progress,
+    ):
+        report = rag.resume(progress=progress)
+    return _print_report(report, index, as_json=json, profile=profile)
+
+
+@command("status", "status novels.e2g")
+def status(index: IndexFile, *, json: Json = False) -> ExitCode:
+    """Print the state of every document.
+
+    The states are done, pending, processing and failed. The exit code is 3 unless all are done.
+    """
+    with open_index(index) as rag:
+        states = rag.status()
+    if json:
+        output.print_json({"documents": [asdict(state) for state in states]})
+    else:
+        output.print_states(states)
+    done = all(state.status == "done" for state in states)
+    return ExitCode.OK if done else ExitCode.INCOMPLETE
+
+
+@command("stats", "stats novels.e2g", "stats novels.e2g --json")
+def stats(index: IndexFile, *, json: Json = False) -> ExitCode:
+    """Print the size and the settings of an index."""
+    with open_index(index) as rag:
+        figures = rag.stats()
+    if json:
+        output.print_json(figures.to_dict())
+    else:
+        output.print_stats(figures)
+    return ExitCode.OK
+
+
+@command("verify", "verify novels.e2g")
+def verify(index: IndexFile, *, json: Json = False) -> ExitCode:
+    """Check an index file for damage."""
+    with open_index(index) as rag:
         report = rag.verify()
-    value = {"ok": report.ok, "checked": dict(report.checked), "problems": list(report.problems)}
-    _show(options, value, lambda: output.print_verification(report, options.file))
-    return OK if report.ok else BAD_INPUT
+    if json:
+        value = {"ok": report.ok, "checked": dict(report.checked)}
+        output.print_json(value | {"problems": list(report.problems)})
+    else:
+        output.print_verification(report, index)
+    return ExitCode.OK if report.ok else ExitCode.ERROR
 
 
-def demo(options: argparse.Namespace) -> int:
-    """Run the demo."""
+@command("compact", "compact novels.e2g")
+def compact(index: IndexFile, *, json: Json = False) -> ExitCode:
+    """Reclaim disk space from deleted documents."""
+    with open_index(index) as rag:
+        report = rag.compact()
+    if json:
+        output.print_json(asdict(report))
+    else:
+        output.print_line(
+            f"{index}: {report.bytes_before} to {report.bytes_after} bytes, "
+            f"{report.dropped} cached results dropped"
+        )
+    return ExitCode.OK
+
+
+@command("export", "export novels.e2g novels-export")
+def export(
+    index: IndexFile,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder to create.")],
+    *,
+    json: Json = False,
+) -> ExitCode:
+    """Export an index as JSON Lines and NumPy arrays."""
+    with open_index(index) as rag:
+        rag.export_to(folder)
+    if json:
+        output.print_json({"folder": folder})
+    else:
+        output.print_line(f"wrote {folder}")
+    return ExitCode.OK
+
+
+@command("import", "import novels-export --out copy.e2g")
+def import_(
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="Folder that `e2graphrag export` created.")
+    ],
+    *,
+    out: NewIndexFile,
+    json: Json = False,
+) -> ExitCode:
+    """Create an index from an exported folder."""
+    from e2graphrag_integrations.engine import E2GraphRAG
+
+    check_new_index(out)
+    E2GraphRAG.import_from(folder, out)
+    if json:
+        output.print_json({"file": out})
+    else:
+        output.print_line(f"wrote {out}")
+    return ExitCode.OK
+
+
+@command("demo", "demo", "demo --out time_machine.e2g")
+def demo(*, out: NewIndexFile = "time_machine.e2g", embedder: Embedder = None) -> ExitCode:
+    """Index a public-domain novel and ask it six questions."""
     from e2graphrag_integrations.cli.demo import run_demo
 
-    _check_new(options.out)
-    run_demo(options.out, options.embedder)
-    return OK
+    check_new_index(out)
+    run_demo(out, embedder)
+    return ExitCode.OK
 
 
-def _read(paths: Sequence[str]) -> list[SourceDocument]:
-    from e2graphrag_integrations.loaders.loaders import read_documents
-
-    return read_documents(paths, getattr(sys.stdin, "buffer", None))
-
-
-def _with_bar(work: Callable[[Any], IndexReport]) -> IndexReport:
-    from e2graphrag_integrations.indexing.progress import ProgressBar
-
-    bar = ProgressBar()
-    try:
-        return work(bar)
-    finally:
-        bar.close()
-
-
-def _print_estimate(options: argparse.Namespace, estimate: Any) -> int:
-    from e2graphrag_integrations.cli.output import print_estimate
-
-    _show(options, estimate.to_dict(), lambda: print_estimate(estimate))
-    return OK
+def _print_estimate(estimate: CostEstimate, *, as_json: bool) -> ExitCode:
+    if as_json:
+        output.print_json(estimate.to_dict())
+    else:
+        output.print_estimate(estimate)
+    return ExitCode.OK
 
 
 def _print_report(
-    options: argparse.Namespace,
     report: IndexReport,
     path: str,
-    changes: dict[str, list[str]] | None = None,
-) -> int:
-    from e2graphrag_integrations.cli.output import print_profile, print_report
-
-    value = report.to_dict() | (changes or {})
-    value |= {"file": path, "bytes": Path(path).stat().st_size}
-
-    def show() -> None:
-        print_report(report, path, changes)
-        if options.profile:
-            print_profile(report.seconds)
-
-    _show(options, value, show)
-    return SOME_FAILED if report.failed else OK
-
-
-def summarizer(options: argparse.Namespace) -> Any:
-    """Return the summarizer that the options name, None for the extractive one."""
-    if options.llm_model is None:
-        if options.llm_base_url or options.llm_api_key_env:
-            raise InvalidInputError("--llm-base-url and --llm-api-key-env need --llm-model")
-        return None
-    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
-
-    variable = options.llm_api_key_env or "OPENAI_API_KEY"
-    key = os.environ.get(variable)
-    if getattr(options, "estimate", False):
-        key = key or "none"  # nothing is called
-    if not key and (options.llm_api_key_env or not options.llm_base_url):
-        raise InvalidInputError(f"the environment variable {variable} holds no API key")
-    # Servers of one's own mostly take any key, and the client insists on one.
-    return OpenAISummarizer(options.llm_model, base_url=options.llm_base_url, api_key=key or "none")
-
-
-def _check_new(out: str, inputs: Sequence[str] = ()) -> None:
-    """Refuse a path that no index can be made at, or one of a file to be read."""
-    from e2graphrag_integrations.loaders.loaders import path_exists, source_files
-    from e2graphrag_integrations.store.connection import MEMORY
-
-    if out == MEMORY:
-        raise InvalidInputError(f"--out {out}: an index in memory would be lost: name a file")
-    if path_exists(out) and any(Path(out).samefile(path) for path in source_files(inputs)):
-        raise InvalidInputError(f"--out {out} is one of the files to read: give another path")
-
-
-def _existing(path: str, **options: Any) -> E2GraphRAG:
-    from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.loaders.loaders import path_exists
-
-    if not path_exists(path) or not Path(path).is_file():
-        raise InvalidInputError(f"there is no index {path}: make one with `e2graphrag index`")
-    if Path(path).stat().st_size == 0:
-        raise InvalidInputError(
-            f"{path} is empty, there is no index in it: make one with `e2graphrag index`"
-        )
-    return E2GraphRAG.open(path, **options)
-
-
-def _show(options: argparse.Namespace, value: dict[str, Any], show: Any) -> None:
-    from e2graphrag_integrations.cli.output import print_json
-
-    if options.json:
-        print_json(value)
+    changes: Mapping[str, Sequence[str]] | None = None,
+    *,
+    as_json: bool,
+    profile: bool,
+) -> ExitCode:
+    if as_json:
+        value: dict[str, Any] = report.to_dict() | dict(changes or {})
+        output.print_json(value | {"file": path, "bytes": Path(path).stat().st_size})
     else:
-        show()
+        output.print_report(report, path, changes)
+        if profile:
+            output.print_profile(report.seconds)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK

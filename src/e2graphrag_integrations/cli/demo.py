@@ -1,16 +1,20 @@
-"""The demo: index a public-domain novel, ask it six questions, print answers with their sources."""
+"""The demo: index a public-domain novel, ask six questions and print the hits with their spans."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from e2graphrag_integrations.cli.output import print_report, print_result
+from e2graphrag_integrations.cli.output import (
+    print_line,
+    print_report,
+    print_result,
+    progress_bar,
+)
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.types import SourceDocument
 
-TEXT = "the_time_machine.txt"
+NOVEL = "the_time_machine.txt"
 QUESTIONS = (
     "What happened between Weena and the Morlocks?",
     "How were the Eloi and the Morlocks related?",
@@ -22,29 +26,48 @@ QUESTIONS = (
 
 
 def demo_text() -> Path:
-    """Return where the novel lies: in the installed package, or in a checkout's examples."""
-    here = Path(__file__).parents[1]
-    for folder in (here / "data", here.parents[1] / "examples" / "data"):
-        if (folder / TEXT).is_file():
-            return folder / TEXT
-    raise InvalidInputError(f"{TEXT} is neither in the package nor in examples/data: reinstall it")
+    """Return the path of the novel, in the installed package or in a checkout.
+
+    Raises:
+        InvalidInputError: If the file is missing.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "data", package.parents[1] / "examples" / "data"):
+        if (folder / NOVEL).is_file():
+            return folder / NOVEL
+    raise InvalidInputError(f"{NOVEL} is missing: reinstall e2graphrag-integrations")
 
 
 def run_demo(path: str, embedder: str | None = None, k: int = 3) -> None:
-    """Index the novel into `path`, unless it is there, and answer the questions."""
+    """Index the novel and print the best hits for each question.
+
+    Args:
+        path: The index file; an index of an earlier run is reused.
+        embedder: Name of the embedder; None is the default model.
+        k: Number of hits per question.
+    """
     text = demo_text().read_text(encoding="utf-8")
     document = SourceDocument(
-        TEXT, text, title="The Time Machine", metadata={"author": "H. G. Wells"}
+        NOVEL, text, title="The Time Machine", metadata={"author": "H. G. Wells"}
     )
-    with E2GraphRAG.open(path, embedder=embedder) as rag:
-        bar = ProgressBar()
-        try:
-            report = rag.add(document, progress=bar)
-        finally:
-            bar.close()
+    print_line(
+        f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)", "bold"
+    )
+    with E2GraphRAG.open(path, embedder=embedder) as rag, progress_bar() as progress:
+        print_line(
+            f'Step 2 of 3: indexing "The Time Machine" ({len(text.split()):,} words): chunks, '
+            "entities, extracted summaries, embeddings; no LLM",
+            "bold",
+        )
+        report = rag.add(document, progress=progress)
     print_report(report, path)
-    with E2GraphRAG.open(path) as rag:  # as another process would find it
+    print_line(
+        f"\nStep 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
+        "its reasons and the character span of every hit",
+        "bold",
+    )
+    with E2GraphRAG.open(path) as rag:  # reopened, as another process would open it
         for question in QUESTIONS:
-            print(f"\n=== {question}")
+            print_line(f"\n=== {question}", "bold")
             print_result(rag.retrieve(question, k=k), explain=True)
-    print(f'\nAsk more: e2graphrag query {path} "your question"')
+    print_line(f'\nAsk your own question: e2graphrag query {path} "your question"')

@@ -1,4 +1,4 @@
-"""Reading the conditions of `--where`."""
+"""Parse the conditions of `--where`."""
 
 from __future__ import annotations
 
@@ -9,51 +9,60 @@ from typing import Any
 from e2graphrag_integrations.errors import InvalidInputError
 
 
-def read_where(conditions: Sequence[str]) -> dict[str, Any] | None:
-    """Read KEY=VALUE pairs and whole filters, `{...}`, which must all hold.
+def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
+    """Parse conditions into one metadata filter that requires all of them.
 
-    A value that is JSON is taken as such, a repeated key as `$in`.
+    Args:
+        conditions: Each is `KEY=VALUE` or a JSON object, `{...}`. A value that is valid JSON is
+            parsed, any other is a string. A repeated key matches any of its values.
+
+    Returns:
+        The filter, or None without conditions.
+
+    Raises:
+        InvalidInputError: If a condition has neither form, is nested too deeply, or repeats a key
+            that has operators.
     """
     values: dict[str, list[Any]] = {}
     filters: list[dict[str, Any]] = []
     for condition in conditions:
         if condition.startswith("{"):
-            filters.append(_whole_filter(condition))
+            filters.append(_parse_object(condition))
             continue
-        key, equals, text = condition.partition("=")
-        if not equals or not key:
-            raise InvalidInputError(f"--where {condition!r}: write KEY=VALUE")
+        key, separator, text = condition.partition("=")
+        if not separator or not key:
+            raise InvalidInputError(f"--where {condition!r} must be KEY=VALUE or a JSON object")
         try:
             value = json.loads(text)
         except RecursionError:
-            raise InvalidInputError(f"--where {key}: its value is nested too deep") from None
+            raise InvalidInputError(f"--where {key}: the value is nested too deeply") from None
         except ValueError:
             value = text
         values.setdefault(key, []).append(value)
     if values:
-        filters.append({key: _any_of(key, found) for key, found in values.items()})
+        filters.append({key: _match_any(key, options) for key, options in values.items()})
     return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
 
 
-def _whole_filter(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(text)
     except RecursionError:
-        raise InvalidInputError("--where {...}: it is nested too deep") from None
+        raise InvalidInputError("--where {...}: the filter is nested too deeply") from None
     except ValueError as error:
         raise InvalidInputError(
-            f"--where {text!r} is no JSON ({error}): "
-            """write KEY=VALUE or '{"year": {"$gte": 1890}}'"""
+            f"--where {text!r} is not valid JSON ({error}): "
+            """use KEY=VALUE or '{"year": {"$gte": 1890}}'"""
         ) from error
     return value
 
 
-def _any_of(key: str, values: list[Any]) -> Any:
-    if len(values) == 1:
-        return values[0]
-    if any(isinstance(value, dict) and any(k.startswith("$") for k in value) for value in values):
+def _match_any(key: str, options: list[Any]) -> Any:
+    if len(options) == 1:
+        return options[0]
+    if any(isinstance(value, dict) and any(k.startswith("$") for k in value) for value in options):
         raise InvalidInputError(
-            f"--where {key}: give its operators once, together: "
+            f"--where {key}: write all operators in one condition, for example "
             f"""'{key}={{"$gte": 1890, "$lt": 1900}}'"""
         )
-    return {"$in": values}
+    return {"$in": options}

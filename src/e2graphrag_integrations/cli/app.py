@@ -1,0 +1,112 @@
+"""The typer application: registers commands and turns their results into exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+from typer.core import TyperGroup
+
+from e2graphrag_integrations.errors import E2GraphRAGError
+
+PROGRAM = "e2graphrag"
+
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., "ExitCode"])
+
+
+class ExitCode(IntEnum):
+    """Exit codes of all commands."""
+
+    OK = 0
+    NOTHING_FOUND = 1
+    """A query found nothing."""
+    ERROR = 2
+    """Wrong usage, invalid input or a damaged file."""
+    INCOMPLETE = 3
+    """Some documents failed or are still pending."""
+    INTERRUPTED = 130
+    """Stopped by Ctrl+C, as shells report it."""
+
+
+class _ExitCodeGroup(TyperGroup):
+    """Runs a command and exits with the code that it returns or that its error maps to."""
+
+    def invoke(self, ctx: Any) -> NoReturn:
+        try:
+            code = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, so that a failed write is still reported
+        except BrokenPipeError:
+            code = _fail("", ExitCode.OK)  # the reader closed the pipe early, like `head`
+        except KeyboardInterrupt:
+            message = "interrupted: repeat the command or run `e2graphrag resume` to continue"
+            code = _fail(message, ExitCode.INTERRUPTED)
+        except (E2GraphRAGError, OSError) as error:
+            code = _fail(f"error: {error}", ExitCode.ERROR)
+        raise typer.Exit(code)
+
+
+def _fail(message: str, code: ExitCode) -> ExitCode:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Python flushes again at exit; without this, that flush would fail with a traceback.
+        with Path(os.devnull).open("wb") as devnull:
+            os.dup2(devnull.fileno(), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        if message and sys.stderr is not None:
+            print(message, file=sys.stderr)
+    return code
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=_ExitCodeGroup,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def command(name: str, *examples: str) -> Callable[[CommandFunction], CommandFunction]:
+    """Register a function as a command.
+
+    The docstring of the function becomes the help text.
+
+    Args:
+        name: Name of the command.
+        *examples: Arguments of complete, working calls; the help text ends with them.
+    """
+    # typer does not rewrap a paragraph that starts with a backspace character.
+    epilog = "\n".join(["\b", "Examples:", *(f"  {PROGRAM} {example}" for example in examples)])
+    return app.command(name, epilog=epilog)
+
+
+def _print_version(show: bool) -> None:
+    if show:
+        from importlib import metadata
+
+        print(f"{PROGRAM} {metadata.version('e2graphrag-integrations')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Index documents and search them with E2GraphRAG.
+
+    Exit codes: 0 success, 1 nothing found, 2 error, 3 some documents failed or are pending,
+    130 interrupted.
+    """
