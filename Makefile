@@ -16,12 +16,16 @@ WORKERS ?= auto
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	# torch first and pinned: left to the resolver, pip fetches gigabytes of CUDA libraries.
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev --group integrations
-	touch $(STAMP)
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@echo "Installing PyTorch (CPU build, about 200 MB)"
+	@# PyTorch is pinned and comes first: otherwise pip downloads gigabytes of CUDA libraries.
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	@echo "Installing the package, its extras and the test tools (about 2 GB, one to three minutes)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev --group integrations
+	@touch $(STAMP)
+	@echo "Installed in $(VENV)"
 
 demo: $(STAMP)
 	$(BIN)/e2graphrag demo --out time_machine.e2g
