@@ -1,27 +1,27 @@
 """The exception tree: every error this package raises on purpose.
 
     E2GraphRAGError
-    ├── InvalidInputError            an argument or a document that cannot be used
-    │   ├── DuplicateDocumentError   an id that is there already with another text
-    │   ├── UnreadableFileError      a file that is no text in a known format
-    │   └── FilterError              a `where` that is not understood
+    ├── InvalidInputError            an invalid argument or document
+    │   ├── DuplicateDocumentError   an id that is already indexed with other content
+    │   ├── UnreadableFileError      a file that cannot be read as text
+    │   └── FilterError              an invalid `where` filter
     ├── UnknownDocumentError         an id that is not in the index
-    ├── RerankError                  a reranker failed or returned no score for each text
-    ├── MissingDependencyError       an extra, a model or a pipeline that is not installed
-    ├── IndexingError                a document could not be indexed; names document and stage
+    ├── RerankError                  a reranker failed or returned invalid scores
+    ├── MissingDependencyError       an extra, model or pipeline is not installed
+    ├── IndexingError                a document could not be indexed
     │   ├── SummaryError             the summarizer failed or returned nothing
-    │   ├── EmbeddingError           the embedder returned something that is no set of vectors
-    │   ├── ExtractionError          the extractor returned mentions outside its text
-    │   └── StoppedError             indexing was stopped: close(), or a cancelled aadd
-    └── StoreError                   the file on disk
-        ├── NotAnIndexError          not a file of this package
-        ├── SchemaVersionError       made by a newer version
-        ├── SettingsMismatchError    opened with other settings or models than it was made with
+    │   ├── EmbeddingError           the embedder failed or returned invalid vectors
+    │   ├── ExtractionError          the extractor failed or returned invalid mentions
+    │   └── StoppedError             indexing was stopped by close() or a cancelled aadd
+    └── StoreError                   an error about the index file
+        ├── NotAnIndexError          the file is not an index of this package
+        ├── SchemaVersionError       a newer version wrote the file
+        ├── SettingsMismatchError    other settings or models than those of the index
         ├── StoreLockedError         another process is writing
-        ├── CorruptStoreError        a stored row does not match its checksum
-        └── ClosedError              used after close()
+        ├── CorruptStoreError        stored data is damaged
+        └── ClosedError              the index is closed
 
-Messages say what was wrong, where, and what to do.
+Each message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class E2GraphRAGError(Exception):
 
 
 class InvalidInputError(E2GraphRAGError, ValueError):
-    """Raised when an argument or a document cannot be used; nothing was written."""
+    """Raised for an invalid argument or document, before anything is written."""
 
 
 class DuplicateDocumentError(InvalidInputError):
-    """Raised by `add` for an id given twice, or present with another content."""
+    """Raised by `add` for an id that is given twice or already indexed with other content."""
 
 
 class UnreadableFileError(InvalidInputError):
-    """Raised by the file readers for bytes that are no text in a known format."""
+    """Raised for a file that is damaged or is not text in a known format."""
 
 
 class FilterError(InvalidInputError):
-    """Raised for a `where` that is not understood."""
+    """Raised for an invalid `where` filter."""
 
 
 class UnknownDocumentError(E2GraphRAGError, KeyError):
-    """Raised by `delete` and `update` for an id that is not in the index."""
+    """Raised for a document id that is not in the index."""
 
     def __str__(self) -> str:
         # KeyError would print the repr of the message.
@@ -56,35 +56,35 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
 
 
 class RerankError(E2GraphRAGError):
-    """Raised when a reranker fails, or returns anything but one finite score a text."""
+    """Raised when a reranker fails or does not return one finite score per text."""
 
 
 class MissingDependencyError(E2GraphRAGError, ImportError):
-    """Raised where an optional package or a model is needed and not installed."""
+    """Raised when an optional package or a model is needed but not installed."""
 
 
 class IndexingError(E2GraphRAGError):
-    """Raised when a document could not be indexed; it left no trace but finished cache entries."""
+    """Raised when a document could not be indexed; only finished cache entries remain of it."""
 
 
 class SummaryError(IndexingError):
-    """Raised when the summarizer failed for good or returned no text."""
+    """Raised when the summarizer still fails after all retries, or returns no text."""
 
 
 class EmbeddingError(IndexingError):
-    """Raised when an embedder returns the wrong shape, NaN, infinity or a zero vector."""
+    """Raised when an embedder fails or returns a wrong shape, NaN, infinity or a zero vector."""
 
 
 class ExtractionError(IndexingError):
-    """Raised when an extractor returns the wrong number of texts or spans outside its text."""
+    """Raised when an extractor fails, or returns too few results or spans outside a text."""
 
 
 class StoppedError(IndexingError):
-    """Raised by work that was stopped before it was finished; what was finished is kept."""
+    """Raised by indexing that was stopped; finished documents and cache entries are kept."""
 
 
 class StoreError(E2GraphRAGError):
-    """Base of the errors about the file on disk."""
+    """Base of the errors about an index file."""
 
 
 class NotAnIndexError(StoreError):
@@ -92,19 +92,19 @@ class NotAnIndexError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """Raised when the file was made by a newer version of this package."""
+    """Raised when a newer version of this package wrote the file."""
 
 
 class SettingsMismatchError(StoreError):
-    """Raised when settings or models differ from those the index was made with."""
+    """Raised when settings or models differ from those that the index was built with."""
 
 
 class StoreLockedError(StoreError):
-    """Raised when another process holds the write lock longer than the time-out."""
+    """Raised when another process holds the write lock for longer than the timeout."""
 
 
 class CorruptStoreError(StoreError):
-    """Raised when a stored row does not match its checksum."""
+    """Raised when stored data is damaged, for example if a row does not match its checksum."""
 
 
 class ClosedError(StoreError):

@@ -1,7 +1,7 @@
-"""The ports: what a user's own embedder, summarizer, extractor or tokenizer must offer.
+"""Protocols of the components that a user can replace.
 
-Any object with these methods plugs in; nothing has to be subclassed. Each may carry a
-`fingerprint: str` that changes whenever its output would; see `fingerprints.py`.
+Any object with these methods works; there is nothing to subclass. A component may have a
+`fingerprint: str` that changes whenever its output changes; see `embedders/fingerprints.py`.
 """
 
 from __future__ import annotations
@@ -26,62 +26,61 @@ class TokenCounter(Protocol):
         ...
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return each token's character span, in order and not overlapping."""
+        """Return the character span of each token, ordered and disjoint."""
         ...
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors.
+    """Converts texts to vectors.
 
-    `max_tokens` is the longest text the model reads, None if it has no limit; longer texts are
-    split into windows, never cut. An embedder may carry `tokens`, a `TokenCounter` of its own
-    tokenizer, which makes those windows exact.
+    Longer texts than `max_tokens` are split into windows, never truncated. An embedder may have an
+    attribute `tokens`, a `TokenCounter` for its tokenizer, which makes the windows exact.
     """
 
     @property
     def dimension(self) -> int:
-        """Length of every vector."""
+        """Length of each vector."""
         ...
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest text read, in the model's tokens."""
+        """Longest input in tokens, None if unlimited."""
         ...
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return one vector a text, shape (n, dimension)."""
+        """Return one vector per text, shape (len(texts), dimension)."""
         ...
 
     def embed_query(self, text: str) -> FloatArray:
-        """Return the vector of a question, shape (dimension,)."""
+        """Return the vector of a query, shape (dimension,)."""
         ...
 
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Summarizes consecutive texts in one; may be async."""
+    """Summarizes consecutive texts into one; may be async."""
 
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return a summary of at most `max_tokens` tokens; `level` is that of the summary."""
+        """Return a summary of at most `max_tokens` tokens; `level` is the level of the summary."""
         ...
 
 
 @runtime_checkable
 class EntityExtractor(Protocol):
-    """Finds entities, sentence by sentence."""
+    """Finds entities in texts."""
 
     def extract(self, texts: Sequence[str]) -> Sequence[Sentences]:
-        """Return for each text, for each of its sentences, the mentions in it."""
+        """Return, for each text and each of its sentences, the mentions."""
         ...
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Reads a question together with each text, as a cross-encoder does."""
+    """Scores texts for a question, for example with a cross-encoder."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return for each text how well it answers, higher is better."""
+        """Return one score per text; higher is better."""
         ...

@@ -1,7 +1,8 @@
-"""The summary tree's shape: a function of the chunks alone, known before any summary is made.
+"""The shape of the summary tree, which depends on the chunks alone.
 
-Which nodes share a summary is for a `Grouping` to say: every so many (`FixedGroups`, as in the
-paper), or what their texts say (`ContentGroups`), so that an edit leaves the groups around it.
+A `Grouping` decides which nodes share a summary: a fixed number of consecutive nodes
+(`FixedGroups`, as in the paper), or boundaries that follow from their texts (`ContentGroups`), so
+that an edit does not move the groups after it.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from e2graphrag_integrations.types import Node, Span
 
-_BEGINNING = 64
-"""Characters of a chunk that tell where groups begin: an edit behind them moves no group."""
+_HASHED_PREFIX = 64
+"""Number of leading characters of a chunk that determine group boundaries."""
 
 _NAMESPACE = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
-"""Fixed for ever: node ids derive from it."""
+"""Namespace of all node ids; changing it would rename every node."""
 
 
 def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
-    """Return how many nodes each level has with fixed groups, chunks first.
+    """Return the number of nodes on each level with fixed groups, chunks first.
 
-    Level h+1 has one summary for every `group_size` nodes of level h; levels are added while the
-    last has more than `group_size` nodes, and once for any document of more than one chunk.
+    Level h + 1 has one summary for every `group_size` nodes of level h. Levels are added while the
+    last has more than `group_size` nodes; a document of two or more chunks has at least one
+    summary.
 
     >>> level_sizes(151)
     [151, 31, 7, 2]
@@ -46,25 +48,25 @@ def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
 
 
 class Grouping(Protocol):
-    """Decides which nodes of a level share a summary; a value, without state."""
+    """Decides which nodes of a level share a summary. Implementations are stateless values."""
 
     @property
     def size(self) -> int:
-        """Nodes under a summary; a level of at most so many gets none above it."""
+        """Target number of nodes below a summary; a level of at most this size is the last."""
         ...
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
-        """Return at which nodes of a level groups begin, 0 first.
+        """Return the positions at which groups begin, ascending from 0.
 
         Args:
-            leaves: The first chunk under each node of the level.
+            leaves: The first chunk below each node of the level.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedGroups:
-    """Every `size` nodes (E2GraphRAG, section 3.1): an insertion moves all groups after it.
+    """Groups of `size` nodes (E2GraphRAG, section 3.1). An insertion shifts all later groups.
 
     Raises:
         InvalidInputError: For a size below two.
@@ -76,16 +78,17 @@ class FixedGroups:
         _check_size(self.size)
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
-        """Return every `size`-th number."""
+        """Return every `size`-th position."""
         return range(0, len(leaves), self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class ContentGroups:
-    """About `size` nodes, from (size + 1) // 2 to twice `size`, cut by hashes of leaf texts.
+    """Groups of about `size` nodes, with boundaries at local minima of text hashes.
 
-    A group begins with a node whose first chunk's beginning has the smallest hash around: an edit
-    within a group leaves all groups, one at its beginning moves no more than those beside it.
+    A group has (size + 1) // 2 to 2 * size nodes. It begins at a node whose first chunk has the
+    smallest hash nearby. An edit inside a group moves no boundary; an edit at its first chunk moves
+    only adjacent ones.
 
     Raises:
         InvalidInputError: For a size below two.
@@ -97,24 +100,24 @@ class ContentGroups:
         _check_size(self.size)
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
-        """Return the numbers of nodes that begin a group."""
-        hashes = [text_hash(leaf.text[:_BEGINNING]) for leaf in leaves]
-        least = max(2, (self.size + 1) // 2)
-        places = range(len(leaves))
-        cuts: list[int] = content_boundaries(
-            hashes, places, len(leaves), least, 2 * self.size
+        """Return the positions of nodes that begin a group."""
+        hashes = [text_hash(leaf.text[:_HASHED_PREFIX]) for leaf in leaves]
+        smallest = max(2, (self.size + 1) // 2)
+        positions = range(len(leaves))
+        starts: list[int] = content_boundaries(
+            hashes, positions, len(leaves), smallest, 2 * self.size
         ).tolist()
-        return cuts
+        return starts
 
 
 def _check_size(size: int) -> None:
-    if size < 2:  # noqa: PLR2004 - a group of one would never end
+    if size < 2:  # noqa: PLR2004 - groups of one node would never end
         raise InvalidInputError(f"group_size={size}: a group needs at least two nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The nodes of one document, level by level; `levels[0]` are the chunks."""
+    """The nodes of one document by level; `levels[0]` are the chunks."""
 
     document_id: str
     levels: tuple[tuple[Node, ...], ...]
@@ -128,10 +131,10 @@ class Tree:
 def plan_tree(
     document_id: str, text: str, spans: Sequence[Span], grouping: Grouping = FixedGroups()
 ) -> Tree:
-    """Build the tree over the chunks at `spans`, its summaries still without text.
+    """Build the tree over the chunks at `spans`; the summaries have no text yet.
 
-    Ids derive from the document's id and the leaf texts only (design: an edit renames only what it
-    touches): chunk = uuid5(document, "chunk", sha256(text), n), n counting equal chunks before it;
+    Ids derive from the document id and the chunk texts only, so an edit renames only the nodes that
+    it touches: chunk = uuid5(document, "chunk", sha256(text), number of equal chunks before it);
     summary = uuid5(document, level, child ids).
     """
     return tree_from_chunks(document_id, _chunks(document_id, text, spans), grouping)
@@ -140,10 +143,10 @@ def plan_tree(
 def tree_from_chunks(
     document_id: str, chunks: Sequence[Node], grouping: Grouping = FixedGroups()
 ) -> Tree:
-    """Build the tree over given chunks, whatever their ids, its summaries still without text.
+    """Build the tree over existing chunks, which keep their ids; the summaries have no text yet.
 
-    Levels are added while the last has more than `grouping.size` nodes, and once for any document
-    of more than one chunk.
+    Levels are added while the last has more than `grouping.size` nodes; a document of two or more
+    chunks has at least one summary.
     """
     if not chunks:
         return Tree(document_id, ())
@@ -159,13 +162,13 @@ def tree_from_chunks(
 
 
 def _chunks(document_id: str, text: str, spans: Sequence[Span]) -> tuple[Node, ...]:
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     chunks = []
     for position, (start, end) in enumerate(spans):
         piece = text[start:end]
         digest = hashlib.sha256(piece.encode()).hexdigest()
-        node_id = _node_id(document_id, "chunk", digest, str(seen[digest]))
-        seen[digest] += 1
+        node_id = _node_id(document_id, "chunk", digest, str(occurrences[digest]))
+        occurrences[digest] += 1
         chunks.append(Node(node_id, document_id, 0, position, start, end, piece))
     return tuple(chunks)
 
@@ -201,7 +204,7 @@ def _node_id(*parts: str) -> str:
 
 
 def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
-    """Return nodes with the `child_ids` that their parents' ids imply."""
+    """Return the nodes with `child_ids` filled in from the `parent_id`s."""
     children: dict[str, list[str]] = {}
     for node in nodes:
         if node.parent_id is not None:
@@ -210,9 +213,9 @@ def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
 
 
 def without_overlap(children: Sequence[Node]) -> list[str]:
-    """Return the texts of consecutive nodes, each without what the one before it already said.
+    """Return the texts of consecutive nodes, without the overlap of each with its predecessor.
 
-    Only chunks overlap; summaries come back as they are.
+    Only chunks overlap; the texts of summaries are returned unchanged.
     """
     texts = [children[0].text]
     for before, node in pairwise(children):

@@ -1,4 +1,4 @@
-"""The data that flows through the package: documents, nodes and mentions, all frozen."""
+"""Frozen data classes: documents, nodes and mentions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from e2graphrag_integrations._utils.validation import check_int, check_text, sho
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"
-"""Label of a mention that is a common noun; every other label marks a named entity."""
+"""Label of common nouns. Every other label marks a named entity."""
 
 
 class Span(NamedTuple):
-    """Half-open character range `[start, end)` of a document's text."""
+    """A half-open character range `[start, end)` of a document's text."""
 
     start: int
     end: int
 
 
 class Segment(NamedTuple):
-    """A span of a document with metadata of its own: a page, a message, a section."""
+    """A span of a document with its own metadata, for example a page or a message."""
 
     start: int
     end: int
@@ -31,18 +31,18 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A text to index.
+    """A document to index.
 
     Args:
-        id: Unique, non-empty name of the document in the index.
-        text: The whole text. Every span in every result refers to it.
-        title: Prefixed to each chunk for embedding, never part of a span.
-        metadata: JSON-plain values, used by `where` filters and returned with results; copied.
-        segments: `(start, end, metadata)` triples in order, not overlapping; a segment's metadata
-            is laid over the document's for the text it covers.
+        id: Unique, non-empty id in the index.
+        text: The full text. All spans in results refer to it.
+        title: Prefixed to each window for embedding and BM25; never part of a span.
+        metadata: JSON values for `where` filters, returned with results. They are copied.
+        segments: `(start, end, metadata)` triples, ordered and disjoint. A segment's metadata
+            overrides the document's for the text in its span.
 
     Raises:
-        InvalidInputError: If a field cannot be stored as it is.
+        InvalidInputError: If a field cannot be stored unchanged.
     """
 
     id: str
@@ -62,7 +62,7 @@ class SourceDocument:
             ("title", "" if self.title is None else self.title),
         ):
             check_text(f"{name} of document {self.id!r}", value)
-        # Copies: what the caller changes later must not change what was checked.
+        # A copy: later changes by the caller must not bypass the validation.
         object.__setattr__(self, "metadata", _plain(self.metadata, f"document {self.id!r}"))
         try:
             triples = [Segment(*segment) for segment in self.segments]
@@ -82,8 +82,8 @@ class SourceDocument:
                 last = check_int("end", end, first, size)
             except InvalidInputError as error:
                 raise InvalidInputError(
-                    f"{where} spans {short_repr(start)}-{short_repr(end)}: segments must be in order, must "
-                    f"not overlap and must lie within the text's {size} characters"
+                    f"{where} spans {short_repr(start)}-{short_repr(end)}: segments must be in "
+                    f"order, must not overlap and must lie within the text's {size} characters"
                 ) from error
             checked.append(Segment(first, last, _plain(metadata, where)))
             previous = last
@@ -91,10 +91,12 @@ class SourceDocument:
 
 
 def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a copy as JSON gives it back, so that it is what the store would give back."""
+    """Return a copy after a JSON round trip, so that it equals what the store returns later."""
     try:
-        fits = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
-        plain = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if fits else "{}"
+        is_valid = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
+        plain = (
+            json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if is_valid else "{}"
+        )
         plain.encode("utf-8")
         copy: dict[str, Any] = json.loads(plain)
     except (TypeError, ValueError, RecursionError) as error:
@@ -102,12 +104,12 @@ def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"metadata of {where} is not plain JSON ({error}); "
             "use str, int, float, bool, None, lists and dicts"
         ) from error
-    if not fits:
+    if not is_valid:
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     if "document_id" in copy:
         raise InvalidInputError(
-            f"metadata of {where} has the key 'document_id', which filters reserve for the "
-            "document's id; rename it"
+            f"metadata of {where} has the key 'document_id', which is reserved for the document's "
+            "id in filters: rename it"
         )
     return copy
 
@@ -120,11 +122,14 @@ def _keys_are_strings(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A chunk (level 0) or a summary (level 1 and up) of one document.
+    """A chunk (level 0) or a summary (level 1 and above) of one document.
 
-    `start` and `end` are the span in the document that the node covers: `text[start:end]` is a
-    chunk's own text, and the stretch from first to last chunk under it for a summary. `position`
-    counts from 0 within document and level. A summary's text is empty until it is made.
+    Attributes:
+        start: Start of the covered span of the document. For a chunk, `document.text[start:end]` is
+            its text; for a summary, the span of all chunks below it.
+        end: End of the covered span.
+        position: Position within document and level, from 0.
+        text: The text; empty for a summary that has not been generated yet.
     """
 
     id: str
@@ -139,10 +144,14 @@ class Node:
 
 
 class Mention(NamedTuple):
-    """An entity in a sentence: its name, its span in the text searched, and its label.
+    """An occurrence of an entity in a sentence.
 
-    `entity` is the surface form of a name or the lemma of a common noun; the index stores its
-    normal form. `label` is `NOUN` for a common noun, else the kind of name (`PERSON`, `NAME`, ...).
+    Attributes:
+        entity: The surface form of a name, or the lemma of a common noun. The index stores its
+            normal form.
+        start: Start of the span in the text that was searched.
+        end: End of the span.
+        label: `NOUN` for a common noun, else the type of the name (`PERSON`, `NAME`, ...).
     """
 
     entity: str
@@ -157,4 +166,4 @@ class Mention(NamedTuple):
 
 
 Sentences = Sequence[Sequence[Mention]]
-"""What an extractor finds in one text: per sentence, its mentions."""
+"""The mentions of one text, grouped by sentence."""

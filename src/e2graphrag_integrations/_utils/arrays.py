@@ -1,4 +1,4 @@
-"""What several modules do with arrays of rows."""
+"""Array operations on row numbers that several modules share."""
 
 from __future__ import annotations
 
@@ -8,77 +8,79 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.integer[Any]]
-"""Indices and counts: 64 bits where we make them, 32 where scipy does."""
+"""Indices and counts. NumPy creates 64-bit arrays here; SciPy's sparse matrices use 32 bits."""
 
 
 _SPARSE = 50
-"""Rows for each key from which on looking at keys alone costs less than going over all rows."""
+"""From this ratio of rows to keys, sorting the keys is faster than a mask over all rows."""
 
 _SMALL = 10_000
-"""Rows up to which a sum for each costs less than finding those that have a key first."""
+"""Up to this number of rows, one sum per row is faster than finding the distinct keys first."""
 
-_MOST_IN_32 = np.iinfo(np.int32).max
+_MAX_INT32 = np.iinfo(np.int32).max
 
 
 def exclusive_sums(sizes: ArrayLike) -> NDArray[np.int64]:
-    """Return the sum before each size, and of all.
+    """Return the cumulative sums, with 0 in front: one entry more than `sizes`.
 
-    >>> before(np.array([2, 0, 3])).tolist()
+    >>> exclusive_sums(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    each = np.asarray(sizes, dtype=np.int64)
-    sums = np.zeros(len(each) + 1, dtype=np.int64)
-    np.cumsum(each, out=sums[1:])
+    counts = np.asarray(sizes, dtype=np.int64)
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=sums[1:])
     return sums
 
 
 def concatenated_ranges(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
-    """Return the numbers of stretches, one after the other.
+    """Return the concatenation of `range(start, start + size)` for each start and size.
 
-    >>> stretches(np.array([7, 3]), np.array([2, 3])).tolist()
+    >>> concatenated_ranges(np.array([7, 3]), np.array([2, 3])).tolist()
     [7, 8, 3, 4, 5]
     """
-    total = exclusive_sums(sizes)
-    numbers: NDArray[np.int64] = np.repeat(starts - total[:-1], sizes) + np.arange(total[-1])
+    offsets = exclusive_sums(sizes)
+    numbers: NDArray[np.int64] = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
     return numbers
 
 
 def sum_by_key(
     keys: IntArray, values: NDArray[np.floating[Any]], size: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return the distinct keys, ascending, and the sum of the values of each.
+    """Return the distinct keys in ascending order, and the sum of the values of each.
 
-    >>> keys, sums = summed(np.array([5, 2, 5]), np.array([1.0, 0.0, 2.0]), 9)
+    >>> keys, sums = sum_by_key(np.array([5, 2, 5]), np.array([1.0, 0.0, 2.0]), 9)
     >>> keys.tolist(), sums.tolist()
     ([2, 5], [0.0, 3.0])
 
     Args:
-        keys: Below `size`, not negative.
-        values: One a key.
-        size: Of what the keys are rows of.
+        keys: Row numbers from 0 to `size` - 1.
+        values: One value per key.
+        size: Number of rows.
     """
     if size <= _SMALL:
         distinct = _distinct(keys, size)
         return distinct, np.bincount(keys, values, size)[distinct].astype(np.float64)
-    distinct, places = unique_inverse(keys, size)
-    return distinct, np.bincount(places, values, len(distinct)).astype(np.float64)
+    distinct, inverse = unique_inverse(keys, size)
+    return distinct, np.bincount(inverse, values, len(distinct)).astype(np.float64)
 
 
 def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return the distinct keys, ascending, and the place of each key among them.
+    """Return the distinct keys in ascending order, and the index of each key among them.
 
-    >>> distinct, places = numbered(np.array([5, 2, 5]), 9)
-    >>> distinct.tolist(), places.tolist()
+    The result equals `np.unique(keys, return_inverse=True)`, without sorting all keys.
+
+    >>> distinct, inverse = unique_inverse(np.array([5, 2, 5]), 9)
+    >>> distinct.tolist(), inverse.tolist()
     ([2, 5], [1, 0, 1])
 
     Args:
-        keys: Below `size`, not negative.
-        size: Of what the keys are rows of.
+        keys: Row numbers from 0 to `size` - 1.
+        size: Number of rows.
     """
-    places = np.empty(size, dtype=smallest_int_type(size))  # only those of keys are read
+    places = np.empty(size, dtype=smallest_int_type(size))  # only entries at keys are read
     if len(keys) * _SPARSE < size:
         order = np.arange(len(keys), dtype=places.dtype)
-        places[keys] = order  # of the same key the last to be written stays
+        places[keys] = order  # of equal keys, the last one wins
         distinct: IntArray = np.sort(keys[places[keys] == order])
     else:
         distinct = _distinct(keys, size)
@@ -87,23 +89,23 @@ def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
 
 
 def _distinct(keys: IntArray, size: int) -> IntArray:
-    there = np.zeros(size, dtype=np.bool_)
-    there[keys] = True
-    return np.flatnonzero(there)
+    present = np.zeros(size, dtype=np.bool_)
+    present[keys] = True
+    return np.flatnonzero(present)
 
 
 def sorted_union(*parts: IntArray) -> IntArray:
-    """Return the distinct numbers of several arrays, ascending.
+    """Return the distinct numbers of several arrays in ascending order.
 
-    >>> union(np.array([5, 2]), np.array([2, 3])).tolist()
+    >>> sorted_union(np.array([5, 2]), np.array([2, 3])).tolist()
     [2, 3, 5]
     """
-    together = np.sort(np.concatenate(parts))
-    other = np.ones(len(together), dtype=np.bool_)
-    np.not_equal(together[1:], together[:-1], out=other[1:])
-    return together[other]
+    numbers = np.sort(np.concatenate(parts))
+    is_first = np.ones(len(numbers), dtype=np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers[is_first]
 
 
-def smallest_int_type(most: int) -> type[np.int32 | np.int64]:
-    """Return the smaller type that holds numbers up to `most`: half the memory where it does."""
-    return np.int32 if most <= _MOST_IN_32 else np.int64
+def smallest_int_type(maximum: int) -> type[np.int32 | np.int64]:
+    """Return int32 if it can represent `maximum`, else int64."""
+    return np.int32 if maximum <= _MAX_INT32 else np.int64

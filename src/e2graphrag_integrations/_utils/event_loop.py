@@ -1,7 +1,7 @@
-"""Running a user's coroutines from worker threads, in one event loop that stays the same.
+"""Run coroutines from worker threads, always in the same event loop.
 
-Async clients tie their connections to the loop they first ran in, so a fresh loop a call would
-break them. `add` uses a loop in a thread of its own; `aadd` uses the caller's.
+Async clients bind their connections to the loop of their first call, so a new loop per call would
+break them. `add` runs coroutines in a loop in its own thread, `aadd` in the caller's loop.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class ContextThreads(ThreadPoolExecutor):
-    """Threads that work in the context of who submits: callbacks and counters live in it."""
+    """A thread pool that runs each call in the context of the submitting thread."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run a call in a thread, in a copy of the present context."""
+        """Run a call in a thread, in a copy of the current context."""
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
 class AwaitableRunner(Protocol):
-    """Runs awaitables to their end from a thread without a loop."""
+    """Runs awaitables to completion from a thread without an event loop."""
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for the awaitable and return its result."""
@@ -35,7 +35,7 @@ class AwaitableRunner(Protocol):
 
 @dataclass(frozen=True)
 class _Interrupted:
-    """An exception that would end the loop's thread, carried out of it."""
+    """An exception that would stop the loop's thread, returned as a value instead."""
 
     error: BaseException
 
@@ -55,7 +55,7 @@ def _run_in(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
 
 
 async def _cancel_others() -> None:
-    """End every other task of this loop, so that nobody waits for one for ever."""
+    """Cancel every other task of this loop, so that no thread waits for one forever."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -63,7 +63,7 @@ async def _cancel_others() -> None:
 
 
 class CallerLoop:
-    """Runs in a loop that is already running in another thread."""
+    """Runs awaitables in a loop that is already running in another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -74,7 +74,7 @@ class CallerLoop:
 
 
 class OwnLoop:
-    """Runs in a loop of its own, in a thread started at first use."""
+    """Runs awaitables in a new loop, in a thread that starts at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class OwnLoop:
         return _run_in(self._loop, awaitable)
 
     def close(self) -> None:
-        """Stop the loop; a later `run` starts another."""
+        """Stop the loop and its thread; a later `run` starts new ones."""
         with self._lock:
             if self._loop is None or self._thread is None:
                 return
@@ -105,9 +105,9 @@ class OwnLoop:
 
 
 async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """Run `work` in a thread; when cancelled, call `stop` and wait for what is in flight."""
-    # A thread of its own: those of the loop's pool may all be waiting for their turn to write, and
-    # the model that one of them waits for may need one.
+    """Run `work` in a thread. If cancelled, call `stop` and wait until `work` returns."""
+    # Not the loop's default pool: all its threads may be waiting for the write lock while the model
+    # that the lock's holder waits for needs one of them.
     threads = ContextThreads(1, "e2graphrag-write")
     task = asyncio.wrap_future(threads.submit(work))
     threads.shutdown(wait=False)
@@ -116,5 +116,5 @@ async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     except asyncio.CancelledError:
         stop()
         await asyncio.wait([task])
-        task.exception()  # seen: else asyncio would log it as forgotten
+        task.exception()  # retrieved, so that asyncio does not log it as never retrieved
         raise

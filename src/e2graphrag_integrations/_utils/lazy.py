@@ -1,4 +1,4 @@
-"""Attributes worked out when they are first asked for, without a lock."""
+"""Attributes and items that are computed at first use, without a lock."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 
 class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
-    """`functools.cached_property` as it is from Python 3.12 on.
+    """`functools.cached_property` of Python 3.12, for Python 3.11 as well.
 
-    Before, one lock for all instances was held while a value was made: two threads could wait for
-    each other, one for the lock, the other for what its holder needs; and questions of different
-    threads were embedded one after the other. Without a lock a value may be made twice, and the
-    last stays.
+    The version in Python 3.11 computes values under one lock shared by all instances. Two threads
+    could deadlock, and queries of different threads were embedded one after the other. Without the
+    lock, two threads may compute the same value; the last one is kept.
     """
 
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make = make
-        self._name = make.__name__
-        self.__doc__ = make.__doc__
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -33,36 +32,36 @@ class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: object | None, owner: type) -> T | lazy[T]:
-        """Make the value and keep it where it is found before this is."""
+        """Compute the value and store it in the instance, which shadows this descriptor."""
         if instance is None:
             return self
-        value = self._make(instance)
+        value = self._compute(instance)
         instance.__dict__[self._name] = value
         return value
 
 
 class LazySequence(Sequence[Item_co]):
-    """Items that are made when they are looked at.
+    """A sequence whose items are computed at each access.
 
     Args:
-        count: How many there are.
-        make: Makes the item at a place, from 0.
+        count: Number of items.
+        compute: Returns the item at an index from 0 to `count` - 1.
     """
 
-    def __init__(self, count: int, make: Callable[[int], Item_co]) -> None:
+    def __init__(self, count: int, compute: Callable[[int], Item_co]) -> None:
         self._count = count
-        self._make = make
+        self._compute = compute
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of items."""
         return self._count
 
     @overload
-    def __getitem__(self, at: int) -> Item_co: ...
+    def __getitem__(self, index: int) -> Item_co: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Item_co]: ...
-    def __getitem__(self, at: int | slice) -> Item_co | list[Item_co]:
-        """Return one, or a list of some."""
-        if isinstance(at, slice):
-            return [self._make(i) for i in range(*at.indices(self._count))]
-        return self._make(range(self._count)[at])
+    def __getitem__(self, index: slice) -> list[Item_co]: ...
+    def __getitem__(self, index: int | slice) -> Item_co | list[Item_co]:
+        """Return one item, or a list of items for a slice."""
+        if isinstance(index, slice):
+            return [self._compute(i) for i in range(*index.indices(self._count))]
+        return self._compute(range(self._count)[index])

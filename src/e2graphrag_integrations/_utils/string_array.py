@@ -1,4 +1,4 @@
-"""Many strings in two arrays, which need no parsing and little memory."""
+"""A sequence of strings in two arrays, for memory-mapped files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 
 _BATCH = 1 << 12
+"""Number of strings decoded at a time during iteration."""
 
 
 class StringArray(Sequence[str]):
-    """A sequence of strings as their UTF-8 bytes, and where each begins.
+    """An immutable sequence of strings, stored as UTF-8 bytes and offsets.
 
     Args:
-        data: Bytes of all.
-        bounds: Where each begins and the last ends, one number more than strings.
+        data: The bytes of all strings, shape (bytes,).
+        bounds: The start of each string and the end of the last, shape (strings + 1,).
     """
 
     def __init__(self, data: NDArray[np.uint8], bounds: IntArray) -> None:
@@ -28,7 +29,7 @@ class StringArray(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> StringArray:
-        """Return strings as arrays."""
+        """Encode strings; an existing `StringArray` is returned as it is."""
         if isinstance(texts, StringArray):
             return texts
         encoded = [text.encode() for text in texts]
@@ -36,23 +37,23 @@ class StringArray(Sequence[str]):
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), bounds)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of strings."""
         return len(self.bounds) - 1
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        """Return one, or a list of some."""
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        row = range(len(self.bounds) - 1)[at]
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return one string, or a list of strings for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        row = range(len(self.bounds) - 1)[index]
         start, end = self.bounds[row : row + 2].tolist()
         return self.data[start:end].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
-        """Yield all, decoded many at a time."""
+        """Yield all strings, decoded in batches."""
         for first in range(0, len(self), _BATCH):
             bounds = self.bounds[first : first + _BATCH + 1].tolist()
             block = self.data[bounds[0] : bounds[-1]].tobytes()
@@ -60,13 +61,13 @@ class StringArray(Sequence[str]):
                 yield block[start - bounds[0] : end - bounds[0]].decode()
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether another sequence has the same strings."""
+        """Compare with any sequence of strings."""
         if not isinstance(other, Sequence) or isinstance(other, str):
             return False
         return len(self) == len(other) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment] # like a list
+    __hash__ = None  # type: ignore[assignment] # unhashable, like a list
 
     def __repr__(self) -> str:
-        """Return the strings as those of a list."""
+        """Return the representation of the equal list."""
         return repr(list(self))

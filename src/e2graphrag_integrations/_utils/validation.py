@@ -1,4 +1,4 @@
-"""What many modules ask of values that come from outside: one message each, always typed."""
+"""Validation of arguments and user components, with typed errors."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from typing import Any, TypeVar
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
 MAX_COUNT = 10_000_000
-"""No size or count has a meaning beyond this, and NumPy takes no integers beyond 2**63."""
+"""Largest accepted size or count. NumPy does not accept integers beyond 2**63."""
 
-_MOST_SECONDS = 1_000_000
-_SHOWN = 80
+_MAX_SECONDS = 1_000_000
+_MAX_REPR = 80
+"""Characters of a value quoted in a message."""
 
 T = TypeVar("T")
 
 
 def short_repr(value: object) -> str:
-    """Return a value for a message, however long, deep or large it is."""
+    """Return the `repr` of a value for a message, truncated to 80 characters."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an int of 5000 digits; a list in itself many times over
-        return f"({type(value).__name__}, too large to show)"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    except (ValueError, RecursionError):  # an int of 5000 digits; a deeply nested list
+        return f"({type(value).__name__}, too large to print)"
+    return text if len(text) <= _MAX_REPR else f"{text[:_MAX_REPR]}..."
 
 
 def type_name(value: object) -> str:
-    """Return what a user's part is for a message: its repr may hold a secret.
+    """Return the type of a user's component for a message; its `repr` may contain a secret.
 
-    >>> kind_of({"api_key": "secret"}), kind_of(dict)
+    >>> type_name({"api_key": "secret"}), type_name(dict)
     ('dict', 'class dict')
     """
     return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUNT) -> int:
-    """Return a whole number as a plain int; NumPy's are taken, True and 3.0 are not.
+    """Return an integer as a plain int. NumPy integers are accepted; True and 3.0 are not.
 
     Raises:
-        InvalidInputError: For anything else, and out of range.
+        InvalidInputError: If the value is not an integer from `least` to `most`.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -55,24 +56,24 @@ def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUN
 
 
 def check_seconds(name: str, value: Any) -> float:
-    """Return a span of time as a float.
+    """Return a duration in seconds as a float.
 
     Raises:
-        InvalidInputError: For no number, NaN, and out of range.
+        InvalidInputError: If the value is not a number, is NaN, or is out of range.
     """
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not fits or not 0 <= value <= _MOST_SECONDS:  # NaN is in no range
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _MAX_SECONDS:  # also excludes NaN
         raise InvalidInputError(
-            f"{name}={short_repr(value)} must be a number of seconds from 0 to {_MOST_SECONDS:,}"
+            f"{name}={short_repr(value)} must be a number of seconds from 0 to {_MAX_SECONDS:,}"
         )
     return float(value)
 
 
 def check_text(what: str, value: object) -> str:
-    """Return a string that can be stored, which a lone surrogate cannot.
+    """Return a string that can be encoded as UTF-8.
 
     Raises:
-        InvalidInputError: For anything else.
+        InvalidInputError: If the value is not a string or contains a lone surrogate.
     """
     if not isinstance(value, str):
         raise InvalidInputError(f"{what} must be a string, not {type(value).__name__}")
@@ -80,17 +81,17 @@ def check_text(what: str, value: object) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"{what} holds a lone surrogate at character {error.start}: "
+            f"{what} contains a lone surrogate at character {error.start}: "
             "decode the source with errors='replace'"
         ) from error
     return value
 
 
 def check_name(what: str, value: object) -> str:
-    """Return a string that can be stored and is not blank.
+    """Return a string that is not blank and can be encoded as UTF-8.
 
     Raises:
-        InvalidInputError: For anything else.
+        InvalidInputError: For any other value.
     """
     if not check_text(what, value).strip():
         raise InvalidInputError(f"{what} must be a non-empty string, not {value!r}")
@@ -98,10 +99,10 @@ def check_name(what: str, value: object) -> str:
 
 
 def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
-    """Return an argument, or an object made with defaults for None.
+    """Return the argument, or a default instance of `kind` if it is None.
 
     Raises:
-        InvalidInputError: For an object of another class.
+        InvalidInputError: If the argument is of another class.
     """
     if value is None:
         return kind()
@@ -110,25 +111,25 @@ def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
     return value
 
 
-def check_protocol(name: str, component: object, port: type) -> None:
-    """Hold a user's part to its port.
+def check_protocol(name: str, component: object, protocol: type) -> None:
+    """Check that a user's component has the members of a protocol.
 
     Raises:
-        InvalidInputError: For a class, or an object that lacks something.
+        InvalidInputError: If it is a class, or an object that lacks a member.
     """
-    with wrap_errors(InvalidInputError, f"{name} could not be looked at"):
-        names = sorted(n for n in dir(port) if not n.startswith("_"))
-        fits = not inspect.isclass(component) and all(_has(component, name) for name in names)
-    if not fits:
+    with wrap_errors(InvalidInputError, f"{name} could not be inspected"):
+        names = sorted(n for n in dir(protocol) if not n.startswith("_"))
+        conforms = not inspect.isclass(component) and all(_has(component, name) for name in names)
+    if not conforms:
         wanted = ", ".join(names)
         raise InvalidInputError(
-            f"{name} ({type_name(component)}) does not fit: it needs {wanted} "
-            f"(see protocols.{port.__name__})"
+            f"{name} ({type_name(component)}) lacks a member: it needs {wanted} "
+            f"(see protocols.{protocol.__name__})"
         )
 
 
 def _has(component: object, name: str) -> bool:
-    """Tell whether an object has an attribute, without computing a property: it may cost a call."""
+    """Return whether an object has an attribute, without computing a property."""
     try:
         inspect.getattr_static(component, name)
     except AttributeError:
@@ -138,12 +139,12 @@ def _has(component: object, name: str) -> bool:
 
 @contextmanager
 def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
-    """Turn whatever a user's part raises into an error of this package that names the part.
+    """Convert exceptions of a user's component to an error of this package.
 
     Args:
-        kind: Of the error.
-        what: Failed, before the reason.
-        hint: What to do, after it.
+        kind: Class of the error.
+        what: What failed; the start of the message.
+        hint: What to do; the end of the message.
     """
     try:
         yield
@@ -155,10 +156,10 @@ def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Itera
 
 
 def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
-    """Refuse arguments that nothing would read.
+    """Reject unknown keyword arguments.
 
     Raises:
-        InvalidInputError: With the name that may have been meant.
+        InvalidInputError: If there is one. The message suggests the closest known name.
     """
     if not unknown:
         return
