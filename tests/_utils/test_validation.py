@@ -43,7 +43,7 @@ def test_what_is_no_span_of_time_is_refused_by_name(value):
 
 
 def test_a_lone_surrogate_is_refused_with_its_place():
-    with pytest.raises(InvalidInputError, match="name holds a lone surrogate at character 1"):
+    with pytest.raises(InvalidInputError, match="name contains a lone surrogate at character 1"):
         check_text("name", "a\ud800")
 
 
@@ -53,8 +53,8 @@ def test_any_value_can_be_shown_in_a_message():
         deep = [deep]
     assert short_repr("a") == "'a'"
     assert len(short_repr("a" * 1000)) < 100
-    assert short_repr(deep) == "(list, too large to show)"
-    assert short_repr(10**5000) == "(int, too large to show)"
+    assert short_repr(deep) == "(list, too large to print)"
+    assert short_repr(10**5000) == "(int, too large to print)"
 
 
 def test_a_users_failure_is_blamed_on_the_part_and_ours_is_left_alone():
