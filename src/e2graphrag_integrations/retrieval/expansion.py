@@ -38,7 +38,7 @@ def fill_to_k(
 
     No appended candidate scores above the ones before it.
     """
-    if len(candidates) >= query.k or not len(snapshot.dense.nodes):
+    if len(candidates) >= query.k or not len(snapshot.dense.window_nodes):
         return candidates
     filled = list(candidates)
     added = {candidate.row for candidate in candidates}

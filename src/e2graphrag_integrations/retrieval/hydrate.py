@@ -157,7 +157,7 @@ def _mentioned_entities(
 def _metadata_under(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
     """Return the metadata of each segment under a node, without the document id."""
     records = snapshot.records
-    under = records.of_node[int(records.first[row]) : int(records.last[row])]
+    under = records.indices[int(records.starts[row]) : int(records.ends[row])]
     return [
         {key: value for key, value in records.values[i].items() if key != records.id_key}
         for i in under.tolist()

@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.query import Query, QuestionEmbedder
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
-from e2graphrag_integrations.retrieval.strategy import Candidate, Strategy
+from e2graphrag_integrations.retrieval.strategy import Candidate, RerankingStrategy, Strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
@@ -66,8 +66,16 @@ def retrieve(
     query = analyze(asked, snapshot, components, watch)
     with watch.step("rank"):
         candidates, trace = rank(query, strategy, snapshot)
-    with watch.step("rerank"):
-        candidates, trace = rerank(query, strategy, candidates, trace, reader)
+    if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
+        with watch.step("rerank"):
+            candidates, trace = rerank(
+                query,
+                candidates,
+                trace,
+                reader,
+                strategy.reranker,
+                top_n=strategy.rerank_top_n,
+            )
     with watch.step("pack"):
         select = select_windows if any(one.is_window for one in candidates) else select_nodes
         nodes, trace = select(query, candidates, trace, reader, components.counter)

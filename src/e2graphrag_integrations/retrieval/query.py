@@ -48,7 +48,7 @@ class QuestionEmbedder:
         with self._stopwatch.step("load"):
             embedder = self._components.embedder
         with self._stopwatch.step("embed"):
-            return mean_unit_vector([embedder.embed_question(text) for text in texts])
+            return mean_unit_vector([embedder.embed_query(text) for text in texts])
 
 
 @dataclass(frozen=True, eq=False)

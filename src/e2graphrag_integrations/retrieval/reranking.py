@@ -8,39 +8,43 @@ from dataclasses import replace
 import numpy as np
 
 from e2graphrag_integrations.graph.titles import with_title
+from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate, RerankingStrategy, Strategy
+from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Listing, Trace
 from e2graphrag_integrations.search.rerankers import rerank_scores
 
 
 def rerank(
     query: Query,
-    strategy: Strategy,
     candidates: Sequence[Candidate],
     trace: Trace,
     reader: NodeReader,
+    reranker: Reranker,
+    *,
+    top_n: int,
 ) -> tuple[Sequence[Candidate], Trace]:
-    """Reorder the best candidates by the scores of the strategy's reranker, if it has one.
+    """Reorder the best candidates by the scores of a reranker.
 
     The reordered candidates share out their former scores, so that scores still descend. Equal
     reranker scores keep the former order. Complete nodes are then cut to `query.k`.
 
     Args:
         query: The question.
-        strategy: Its reranker scores each candidate's title and text.
         candidates: Best first.
         trace: Gains the list `reranked` and the number of candidates cut.
         reader: The titles and texts.
+        reranker: Scores each candidate's title and text.
+        top_n: Number of candidates that the reranker reads; the others follow them.
 
     Raises:
         RerankError: If the reranker fails or does not return one number for each text.
     """
-    if not isinstance(strategy, RerankingStrategy) or strategy.reranker is None or not candidates:
+    if not candidates:
         return candidates, trace
-    head, tail = candidates[: strategy.rerank_top_n], candidates[strategy.rerank_top_n :]
-    scores = rerank_scores(strategy.reranker, query.question, _texts(head, reader))
+    head, tail = candidates[:top_n], candidates[top_n:]
+    scores = rerank_scores(reranker, query.question, _texts(head, reader))
     order = sorted(range(len(head)), key=lambda i: (-scores[i], i))
     former_scores = sorted((one.score for one in head), reverse=True)
     reranked = [

@@ -1,4 +1,4 @@
-"""What a question gets back: nodes with their exact sources and reasons, and the context text."""
+"""The result of a retrieval: nodes with sources and reasons, and the context for a prompt."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.types import Span
 
 GAP = " … "
-"""Stands between the parts of a chunk that a token budget left."""
+"""Separates the spans of a chunk that a token budget has shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedNode:
-    """A node that answers, best first in its result.
+    """A chunk or summary in a result.
 
     Attributes:
-        node_id: Stable id of the chunk or summary.
-        text: Its text, or the parts of it that a token budget left, `GAP` between them.
-        level: 0 for a chunk, 1 and up for a summary.
-        document_id: Its document.
+        node_id: Stable id.
+        text: The text, or the spans of it that fit the token budget, separated by `GAP`.
+        level: 0 for a chunk, 1 and higher for a summary.
+        document_id: Id of the document.
         start, end: Characters of the document that the node covers, `[start, end)`.
-        spans: What of them `text` stands for, in order: for a chunk, `text` is
-            `GAP.join(document[start:end] for start, end in spans)`; all it covers for a summary.
-        score: 1/rank where entities ranked it, cosine in [-1, 1] where vectors did, the sum of
-            reciprocal ranks of `HybridStrategy`.
-        route: The side that found it.
-        reasons: Why it is here, in words.
-        entities: Linked entities of the question that it holds, in the question's order.
-        title: Its document's title.
-        metadata: Its document's metadata with its segments' over it, as far as they agree.
-        segment_metadata: Where the segments under it do not agree, the metadata of each, in order.
-        position: Its place among the nodes of its document and level, from 0.
-        parent_id: The summary above it.
-        child_ids: The nodes that a summary was made of.
-        best_span: The part of the document that earned a chunk its place, where the strategy knows.
+        spans: Characters of the document in `text`, in order. For a chunk, `text` equals
+            `GAP.join(document[start:end] for start, end in spans)`; for a summary, the span is
+            everything that it covers.
+        score: Higher is better: 1/rank if entities ranked the node, cosine in [-1, 1] if vectors
+            did, or a sum of weighted reciprocal ranks from `HybridStrategy`.
+        route: The side that found the node.
+        reasons: Why the node was found, in words.
+        entities: Linked entities of the question that the node mentions, in question order.
+        title: Title of the document.
+        metadata: Metadata of the document and its segments, as far as all segments agree.
+        segment_metadata: Metadata of each segment under the node, in order; empty if there is only
+            one segment.
+        position: Position among the nodes of the same document and level, from 0.
+        parent_id: Id of the summary above.
+        child_ids: Ids of the nodes that a summary summarizes.
+        best_span: Characters of the document that match best, for a chunk and if the strategy
+            knows them.
     """
 
     node_id: str
@@ -60,25 +63,26 @@ class RetrievedNode:
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:
-        """Return each span of a chunk with its text; of a summary, all of it."""
+        """Each span of a chunk with its text; a summary is a single piece."""
         if self.level or len(self.spans) == 1:
             return ((Span(self.start, self.end) if self.level else self.spans[0], self.text),)
-        found, at = [], 0
+        pieces, offset = [], 0
         for span in self.spans:
-            found.append((span, self.text[at : at + span.end - span.start]))
-            at += span.end - span.start + len(GAP)
-        return tuple(found)
+            length = span.end - span.start
+            pieces.append((span, self.text[offset : offset + length]))
+            offset += length + len(GAP)
+        return tuple(pieces)
 
     @property
     def differing_keys(self) -> tuple[str, ...]:
-        """Keys of metadata on which the segments under the node do not agree."""
-        keys = dict.fromkeys(key for part in self.segment_metadata for key in part)
+        """Metadata keys on which the segments under the node disagree."""
+        keys = dict.fromkeys(key for metadata in self.segment_metadata for key in metadata)
         return tuple(key for key in keys if key not in self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """The nodes for a question, best first, with the route they came by and the trace of why."""
+    """The nodes for a question, best first, and the trace of the retrieval."""
 
     question: str
     nodes: tuple[RetrievedNode, ...]
@@ -86,74 +90,77 @@ class RetrievalResult:
 
     @property
     def route(self) -> Route:
-        """Whether entities (`local`) or vectors over the whole tree (`global`) gave the result."""
+        """The side that found most of the result: `local` (entities) or `global` (vectors)."""
         return self.trace.route
 
     def context(self) -> str:
-        """Return the nodes as text for a prompt (E2GraphRAG, section 3.3).
+        """Return the nodes as text for a prompt (E2GraphRAG, arXiv 2505.24226, section 3.3).
 
-        Passages stand under the entities of the question that they hold, `a - b: passage`, best
-        group first; nodes given twice are dropped and chunks that touch are merged by offsets.
+        Passages are grouped by the question's entities that they mention, `a - b: passage`, best
+        group first. Duplicates are dropped, and chunks that touch or overlap are merged.
         """
         return "\n\n".join(format_groups(self.nodes))
 
 
 def header(entities: Sequence[str]) -> str:
-    """Return what stands before the passages of a group."""
+    """Return the text before the passages of a group."""
     return " - ".join(entities) + ": " if entities else ""
 
 
 def format_groups(nodes: Iterable[RetrievedNode]) -> list[str]:
-    """Return one text for each group of nodes that hold the same entities."""
+    """Return one text for each group of nodes that mention the same entities."""
     groups: dict[tuple[str, ...], list[RetrievedNode]] = {}
-    seen: set[tuple[str, tuple[Span, ...]]] = set()
+    added: set[tuple[str, tuple[Span, ...]]] = set()
     for node in nodes:
-        if (node.node_id, node.spans) not in seen:
-            seen.add((node.node_id, node.spans))
+        if (node.node_id, node.spans) not in added:
+            added.add((node.node_id, node.spans))
             groups.setdefault(node.entities, []).append(node)
-    return [header(entities) + "\n".join(_merged(members)) for entities, members in groups.items()]
+    return [
+        header(entities) + "\n".join(_merge_passages(group)) for entities, group in groups.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A span of a document with its text; where it lies in its chunk, if it begins or ends it."""
+    """A span of a node with its text."""
 
     node: RetrievedNode
     span: Span
     text: str
 
-    def touches(self, after: _Piece) -> bool:
-        """Tell whether nothing but white space, or less, lies between this piece and the next."""
-        if self.node.document_id != after.node.document_id:
+    def touches(self, later: _Piece) -> bool:
+        """Return whether the two overlap, or at most white space separates them.
+
+        Only white space lies between the end of a chunk and the start of the next one.
+        """
+        if self.node.document_id != later.node.document_id:
             return False
-        if after.span.start <= self.span.end:
+        if later.span.start <= self.span.end:
             return True
         return (
-            after.node.position == self.node.position + 1
+            later.node.position == self.node.position + 1
             and self.span.end == self.node.end
-            and after.span.start == after.node.start
+            and later.span.start == later.node.start
         )
 
 
-def _merged(nodes: Sequence[RetrievedNode]) -> list[str]:
-    """Return the passages of a group, pieces that touch or overlap joined where the first stood."""
+def _merge_passages(nodes: Sequence[RetrievedNode]) -> list[str]:
+    """Return the passages of a group; a merged passage has the rank of its first piece."""
     pieces = [_Piece(node, span, text) for node in nodes for span, text in node.pieces]
     runs: list[list[_Piece]] = []
-    leaves = (piece for piece in pieces if piece.node.level == 0)
-    for piece in sorted(leaves, key=lambda p: (p.node.document_id, p.span.start)):
+    chunk_pieces = (piece for piece in pieces if piece.node.level == 0)
+    for piece in sorted(chunk_pieces, key=lambda p: (p.node.document_id, p.span.start)):
         if runs and runs[-1][-1].touches(piece):
             runs[-1].append(piece)
         else:
             runs.append([piece])
     run_of = {id(piece): run for run in runs for piece in run}
-    passages: list[str] = []
-    done: set[int] = set()
+    passages: dict[int, str] = {}
     for piece in pieces:
         run = run_of.get(id(piece), [piece])
-        if id(run[0]) not in done:
-            done.add(id(run[0]))
-            passages.append(_join(run))
-    return passages
+        if id(run[0]) not in passages:
+            passages[id(run[0])] = _join(run)
+    return list(passages.values())
 
 
 def _join(run: Sequence[_Piece]) -> str:

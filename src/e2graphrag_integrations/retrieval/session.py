@@ -13,7 +13,7 @@ from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.search.dense import NodeSearch
-from e2graphrag_integrations.snapshot.files import current_snapshot
+from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.sqlite import Store
@@ -83,11 +83,11 @@ class RetrievalSession:
                 raise self._corrupt(error) from error
 
     def _build(self) -> Snapshot:
-        base = self._base = current_snapshot(self._store, self._base)
+        base = self._base = load_or_build_snapshot(self._store, self._base)
         if self._node_search is None:
             return base
         # BM25 belongs to the base snapshot, so that the next build can reuse it.
-        return replace(base, dense=self._node_search(base), lexical_from=lambda _: base.lexical)
+        return replace(base, dense=self._node_search(base), bm25_factory=lambda _: base.bm25)
 
     def _corrupt(self, error: StaleSnapshotError) -> CorruptStoreError:
         return CorruptStoreError(f"{self._store.path}: {error}; run verify()")

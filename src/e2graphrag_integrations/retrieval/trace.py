@@ -1,4 +1,4 @@
-"""Why a result is what it is: every step of a retrieval, as data."""
+"""The trace of a retrieval: every step and decision, as data and as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ Route = Literal["local", "global"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two linked entities: how many edges apart (None: beyond `max_hops`), and shared chunks."""
+    """Two linked entities.
+
+    Attributes:
+        a, b: The entities.
+        hops: Edges between them, None if there are more than `max_hops`.
+        shared_chunks: Number of chunks that mention both.
+    """
 
     a: str
     b: str
@@ -28,7 +34,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class HopStep:
-    """One value of h: how many pairs lie within it and how many chunks those share."""
+    """One value of h that `PaperStrategy` tried.
+
+    Attributes:
+        h: Maximum number of edges between two entities.
+        pairs: Number of pairs within h edges.
+        chunks: Number of chunks that these pairs share.
+    """
 
     h: int
     pairs: int
@@ -37,7 +49,13 @@ class HopStep:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A node's place in one list, best first from 1, and the figures it was ranked by."""
+    """A node in a ranked list.
+
+    Attributes:
+        node_id: Id of the node.
+        rank: From 1 for the best.
+        figures: The scores that decide the rank, by name.
+    """
 
     node_id: str
     rank: int
@@ -46,14 +64,15 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A ranked list as arrays: rows of nodes, best first, and the figure that ranked each.
+    """A ranked list as arrays.
 
     Attributes:
-        ids: Of all nodes.
-        figure: What the scores are.
-        rows: Into `ids`; into `owners`, if there are any.
-        scores: One a row.
-        owners: Of windows, the row of each one's node, which is listed by its best window alone.
+        ids: Ids of all nodes in the snapshot.
+        figure: Name of the score.
+        rows: Nodes, best first, as indices into `ids`; windows, as indices into `owners`, if given.
+        scores: One for each row.
+        owners: The node of each window, for a list of windows. A node is listed once, by its best
+            window.
     """
 
     ids: Sequence[str]
@@ -63,7 +82,7 @@ class Listing:
     owners: IntArray | None = None
 
     def ranked(self) -> tuple[Ranked, ...]:
-        """Return the list, written out."""
+        """Return the list as objects."""
         rows, scores = self.rows, self.scores
         if self.owners is not None:
             best = first_occurrences(self.owners[rows])
@@ -75,49 +94,49 @@ class Listing:
 
 
 class RankedLists(Mapping[str, tuple[Ranked, ...]]):
-    """Ranked lists by name, written out when somebody looks at them."""
+    """Ranked lists by name, built from arrays at first access."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self._listings = dict(listings)
-        self._written: dict[str, tuple[Ranked, ...]] = {}
+        self._built: dict[str, tuple[Ranked, ...]] = {}
 
     def __getitem__(self, name: str) -> tuple[Ranked, ...]:
         """Return a list, best first."""
-        if name not in self._written:
-            self._written[name] = self._listings[name].ranked()
-        return self._written[name]
+        if name not in self._built:
+            self._built[name] = self._listings[name].ranked()
+        return self._built[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
+        """Iterate over the names."""
         return iter(self._listings)
 
     def __len__(self) -> int:
-        """Return how many lists there are."""
+        """Return the number of lists."""
         return len(self._listings)
 
     def __repr__(self) -> str:
-        """Return the lists, written out."""
+        """Return the lists as a dict."""
         return repr(dict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one retrieval did.
+    """The steps of one retrieval.
 
     Attributes:
-        question: As it was asked.
+        question: The question as asked.
         strategy: Name of the strategy.
-        mode: As it was asked for.
-        route: Where the result came from.
-        reason: Why that route, in words.
-        mentions: Names and nouns found in the question.
-        links: The entities they stand for.
-        unlinked: Mentions that stand for none.
-        pairs: Pairs of linked entities (local).
-        hop_steps: What each tried h gave, in the order tried (local).
-        chosen_h: The h whose chunks were taken (local).
-        lists: Each list that was ranked, by name, before it was cut.
-        cuts: Nodes dropped, by what dropped them.
+        mode: The mode as requested.
+        route: The side that found most of the result.
+        reason: Why this route was taken.
+        mentions: Names and nouns in the question.
+        links: Mentions linked to entities of the index.
+        unlinked: Mentions without an entity in the index.
+        pairs: Pairs of linked entities (`PaperStrategy`, local).
+        hop_steps: Each h that was tried, in order (`PaperStrategy`, local).
+        chosen_h: The h whose chunks were used (`PaperStrategy`, local).
+        lists: The ranked lists by name, before any cut.
+        cuts: Number of nodes dropped, by the limit that dropped them.
         timings: Seconds by step.
     """
 
@@ -136,31 +155,35 @@ class Trace:
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
 
-    def with_cut(self, stage: str, count: int) -> Trace:
-        """Return the trace with more nodes cut by a stage."""
-        return replace(self, cuts={**self.cuts, stage: self.cuts.get(stage, 0) + count})
+    def with_cut(self, limit: str, count: int) -> Trace:
+        """Return the trace with more nodes dropped by a limit."""
+        return replace(self, cuts={**self.cuts, limit: self.cuts.get(limit, 0) + count})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace as plain JSON values."""
+        """Return the trace as JSON values."""
         return asdict(replace(self, lists=dict(self.lists)))
 
     def explain(self) -> str:
-        """Return the trace as text for people."""
-        lines = [f"route: {self.route}", f"why: {self.reason}", f"entities: {self._entities()}"]
+        """Return the trace as text, one line for each fact."""
+        lines = [
+            f"route: {self.route}",
+            f"why: {self.reason}",
+            f"entities: {self._describe_links()}",
+        ]
         if self.unlinked:
             lines.append(f"not in the index: {', '.join(self.unlinked)}")
         for pair in self.pairs:
-            hops = "beyond reach" if pair.hops is None else f"{pair.hops} hop(s)"
+            hops = "too far apart" if pair.hops is None else f"{pair.hops} hop(s)"
             lines.append(f"pair: {pair.a} - {pair.b}: {hops}, {pair.shared_chunks} shared chunk(s)")
         for step in self.hop_steps:
-            taken = "  <- taken" if step.h == self.chosen_h else ""
-            lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){taken}")
+            chosen = "  <- chosen" if step.h == self.chosen_h else ""
+            lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){chosen}")
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
-        lines += [f"cut by {what}: {count} node(s)" for what, count in self.cuts.items() if count]
-        steps = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
-        return "\n".join([*lines, f"time: {steps}"])
+        lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
+        timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
+        return "\n".join([*lines, f"time: {timings}"])
 
-    def _entities(self) -> str:
+    def _describe_links(self) -> str:
         if self.mode == "global":
             return "not looked up"
         if not self.links:
