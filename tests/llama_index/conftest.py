@@ -1,4 +1,4 @@
-"""What the tests of the LlamaIndex face share."""
+"""Fixtures for the tests of the LlamaIndex integration."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from llama_fakes import OTHER
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _splitter_of_old_versions() -> None:
-    """The first splitter of llama-index-core 0.13 looks for NLTK data on the net, others do not."""
+def _first_splitter() -> None:
+    """Create a splitter: in llama-index-core 0.13, only the first looks for NLTK data online."""
     with contextlib.suppress(LookupError):
         SentenceSplitter().split_text("One. Two.")
 
 
 @pytest.fixture(autouse=True)
-def _no_models_left_behind() -> Iterator[None]:
+def _reset_settings() -> Iterator[None]:
     yield
     Settings._llm = None
     Settings._embed_model = None
@@ -39,9 +39,9 @@ def documents() -> list[Document]:
 
 @pytest.fixture
 def index_of() -> Callable[..., E2GraphRAGIndex]:
-    """Build an index with the hashing embedder and the fake extractor, in small chunks."""
+    """Return a function that builds an index with small chunks and without real models."""
 
-    def make(documents: list[Document], **options: Any) -> E2GraphRAGIndex:
+    def build(documents: list[Document], **options: Any) -> E2GraphRAGIndex:
         defaults: dict[str, Any] = {
             "embed_model": "hashing",
             "extractor": NameExtractor(),
@@ -51,12 +51,14 @@ def index_of() -> Callable[..., E2GraphRAGIndex]:
         }
         return E2GraphRAGIndex.from_documents(documents, **(defaults | options))
 
-    return make
+    return build
 
 
 @pytest.fixture
-def wide(index_of: Callable[..., E2GraphRAGIndex], documents: list[Document]) -> E2GraphRAGIndex:
-    """An index where Anna and Bert, in two chunks each of some fifty, are rare and so specific."""
+def index_with_rare_names(
+    index_of: Callable[..., E2GraphRAGIndex], documents: list[Document]
+) -> E2GraphRAGIndex:
+    """An index in which Anna and Bert occur in two of about fifty chunks, so they are specific."""
     calm = " ".join(f"The sea was calm for {days} days." for days in range(100))
     index = index_of([*documents, Document(id_="calm", text=calm)], llm="extractive")
     for name in ("anna", "bert"):

@@ -1,4 +1,4 @@
-"""Chunks and groups by content in a LlamaIndex index: an edit of a long document costs little."""
+"""Content-defined chunks and groups: an edit of a long document writes few summaries."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def loaded(folder, **options):
     return E2GraphRAGIndex.from_persist_dir(folder, extractor=NameExtractor(), **options)
 
 
-def everything(index):
+def contents(index):
     docs = index.storage_context.docstore.docs
     return {id_: (n.text, n.start_char_idx, n.end_char_idx) for id_, n in docs.items()}
 
 
-def answers(index):
+def results(index):
     return [
         [(n.node_id, n.text, pytest.approx(n.score)) for n in index.as_retriever().retrieve(q)]
         for q in QUESTIONS
@@ -57,72 +57,74 @@ def parsed(count=70, **options):
     return parser.get_nodes_from_documents([document(long_text(count))])
 
 
-def test_an_edit_makes_few_summaries_and_leaves_what_a_rebuild_gives(index_of):
+def test_an_edit_writes_few_summaries_and_equals_a_rebuild(index_of):
     index = index_of([document()], llm=Digests(), **CONTENT)
-    whole = index.last_report.llm_calls
+    build_calls = index.last_report.llm_calls
     index.update_ref_doc(document(EDITED))
-    assert whole > 30
-    assert 1 <= index.last_report.llm_calls <= whole / 4
+    assert build_calls > 30
+    assert 1 <= index.last_report.llm_calls <= build_calls / 4
     rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
-    assert everything(index) == everything(rebuilt)
-    assert answers(index) == answers(rebuilt)
+    assert contents(index) == contents(rebuilt)
+    assert results(index) == results(rebuilt)
 
 
-def test_the_settings_survive_persistence_and_are_held_to(index_of, tmp_path):
+def test_the_settings_are_persisted_and_enforced(index_of, tmp_path):
     index_of([document()], llm=Digests(), **CONTENT).persist(tmp_path)
     again = loaded(tmp_path, llm=Digests())
     assert again.made_with["chunking"] == again.made_with["grouping"] == "content"
     again.update_ref_doc(document(EDITED))
     rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
-    assert everything(again) == everything(rebuilt)
+    assert contents(again) == contents(rebuilt)
     for name in ("chunking", "grouping"):
         with pytest.raises(SettingsMismatchError, match=f"{name}=content, not 'fixed'"):
             loaded(tmp_path, **{name: "fixed"})
 
 
-def test_an_index_that_was_cut_fixed_is_not_cut_by_content_later(index_of, tmp_path):
+def test_an_index_with_fixed_chunks_cannot_change_to_content_chunks(index_of, tmp_path):
     index_of([document()], llm="extractive").persist(tmp_path)
     assert loaded(tmp_path).made_with["chunking"] == "fixed"
     with pytest.raises(SettingsMismatchError, match="chunking=fixed, not 'content'"):
         loaded(tmp_path, chunking="content")
 
 
-def test_settings_that_do_not_fit_are_refused(index_of):
+def test_invalid_settings_raise(index_of):
     with pytest.raises(InvalidInputError, match="chunk_overlap=4"):
         index_of([document()], **(CONTENT | {"chunk_overlap": 4}))
     with pytest.raises(InvalidInputError, match="grouping='tree'"):
         index_of([document()], grouping="tree")
 
 
-def test_an_edit_after_loading_costs_little_with_a_summary_cache(index_of, tmp_path):
-    kept = {"summary_cache": tmp_path / "summaries.db", "llm": Digests()}
-    index = index_of([document()], **CONTENT, **kept)
-    whole = index.last_report.llm_calls
+def test_an_edit_after_loading_writes_few_summaries_with_a_cache(index_of, tmp_path):
+    options = {"summary_cache": tmp_path / "summaries.db", "llm": Digests()}
+    index = index_of([document()], **CONTENT, **options)
+    build_calls = index.last_report.llm_calls
     index.persist(tmp_path / "stored")
-    again = loaded(tmp_path / "stored", **kept)
+    again = loaded(tmp_path / "stored", **options)
     again.update_ref_doc(document(EDITED))
-    assert 1 <= again.last_report.llm_calls <= whole / 4
+    assert 1 <= again.last_report.llm_calls <= build_calls / 4
 
 
-def test_an_edit_after_loading_costs_little(index_of, tmp_path):
+def test_an_edit_after_loading_writes_few_summaries(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
-    whole = index.last_report.llm_calls
+    build_calls = index.last_report.llm_calls
     index.persist(tmp_path)
     again = loaded(tmp_path, llm=Digests())
     again.update_ref_doc(document(EDITED))
-    assert 1 <= again.last_report.llm_calls <= whole / 4
+    assert 1 <= again.last_report.llm_calls <= build_calls / 4
 
 
-def test_a_parser_makes_the_nodes_that_an_index_makes(index_of):
+def test_a_parser_and_an_index_create_the_same_nodes(index_of):
     index = index_of([document()], llm=Digests(), **CONTENT)
-    assert {id_: text for id_, (text, *_) in everything(index).items()} == {
+    assert {id_: text for id_, (text, *_) in contents(index).items()} == {
         node.node_id: node.text for node in parsed()
     }
 
 
 @pytest.mark.parametrize("grouping", ["content", "fixed"])
-@pytest.mark.parametrize("of_index", ["content", "fixed"])
-def test_nodes_of_a_parser_keep_their_summaries_whatever_the_index_groups_by(grouping, of_index):
+@pytest.mark.parametrize("index_grouping", ["content", "fixed"])
+def test_parsed_nodes_keep_their_summaries_under_any_grouping_of_the_index(
+    grouping, index_grouping
+):
     nodes = parsed(grouping=grouping)
     llm = Digests()
     index = E2GraphRAGIndex(
@@ -131,21 +133,21 @@ def test_nodes_of_a_parser_keep_their_summaries_whatever_the_index_groups_by(gro
         embed_model="hashing",
         extractor=NameExtractor(),
         group_size=3,
-        grouping=of_index,
+        grouping=index_grouping,
     )
     assert llm.prompts == []
     assert index.last_report.llm_calls == 0
     assert summaries(index.storage_context.docstore.docs.values()) == summaries(nodes)
 
 
-def test_nodes_of_a_parser_with_another_size_by_content_keep_their_summaries():
+def test_parsed_nodes_keep_their_summaries_under_any_group_size_of_the_index():
     nodes = parsed(group_size=3)
     llm = Digests()
     E2GraphRAGIndex(nodes, llm=llm, embed_model="hashing", extractor=NameExtractor(), group_size=5)
     assert llm.prompts == []
 
 
-def test_an_index_by_content_becomes_a_file_and_an_index_again(index_of, tmp_path):
+def test_an_index_with_content_chunks_survives_an_index_file(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
     path = tmp_path / "days.e2g"
     index.to_e2g(path)
@@ -154,31 +156,35 @@ def test_an_index_by_content_becomes_a_file_and_an_index_again(index_of, tmp_pat
         assert rag.verify().ok
     again = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor(), llm=Digests())
     assert again.made_with["grouping"] == "content"
-    assert everything(again) == everything(index)
-    assert answers(again) == answers(index)
+    assert contents(again) == contents(index)
+    assert results(again) == results(index)
 
 
-@pytest.mark.parametrize(("parsed_by", "of_index"), [("content", "fixed"), ("fixed", "content")])
-def test_a_tree_of_other_groups_is_refused_or_written_as_it_is(tmp_path, parsed_by, of_index):
-    """The trees have equally many nodes a level, but other ones under each."""
-    nodes = parsed(14, grouping=parsed_by)
+@pytest.mark.parametrize(
+    ("parser_grouping", "index_grouping"), [("content", "fixed"), ("fixed", "content")]
+)
+def test_a_tree_with_other_groups_is_written_unchanged_or_raises(
+    tmp_path, parser_grouping, index_grouping
+):
+    """The trees have equal level sizes but different groups."""
+    nodes = parsed(14, grouping=parser_grouping)
     index = E2GraphRAGIndex(
         nodes,
         llm=Digests(),
         embed_model="hashing",
         extractor=NameExtractor(),
         group_size=3,
-        grouping=of_index,
+        grouping=index_grouping,
     )
     try:
         index.to_e2g(tmp_path / "days.e2g")
     except InvalidInputError:
         return
     again = E2GraphRAGIndex.from_e2g(tmp_path / "days.e2g", extractor=NameExtractor())
-    assert sorted(everything(again).values()) == sorted(everything(index).values())
+    assert sorted(contents(again).values()) == sorted(contents(index).values())
 
 
-def test_nodes_with_a_lone_surrogate_are_refused_by_content_too():
+def test_nodes_with_a_lone_surrogate_raise():
     source = TextNode(id_="source", text="").as_related_node_info()
     nodes = [TextNode(text="Anna \ud800."), TextNode(text="Bert.")]
     for node in nodes:

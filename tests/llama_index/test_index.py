@@ -52,9 +52,9 @@ LONG = Document(id_="long", text=" ".join(f"{name(n)} met {name(n + 1)}." for n 
 
 
 class Model(Digests):
-    """Fails when it has answered so many times."""
+    """A model that fails after a given number of answers."""
 
-    prompts: list[str] = Field(default_factory=list, exclude=True)  # no setting of the model
+    prompts: list[str] = Field(default_factory=list, exclude=True)  # excluded from the fingerprint
     _left: int = PrivateAttr(default=9999)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
@@ -71,19 +71,19 @@ class Model(Digests):
 
 
 class Waiting(Model):
-    """Answers when it may; tells when it was first asked."""
+    """A model that waits for permission to answer and reports the first call."""
 
-    _asked: threading.Event = PrivateAttr(default_factory=threading.Event)
-    _may: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _called: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _may_answer: threading.Event = PrivateAttr(default_factory=threading.Event)
 
     async def acomplete(self, prompt, formatted=False, **kwargs):
-        self._asked.set()
-        await asyncio.to_thread(self._may.wait, 10)
+        self._called.set()
+        await asyncio.to_thread(self._may_answer.wait, 10)
         return self.complete(prompt, formatted, **kwargs)
 
 
-class Noting(TransformComponent):
-    """Notes what it is called with."""
+class RecordingTransformation(TransformComponent):
+    """Records the keyword arguments of each call."""
 
     calls: list = Field(default_factory=list, exclude=True)
 
@@ -92,7 +92,7 @@ class Noting(TransformComponent):
         return nodes
 
 
-def answers(index, questions=QUESTIONS):
+def results(index, questions=QUESTIONS):
     return [
         [(n.node_id, n.text, n.score) for n in index.as_retriever(mode).retrieve(question)]
         for question in questions
@@ -112,18 +112,18 @@ def assert_untouched(context):
     assert context.vector_store.data.embedding_dict == {}
 
 
-def shape(index):
-    """Everything about an index but its own id."""
+def contents(index):
+    """Return the contents of an index, without its own id."""
     struct = index.storage.struct
     nodes = [n for r in struct.records() for n in r.nodes]
     stored = {n.node_id: n for n in index.docstore.get_nodes([n.id for n in nodes])}
     return list(struct.records()), struct.made_with, stored
 
 
-# Ways to build one
+# Builds
 
 
-def test_a_question_about_two_people_gets_the_chunks_they_share(index_of, documents):
+def test_a_question_about_two_people_returns_the_chunks_they_share(index_of, documents):
     index = index_of(documents)
     question = "What did Anna give Bert?"
     shared = {
@@ -135,29 +135,29 @@ def test_a_question_about_two_people_gets_the_chunks_they_share(index_of, docume
     for mode in ("adaptive", "local"):
         best = index.as_retriever(mode, similarity_top_k=3).retrieve(question)[: len(shared)]
         assert {node.node_id for node in best} == shared
-    of_paper = index.as_retriever(similarity_top_k=3, strategy=PaperStrategy())
-    assert {node.node_id for node in of_paper.retrieve(question)} == shared
+    by_paper = index.as_retriever(similarity_top_k=3, strategy=PaperStrategy())
+    assert {node.node_id for node in by_paper.retrieve(question)} == shared
 
 
-def test_nodes_of_the_tree_parser_are_taken_as_they_are(index_of, documents):
+def test_nodes_of_the_tree_parser_keep_their_ids_and_summaries(index_of, documents):
     llm = Model()
     expected = index_of(documents, llm=Model())
     nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
     calls = len(llm.prompts)
-    for group_size in (3, 5):  # the parser's own counts, also where the index has another
+    for group_size in (3, 5):  # the parser's groups count, not those of the index
         index = E2GraphRAGIndex(tuple(nodes), llm=llm, **MODELS, group_size=group_size)
         assert len(llm.prompts) == calls
         assert set(index.docstore.docs) == {n.node_id for n in nodes}
-        assert answers(index) == answers(expected)
+        assert results(index) == results(expected)
     backwards = E2GraphRAGIndex(nodes[::-1], llm=llm, **MODELS, group_size=3)
     assert len(llm.prompts) == calls
-    assert answers(backwards) == answers(expected)
+    assert results(backwards) == results(expected)
 
 
-def test_the_tree_parser_works_as_transformation(index_of, documents):
+def test_the_tree_parser_works_as_a_transformation(index_of, documents):
     parser = SummaryTreeNodeParser(llm=Model(), **SIZES)
     index = index_of(documents, transformations=[parser], llm=parser.llm)
-    assert answers(index) == answers(index_of(documents, llm=Model()))
+    assert results(index) == results(index_of(documents, llm=Model()))
     assert index.refresh_ref_docs(documents) == [False, False]
 
 
@@ -172,17 +172,17 @@ def test_nodes_of_a_splitter_get_a_tree_and_keep_ids_and_offsets(documents):
     assert len(llm.prompts) == len(index.docstore.docs) - len(nodes)
     for node in index.docstore.get_nodes(list(given)):
         own = given[node.node_id]
-        assert (node.text, node.hash == own.hash) == (own.text, False)  # it has its place now
+        assert (node.text, node.hash == own.hash) == (own.text, False)  # it has tree metadata now
         assert (node.start_char_idx, node.end_char_idx) == (own.start_char_idx, own.end_char_idx)
         assert own.metadata.items() <= node.metadata.items()
         assert node.ref_doc_id == own.ref_doc_id
         assert node.parent_node is not None
-    assert {n.node_id: n for n in nodes} == given  # the caller's own are not changed
+    assert {n.node_id: n for n in nodes} == given  # the caller's nodes are unchanged
     assert set(index.ref_doc_info) == {"story", "other"}
     assert "Anna" in texts(index, "Anna and Bert?")[0]
 
 
-def test_nodes_without_a_source_are_documents_of_their_own():
+def test_each_node_without_a_source_is_its_own_document():
     nodes = [TextNode(id_=f"n{i}", text=f"{name(i)} sang.", metadata={"i": i}) for i in range(3)]
     index = E2GraphRAGIndex(nodes, **MODELS)
     assert set(index.ref_doc_info) == {"n0", "n1", "n2"}
@@ -192,13 +192,13 @@ def test_nodes_without_a_source_are_documents_of_their_own():
     assert set(index.docstore.docs) == {"n0", "n2"}
 
 
-def test_transformations_make_the_nodes_and_get_no_option_of_the_index(documents):
-    noting = Noting()
-    chain = [SentenceSplitter(chunk_size=30, chunk_overlap=0), noting]
+def test_transformations_create_the_nodes_and_receive_no_index_options(documents):
+    recorder = RecordingTransformation()
+    chain = [SentenceSplitter(chunk_size=30, chunk_overlap=0), recorder]
     index = E2GraphRAGIndex.from_documents(documents, transformations=chain, **MODELS, group_size=2)
     index.insert(Document(id_="new", text="Kit met Lea."), foo=1)
-    assert len(noting.calls) == 2
-    assert not set().union(*noting.calls) - {"show_progress"}
+    assert len(recorder.calls) == 2
+    assert not set().union(*recorder.calls) - {"show_progress"}
     plain = chain[0].get_nodes_from_documents(documents)
     found = {n.text for n in index.docstore.docs.values() if not n.metadata["e2_level"]}
     assert found == {n.text for n in plain} | {"Kit met Lea."}
@@ -208,23 +208,23 @@ def test_transformations_make_the_nodes_and_get_no_option_of_the_index(documents
     assert texts(index, "Ned and Ola?", "local") == ["Ned met Ola."]
 
 
-def test_an_index_node_leads_on_to_what_it_stands_for():
-    class Deeper(BaseRetriever):
+def test_an_index_node_leads_to_its_retriever():
+    class InnerRetriever(BaseRetriever):
         def _retrieve(self, query_bundle):
-            return [NodeWithScore(node=TextNode(text="deeper"), score=0.5)]
+            return [NodeWithScore(node=TextNode(text="inner"), score=0.5)]
 
-    def node(who):
-        return IndexNode(index_id=who, text=f"About {who}.", obj=Deeper())
+    def node(person):
+        return IndexNode(index_id=person, text=f"About {person}.", obj=InnerRetriever())
 
     index = E2GraphRAGIndex([node("Kit")], objects=[node("Lea")], **MODELS)
     index.insert_nodes([node("Max")])
-    for who in ("Kit", "Lea", "Max"):
-        assert "deeper" in texts(index, f"{who}?", "local")
+    for person in ("Kit", "Lea", "Max"):
+        assert "inner" in texts(index, f"{person}?", "local")
     only = E2GraphRAGIndex(objects=[node("Ned")], **MODELS)
-    assert texts(only, "Ned?", "local") == ["deeper"]
+    assert texts(only, "Ned?", "local") == ["inner"]
 
 
-def test_two_hundred_short_documents_are_an_index_of_two_hundred_chunks():
+def test_two_hundred_short_documents_give_two_hundred_chunks():
     documents = [
         Document(id_=f"d{n:03}", text=f"{name(n, 'A')} met {name(n, 'B')}.") for n in range(200)
     ]
@@ -236,13 +236,13 @@ def test_two_hundred_short_documents_are_an_index_of_two_hundred_chunks():
     assert [n.node.ref_doc_id for n in found] == ["d007"]
 
 
-def test_there_may_be_nothing_to_index():
+def test_empty_input_builds_an_empty_index():
     for index in (
         E2GraphRAGIndex([], **MODELS),
         E2GraphRAGIndex.from_documents([], **MODELS),
         E2GraphRAGIndex(objects=[], **MODELS),
     ):
-        assert answers(index) == [[]] * 9
+        assert results(index) == [[]] * 9
         assert index.ref_doc_info == {}
         assert index.storage.context.index_store.get_index_struct(index.index_id) is not None
     blank = [Document(id_=str(n), text=text) for n, text in enumerate(("", " \n\t", "\u3000"))]
@@ -261,10 +261,10 @@ def test_there_may_be_nothing_to_index():
     assert texts(index, "Lea?", "local") == ["Lea."]
 
 
-# What is refused
+# Invalid input
 
 
-def test_unknown_names_are_refused_with_the_one_that_may_be_meant(documents):
+def test_unknown_options_raise_with_a_suggestion(documents):
     with pytest.raises(InvalidInputError, match=r"'chunksize': did you mean 'chunk_size'"):
         E2GraphRAGIndex([], chunksize=3)
     with pytest.raises(InvalidInputError, match=r"'embedmodel': did you mean 'embed_model'"):
@@ -292,7 +292,7 @@ def test_unknown_names_are_refused_with_the_one_that_may_be_meant(documents):
         {"token_counter": len},
     ],
 )
-def test_options_that_make_no_sense_are_refused(documents, options):
+def test_invalid_options_raise(documents, options):
     context = StorageContext.from_defaults()
     with pytest.raises(InvalidInputError):
         E2GraphRAGIndex.from_documents(documents, context, **(MODELS | options))
@@ -302,7 +302,7 @@ def test_options_that_make_no_sense_are_refused(documents, options):
 @pytest.mark.parametrize(
     "given", ["text", ["text"], [TextNode(text="a")], 3, None, Document(text="a"), [None]]
 )
-def test_what_is_no_list_of_documents_is_refused(given):
+def test_anything_but_a_list_of_documents_raises(given):
     context = StorageContext.from_defaults()
     for transformations in (None, [SentenceSplitter()]):
         with pytest.raises(InvalidInputError):
@@ -316,7 +316,7 @@ def test_what_is_no_list_of_documents_is_refused(given):
             method(given if not isinstance(given, Document) else "text")
 
 
-def test_what_is_no_node_is_refused():
+def test_anything_but_a_node_raises():
     with pytest.raises(ValueError, match="nodes must be a list of Node"):
         E2GraphRAGIndex(["text"], **MODELS)
     for given in (["text"], [TextNode(text="a"), None]):
@@ -324,7 +324,7 @@ def test_what_is_no_node_is_refused():
             E2GraphRAGIndex([], **MODELS).insert_nodes(given)
 
 
-def test_a_document_given_twice_counts_once_and_two_of_one_id_are_refused(documents):
+def test_equal_duplicates_are_skipped_and_different_documents_with_one_id_raise(documents):
     same = Document(id_="story", text=STORY, metadata=dict(documents[0].metadata))
     index = E2GraphRAGIndex.from_documents([*documents, same], **MODELS, **SIZES)
     assert set(index.ref_doc_info) == {"story", "other"}
@@ -337,18 +337,18 @@ def test_a_document_given_twice_counts_once_and_two_of_one_id_are_refused(docume
     assert_untouched(context)
     with pytest.raises(DuplicateDocumentError, match=r"'story' is in index .*update_ref_doc"):
         index.insert(other)
-    assert answers(index) == answers(E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES))
+    assert results(index) == results(E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES))
 
 
 @pytest.mark.parametrize("given", [lambda d: iter([d]), lambda d: [d, d.model_copy(deep=True)]])
-def test_transformations_get_each_document_once(given):
+def test_transformations_receive_each_document_once(given):
     document = Document(id_="a", text=STORY)
     chain = [SentenceSplitter(chunk_size=300)]
     index = E2GraphRAGIndex.from_documents(given(document), transformations=chain, **MODELS)
     assert [len(info.node_ids) for info in index.ref_doc_info.values()] == [1]
 
 
-def test_two_nodes_of_one_id_are_refused():
+def test_two_different_nodes_with_one_id_raise():
     nodes = [TextNode(id_="a", text="Kit."), TextNode(id_="a", text="Lea.")]
     with pytest.raises(DuplicateDocumentError):
         E2GraphRAGIndex(nodes, **MODELS)
@@ -357,7 +357,7 @@ def test_two_nodes_of_one_id_are_refused():
 @pytest.mark.parametrize(
     ("id_", "text"), [("a", "lone \ud800"), (" ", "Kit."), ("a\ud800", "Kit.")]
 )
-def test_documents_that_cannot_be_stored_are_refused(id_, text):
+def test_documents_with_lone_surrogates_or_blank_ids_raise(id_, text):
     context = StorageContext.from_defaults()
     with pytest.raises(InvalidInputError):
         E2GraphRAGIndex.from_documents([Document(id_=id_, text=text)], context, **MODELS)
@@ -365,7 +365,7 @@ def test_documents_that_cannot_be_stored_are_refused(id_, text):
 
 
 @pytest.mark.parametrize("value", ["lone \ud800", {(1, 2): 3}, "cycle"])
-def test_metadata_that_cannot_be_stored_are_refused(value):
+def test_metadata_that_is_not_json_raises(value):
     metadata = {"key": value}
     if value == "cycle":
         metadata["key"] = [metadata]
@@ -382,14 +382,14 @@ def test_metadata_that_cannot_be_stored_are_refused(value):
 # Metadata
 
 
-def test_metadata_of_any_kind_come_back_with_the_nodes():
+def test_metadata_of_every_type_is_returned_with_the_nodes():
     metadata = {
         "title": "A Map",
         "tags": ["a", {"b": None}],
         "none": None,
         "when": dt.date(2020, 1, 2),
         "number": np.int64(3),
-        "nested": {"when": dt.datetime(2020, 1, 2, tzinfo=dt.timezone.utc)},
+        "nested": {"when": dt.datetime(2020, 1, 2, tzinfo=dt.UTC)},
         "e2_level": 7,
         "nan": float("nan"),
     }
@@ -413,7 +413,7 @@ def test_metadata_of_any_kind_come_back_with_the_nodes():
     assert index.ref_doc_info["a"].metadata["none"] == 1
 
 
-def test_a_title_is_embedded_unless_it_is_hidden():
+def test_a_title_is_embedded_unless_it_is_excluded():
     shown = Document(id_="shown", text="Nothing else.", metadata={"title": "Zebra"})
     hidden = Document(id_="hidden", text="Nothing else.", metadata={"title": "Zebra"})
     hidden.excluded_embed_metadata_keys = ["title"]
@@ -428,7 +428,7 @@ def test_a_title_is_embedded_unless_it_is_hidden():
     assert (first.node.ref_doc_id, first.score > second.score) == ("shown", True)
 
 
-def test_ref_doc_info_has_the_nodes_of_each_document(index_of, documents):
+def test_ref_doc_info_lists_the_nodes_of_each_document(index_of, documents):
     index = index_of(documents)
     for document in documents:
         info = index.ref_doc_info[document.id_]
@@ -441,25 +441,25 @@ def test_ref_doc_info_has_the_nodes_of_each_document(index_of, documents):
 # Models
 
 
-def test_an_llm_is_asked_only_where_there_is_one(index_of, documents):
-    extractive = answers(index_of(documents, llm="extractive"))
-    assert answers(index_of(documents)) == extractive
-    Settings.llm = None  # LlamaIndex puts a MockLLM there, which repeats its prompt
+def test_an_llm_is_called_only_if_one_is_configured(index_of, documents):
+    extractive = results(index_of(documents, llm="extractive"))
+    assert results(index_of(documents)) == extractive
+    Settings.llm = None  # LlamaIndex stores a MockLLM, which repeats its prompt
     assert isinstance(Settings.llm, MockLLM)
     index = index_of(documents)
-    assert answers(index) == extractive
+    assert results(index) == extractive
     assert index.last_report.llm_calls == 0
     llm = Settings.llm = Model()
-    assert answers(index_of(documents, llm="extractive")) == extractive
+    assert results(index_of(documents, llm="extractive")) == extractive
     assert not llm.prompts
     assert index_of(documents).last_report.llm_calls == len(llm.prompts) > 0
-    index.insert(LONG)  # made without an LLM, it stays so
+    index.insert(LONG)  # an extractive index stays extractive
     assert index.last_report.llm_calls == 0
     mine = Model()
     assert index_of(documents, llm=mine).last_report.llm_calls == len(mine.prompts) > 0
 
 
-def test_an_llm_named_on_purpose_takes_over_an_index_made_without(index_of, documents, tmp_path):
+def test_an_explicit_llm_replaces_extractive_summaries(index_of, documents, tmp_path):
     index_of(documents).persist(tmp_path)
     llm = Model()
     index = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=llm)
@@ -468,7 +468,7 @@ def test_an_llm_named_on_purpose_takes_over_an_index_made_without(index_of, docu
     assert index.made_with["summarizer"].startswith("llama-index:")
 
 
-def test_the_embedder_of_settings_counts_where_none_is_named(index_of, documents):
+def test_the_embedder_of_settings_is_the_default(index_of, documents):
     from llama_index.core.embeddings import MockEmbedding
 
     Settings.embed_model = MockEmbedding(embed_dim=8)
@@ -476,7 +476,7 @@ def test_the_embedder_of_settings_counts_where_none_is_named(index_of, documents
     assert index_of(documents).made_with["dimension"] == "256"
 
 
-def test_the_estimate_is_what_is_called(index_of, documents):
+def test_the_estimate_equals_the_actual_calls(index_of, documents):
     llm = Model()
     index = index_of([], llm=llm)
     for batch in (documents, [LONG], [LONG, *documents]):
@@ -494,7 +494,7 @@ def test_the_estimate_is_what_is_called(index_of, documents):
     assert index.estimate_cost([LONG, *documents]).llm_calls == 0
 
 
-def test_progress_is_drawn_where_it_is_asked_for(index_of, documents, capsys):
+def test_progress_is_drawn_only_on_request(index_of, documents, capsys):
     index_of(documents)
     assert capsys.readouterr() == ("", "")
     index_of(documents, show_progress=True)
@@ -502,7 +502,7 @@ def test_progress_is_drawn_where_it_is_asked_for(index_of, documents, capsys):
     assert (out, "100%" in err) == ("", True)
 
 
-def test_a_query_engine_needs_no_llm_of_settings(index_of, documents):
+def test_a_query_engine_works_without_an_llm_in_settings(index_of, documents):
     engine = index_of(documents).as_query_engine(llm=MockLLM(max_tokens=5), similarity_top_k=2)
     response = engine.query("What did Anna give Bert?")
     assert str(response)
@@ -513,16 +513,14 @@ def test_a_query_engine_needs_no_llm_of_settings(index_of, documents):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_an_llm_that_fails_midway_leaves_nothing_but_its_summaries(
-    tmp_path, documents, is_async
-):
+async def test_a_failing_llm_leaves_only_its_finished_summaries(tmp_path, documents, is_async):
     async def build(context, **options):
         build = E2GraphRAGIndex.afrom_documents if is_async else E2GraphRAGIndex.from_documents
         made = build([*documents, LONG], context, **MODELS, **SIZES, **options)
         return await made if is_async else made
 
-    whole = await build(None, llm=Model())
-    calls = whole.last_report.llm_calls
+    complete = await build(None, llm=Model())
+    calls = complete.last_report.llm_calls
     cache = tmp_path / "summaries.e2g"
     llm, context = Model().fail_after(3), StorageContext.from_defaults()
     with pytest.raises(SummaryError, match=r"the model tripped over asyncio\.run") as raised:
@@ -533,20 +531,20 @@ async def test_an_llm_that_fails_midway_leaves_nothing_but_its_summaries(
     llm.fail_after(9999)
     index = await build(context, llm=llm, summary_cache=cache)
     assert (index.last_report.llm_calls, len(llm.prompts)) == (calls - 3, calls)
-    assert answers(index) == answers(whole)
+    assert results(index) == results(complete)
     assert len(context.index_store.index_structs()) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_an_insert_that_fails_leaves_the_index_as_it_was(documents, is_async):
-    async def do(method, argument):
+async def test_a_failed_write_leaves_the_index_unchanged(documents, is_async):
+    async def call(method, argument):
         if is_async:
             return await getattr(index, f"a{method}")(argument)
         return getattr(index, method)(argument)
 
     llm = Model()
     index = E2GraphRAGIndex.from_documents(documents, llm=llm, **MODELS, **SIZES)
-    before = shape(index), answers(index), dict(index.vector_store.data.embedding_dict)
+    before = contents(index), results(index), dict(index.vector_store.data.embedding_dict)
     changed = Document(id_="story", text=LONG.text)
     nodes = [TextNode(id_=f"t{n}", text=f"{name(n)} sang.") for n in range(9)]
     for node in nodes:
@@ -559,48 +557,48 @@ async def test_an_insert_that_fails_leaves_the_index_as_it_was(documents, is_asy
     ):
         llm.fail_after(2)
         with pytest.raises(SummaryError, match="tripped"):
-            await do(method, argument)
+            await call(method, argument)
         assert before == (
-            shape(index),
-            answers(index),
+            contents(index),
+            results(index),
             dict(index.vector_store.data.embedding_dict),
         )
-    made = len(llm.prompts)
+    calls = len(llm.prompts)
     llm.fail_after(9999)
-    await do("refresh_ref_docs", [LONG, changed])
+    await call("refresh_ref_docs", [LONG, changed])
     summaries = sum(n.metadata["e2_level"] > 0 for n in index.docstore.docs.values())
-    assert len(llm.prompts) - made < summaries  # what was finished is not made again
+    assert len(llm.prompts) - calls < summaries  # finished summaries are reused
 
 
-def test_two_builds_may_share_a_file_of_summaries_at_the_same_time(tmp_path, documents):
-    class Meanwhile(HashingEmbedder):
+def test_two_concurrent_builds_can_share_a_summary_cache(tmp_path, documents):
+    class BuildingEmbedder(HashingEmbedder):
         def embed(self, texts):
-            if "Digest" in texts[0]:  # the chunks' vectors are in the cache by now
+            if "Digest" in texts[0]:  # the cache contains the chunks' vectors now
                 E2GraphRAGIndex.from_documents(documents[1:], **MODELS, **SIZES, **shared)
             return super().embed(texts)
 
     shared = {"summary_cache": tmp_path / "summaries", "llm": Model()}
-    options = MODELS | SIZES | shared | {"embed_model": Meanwhile()}
+    options = MODELS | SIZES | shared | {"embed_model": BuildingEmbedder()}
     index = E2GraphRAGIndex.from_documents(documents[:1], **options)
     assert texts(index, "Anna and Bert?", "local")
 
 
-class Refusing(SimpleDocumentStore):
-    """Takes nodes and fails at the hashes."""
+class FullDocumentStore(SimpleDocumentStore):
+    """A docstore that accepts nodes and fails to store hashes."""
 
     def set_document_hash(self, doc_id, doc_hash):
         raise OSError("disk full")
 
 
-def test_a_docstore_that_fails_leaves_nothing(documents):
-    context = StorageContext.from_defaults(docstore=Refusing())
-    with pytest.raises(StoreError, match=r"Refusing did not take the nodes.*disk full"):
+def test_a_failing_docstore_leaves_nothing_behind(documents):
+    context = StorageContext.from_defaults(docstore=FullDocumentStore())
+    with pytest.raises(StoreError, match=r"FullDocumentStore did not take the nodes.*disk full"):
         E2GraphRAGIndex.from_documents(documents, context, **MODELS, **SIZES)
     assert_untouched(context)
 
 
-def test_an_embedder_that_fails_leaves_nothing(documents):
-    class Broken:
+def test_a_failing_embedder_leaves_nothing_behind(documents):
+    class BrokenEmbedder:
         dimension, max_tokens, fingerprint = 4, None, "broken"
 
         def embed(self, texts):
@@ -610,32 +608,36 @@ def test_an_embedder_that_fails_leaves_nothing(documents):
 
     context = StorageContext.from_defaults()
     with pytest.raises(EmbeddingError, match="out of memory"):
-        E2GraphRAGIndex.from_documents(documents, context, **(MODELS | {"embed_model": Broken()}))
+        E2GraphRAGIndex.from_documents(
+            documents, context, **(MODELS | {"embed_model": BrokenEmbedder()})
+        )
     assert_untouched(context)
     with pytest.raises(EmbeddingError, match="out of memory"):
         E2GraphRAGIndex(
-            [TextNode(text="a")], storage_context=context, **(MODELS | {"embed_model": Broken()})
+            [TextNode(text="a")],
+            storage_context=context,
+            **(MODELS | {"embed_model": BrokenEmbedder()}),
         )
     assert_untouched(context)
 
 
-def test_models_of_another_make_are_refused_for_an_insert(index_of, documents):
+def test_an_insert_with_other_models_raises(index_of, documents):
     index = index_of(documents, llm=Model())
     index.storage.struct.made_with["extractor"] = "another"
-    before = shape(index)
+    before = contents(index)
     with pytest.raises(SettingsMismatchError, match="was made with the extractor another"):
         index.insert(LONG)
-    assert shape(index) == before
+    assert contents(index) == before
 
 
 # Async
 
 
-async def test_async_builds_and_writes_equal_sync_ones(index_of, documents):
+async def test_async_methods_build_the_same_index_as_sync_methods(index_of, documents):
     options = MODELS | SIZES | {"llm": Model()}
     one = index_of([documents[0]], llm=Model())
     two = await E2GraphRAGIndex.afrom_documents([documents[0]], **options)
-    assert shape(one) == shape(two)
+    assert contents(one) == contents(two)
     changed = Document(id_="story", text=f"{OTHER} {STORY}")
     nodes = [TextNode(id_=f"n{n}", text=f"Kit{n}.") for n in range(3)]
     steps = (
@@ -647,13 +649,13 @@ async def test_async_builds_and_writes_equal_sync_ones(index_of, documents):
         ("delete_ref_doc", "other"),
     )
     for method, argument in steps:
-        done = getattr(one, method)(argument)
-        assert await getattr(two, f"a{method}")(argument) == done
-        assert shape(one) == shape(two), method
-    assert answers(one) == answers(two)
+        expected = getattr(one, method)(argument)
+        assert await getattr(two, f"a{method}")(argument) == expected
+        assert contents(one) == contents(two), method
+    assert results(one) == results(two)
 
 
-async def test_everything_sync_works_inside_a_running_loop(index_of, documents):
+async def test_sync_methods_work_inside_a_running_event_loop(index_of, documents):
     index = index_of(documents, llm=Model())
     assert index.last_report.llm_calls
     index.insert(LONG)
@@ -662,31 +664,33 @@ async def test_everything_sync_works_inside_a_running_loop(index_of, documents):
     index.delete_ref_doc("long")
 
 
-async def test_llm_calls_of_async_builds_run_in_the_callers_loop_side_by_side(documents):
-    loops, running, most = set(), 0, 0
+async def test_async_builds_call_the_llm_concurrently_in_the_callers_loop(documents):
+    loops, running, max_running = set(), 0, 0
 
-    class Counting(Model):
+    class CountingModel(Model):
         async def acomplete(self, prompt, formatted=False, **kwargs):
-            nonlocal running, most
+            nonlocal running, max_running
             loops.add(asyncio.get_running_loop())
             running += 1
-            most = max(most, running)
+            max_running = max(max_running, running)
             await asyncio.sleep(0.01)
             running -= 1
             return self.complete(prompt, formatted, **kwargs)
 
-    await E2GraphRAGIndex.afrom_documents([LONG], llm=Counting(), num_workers=3, **MODELS, **SIZES)
+    await E2GraphRAGIndex.afrom_documents(
+        [LONG], llm=CountingModel(), num_workers=3, **MODELS, **SIZES
+    )
     assert loops == {asyncio.get_running_loop()}
-    assert most == 3
+    assert max_running == 3
 
 
-async def test_a_cancelled_build_leaves_nothing(documents):
+async def test_a_canceled_build_leaves_nothing_behind(documents):
     llm, context = Waiting(), StorageContext.from_defaults()
     options = MODELS | SIZES | {"llm": llm}
     build = asyncio.create_task(E2GraphRAGIndex.afrom_documents([LONG], context, **options))
-    await asyncio.to_thread(llm._asked.wait, 10)
+    await asyncio.to_thread(llm._called.wait, 10)
     build.cancel()
-    llm._may.set()
+    llm._may_answer.set()
     with pytest.raises(asyncio.CancelledError):
         await build
     assert_untouched(context)
@@ -694,92 +698,94 @@ async def test_a_cancelled_build_leaves_nothing(documents):
 
 
 @pytest.mark.parametrize("method", ["ainsert", "aupdate_ref_doc"])
-async def test_a_cancelled_insert_leaves_the_index_as_it_was_and_goes_on_later(documents, method):
+async def test_a_canceled_insert_changes_nothing_and_a_retry_reuses_its_summaries(
+    documents, method
+):
     llm = Waiting()
-    llm._may.set()
+    llm._may_answer.set()
     options = MODELS | SIZES | {"llm": llm}
     index = await E2GraphRAGIndex.afrom_documents(documents, **options)
-    before, made = shape(index), len(llm.prompts)
-    llm._may.clear()
-    llm._asked.clear()
+    before, calls = contents(index), len(llm.prompts)
+    llm._may_answer.clear()
+    llm._called.clear()
     insert = asyncio.create_task(getattr(index, method)(LONG))
-    await asyncio.to_thread(llm._asked.wait, 10)
+    await asyncio.to_thread(llm._called.wait, 10)
     insert.cancel()
-    llm._may.set()
+    llm._may_answer.set()
     with pytest.raises(asyncio.CancelledError):
         await insert
-    assert shape(index) == before
-    finished = len(llm.prompts) - made
+    assert contents(index) == before
+    finished = len(llm.prompts) - calls
     assert 0 < finished <= 4
     await getattr(index, method)(LONG)
     assert index.last_report.llm_calls == index.last_report.summaries - finished
 
 
-async def test_an_insert_that_waits_for_another_can_be_cancelled(documents):
+async def test_an_insert_that_waits_for_the_write_lock_can_be_canceled(documents):
     index = await E2GraphRAGIndex.afrom_documents(documents, **MODELS, **SIZES)
-    before = shape(index)
-    with index._writer.lock:  # as held by a writer in another thread
+    before = contents(index)
+    with index._pipeline.lock:  # simulates a writer in another thread
         insert = asyncio.create_task(index.ainsert(LONG))
         await asyncio.sleep(0.1)
         insert.cancel()
         await asyncio.sleep(0.1)
     with pytest.raises(asyncio.CancelledError):
         await insert
-    assert shape(index) == before
+    assert contents(index) == before
 
 
-class Slow(SimpleDocumentStore):
-    """Takes nodes when it may."""
+class SlowDocumentStore(SimpleDocumentStore):
+    """A docstore that waits for permission to store nodes."""
 
     def __init__(self):
         super().__init__()
-        self.asked, self.may = threading.Event(), threading.Event()
+        self.called, self.may_store = threading.Event(), threading.Event()
 
     def add_documents(self, docs, *args, **kwargs):
-        self.asked.set()
-        self.may.wait(10)
+        self.called.set()
+        self.may_store.wait(10)
         super().add_documents(docs, *args, **kwargs)
 
 
-async def test_a_build_cancelled_while_it_is_stored_is_there_whole_or_not_at_all(documents):
-    docstore = Slow()
+async def test_a_build_canceled_while_it_is_stored_leaves_nothing_behind(documents):
+    docstore = SlowDocumentStore()
     context = StorageContext.from_defaults(docstore=docstore)
     build = asyncio.create_task(
         E2GraphRAGIndex.afrom_documents(documents, context, **MODELS, **SIZES)
     )
-    await asyncio.to_thread(docstore.asked.wait, 10)
+    await asyncio.to_thread(docstore.called.wait, 10)
     build.cancel()
     await asyncio.sleep(0.05)
-    docstore.may.set()
+    docstore.may_store.set()
     with pytest.raises(asyncio.CancelledError):
         await build
     assert_untouched(context)
 
 
-async def test_queries_while_it_is_written_to_see_one_state_or_the_other(documents):
+async def test_queries_during_a_write_see_the_old_or_the_new_state(documents):
     index = E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES)
-    states = [answers(index)]
+    states = [results(index)]
     index.insert(LONG)
-    states.append(answers(index))
+    states.append(results(index))
     index.delete_ref_doc("long")
-    assert answers(index) == states[0]
+    assert results(index) == states[0]
     retriever = index.as_retriever("global")
     question = QueryBundle(QUESTIONS[0])
-    seen = {tuple(n.node_id for n in await retriever.aretrieve(question))}
+    observed = {tuple(n.node_id for n in await retriever.aretrieve(question))}
     write = asyncio.create_task(index.ainsert(LONG))
     while not write.done():
-        seen.add(tuple(n.node_id for n in await retriever.aretrieve(question)))
+        observed.add(tuple(n.node_id for n in await retriever.aretrieve(question)))
         await asyncio.sleep(0)
     expected = {tuple(node_id for node_id, _, _ in state[2]) for state in states}
-    assert seen <= expected
+    assert observed <= expected
 
 
-def test_a_pipelines_nodes_can_be_inserted_and_replaced(documents):
+def test_nodes_of_an_ingestion_pipeline_can_be_inserted(documents):
     pipeline = IngestionPipeline(transformations=[SummaryTreeNodeParser(llm=Model(), **SIZES)])
     index = E2GraphRAGIndex([], llm=Model(), **MODELS, **SIZES)
     index.insert_nodes(pipeline.run(documents=documents))
     assert index.last_report.llm_calls == 0
     expected = E2GraphRAGIndex.from_documents(documents, llm=Model(), **MODELS, **SIZES)
-    assert answers(index) == answers(expected)
+    assert results(index) == results(expected)
     with pytest.raises(IndexingError, match="tripped"):
         E2GraphRAGIndex.from_documents(documents, llm=Model().fail_after(0), **MODELS, **SIZES)

@@ -1,22 +1,36 @@
-"""`E2GraphRAGRetriever`: what it promises to LlamaIndex and to its user."""
+"""`E2GraphRAGRetriever`: results, routes, filters, arguments and concurrency."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
+import re
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from llama_index.core import Document, Settings, StorageContext, load_index_from_storage
+from llama_index.core import (
+    Document,
+    Settings,
+    StorageContext,
+    get_response_synthesizer,
+    load_index_from_storage,
+)
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+    SimpleChatEngine,
+)
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.base import BaseEvent
 from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import (
     FilterCondition,
@@ -33,6 +47,7 @@ from e2graphrag_integrations.llama_index import (
     GraphProximitySelector,
     RetrieverMode,
 )
+from e2graphrag_integrations.llama_index.options import EngineOptions
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from fakes import AnonymousEmbedder, NameExtractor
 
@@ -68,7 +83,7 @@ def documents_of(nodes: list[NodeWithScore]) -> set[str | None]:
 
 
 @pytest.mark.parametrize("method", ["_retrieve", "_aretrieve"])
-def test_the_parameter_is_the_one_that_llama_index_names(method):
+def test_the_retrieve_hooks_use_llama_index_parameter_names(method):
     assert list(inspect.signature(getattr(E2GraphRAGRetriever, method)).parameters) == [
         "self",
         "query_bundle",
@@ -78,7 +93,7 @@ def test_the_parameter_is_the_one_that_llama_index_names(method):
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
 @pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
-async def test_nodes_come_best_first_with_fresh_scores_and_as_the_docstore_has_them(
+async def test_results_are_sorted_copies_of_docstore_nodes_with_new_scores(
     index, question, mode, strategy
 ):
     retriever = index.as_retriever(mode, similarity_top_k=6, strategy=strategy)
@@ -90,7 +105,7 @@ async def test_nodes_come_best_first_with_fresh_scores_and_as_the_docstore_has_t
     if strategy is not None:
         if nodes and retriever.explain(question).route == "local":
             assert scores == [1 / rank for rank in ranks]
-    elif mode != "adaptive":  # of one list: there is nothing to fuse with
+    elif mode != "adaptive":  # one list, so there is nothing to fuse
         assert scores == pytest.approx([1 / (1 + rank) for rank in ranks])
     else:
         assert len(nodes) == 6
@@ -111,13 +126,13 @@ SUMMARIES = MetadataFilters(filters=[MetadataFilter(key="e2_kind", value="summar
 
 
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
-def test_the_number_of_nodes_holds_after_expansion(index, expand):
+def test_expansion_keeps_to_the_number_of_nodes(index, expand):
     for k in (1, 2):
         options = {"filters": SUMMARIES, "similarity_top_k": k, "expand": expand}
         assert len(index.as_retriever("global", **options).retrieve(GLOBAL)) == k
 
 
-def test_summaries_are_replaced_by_what_is_under_them(index):
+def test_expansion_replaces_summaries_by_the_nodes_below(index):
     def found(expand: str) -> list[NodeWithScore]:
         return index.as_retriever(
             "global", filters=SUMMARIES, similarity_top_k=50, expand=expand
@@ -146,26 +161,30 @@ AUTO: list[list[str]] = [[], ["auto"]]
 
 
 @pytest.mark.parametrize(
-    ("mode", "question", "route", "of_paper"),
+    ("mode", "question", "route", "paper_route"),
     [
         ("adaptive", LOCAL, "local", "local"),
         ("adaptive", GLOBAL, "global", "global"),
-        ("adaptive", LONE, "local", "global"),  # a rare name, which has no pair to be close to
+        ("adaptive", LONE, "local", "global"),  # one rare name, so there is no pair to measure
         ("local", LONE, "local", "local"),
         ("local", GLOBAL, "local", "local"),
         ("global", LOCAL, "global", "global"),
     ],
 )
-def test_a_mode_decides_the_side_that_is_asked(wide, mode, question, route, of_paper):
-    for options, expected_route in (({}, route), ({"strategy": PaperStrategy()}, of_paper)):
-        by_position = wide.as_retriever(mode, **options)
+def test_the_mode_decides_the_route(index_with_rare_names, mode, question, route, paper_route):
+    for options, expected_route in (({}, route), ({"strategy": PaperStrategy()}, paper_route)):
+        by_position = index_with_rare_names.as_retriever(mode, **options)
         assert by_position.explain(question).route == expected_route
         expected = with_scores(by_position.retrieve(question))
         for retriever in (
-            wide.as_retriever(retriever_mode=RetrieverMode(mode), **options),
-            wide.as_retriever(mode=mode, **options),
-            E2GraphRAGRetriever(wide, mode=RetrieverMode(mode), **options),
-            *(wide.as_retriever(*auto, **options) for auto in AUTO if mode == "adaptive"),
+            index_with_rare_names.as_retriever(RetrieverMode(mode), **options),
+            index_with_rare_names.as_retriever(mode=mode, **options),
+            E2GraphRAGRetriever(index_with_rare_names, mode=RetrieverMode(mode), **options),
+            *(
+                index_with_rare_names.as_retriever(*auto, **options)
+                for auto in AUTO
+                if mode == "adaptive"
+            ),
         ):
             assert with_scores(retriever.retrieve(question)) == expected
 
@@ -173,15 +192,15 @@ def test_a_mode_decides_the_side_that_is_asked(wide, mode, question, route, of_p
 @pytest.mark.parametrize(
     ("mode", "question", "lists"),
     [
-        ("adaptive", LOCAL, {"dense", "words", "relevance", "entities"}),
-        ("adaptive", GLOBAL, {"dense", "words", "relevance"}),
+        ("adaptive", LOCAL, {"dense", "bm25", "relevance", "entities"}),
+        ("adaptive", GLOBAL, {"dense", "bm25", "relevance"}),
         ("local", LOCAL, {"entities"}),
         ("local", GLOBAL, set()),
-        ("global", LOCAL, {"dense", "words", "relevance"}),
+        ("global", LOCAL, {"dense", "bm25", "relevance"}),
     ],
 )
-def test_a_mode_decides_which_lists_are_ranked(wide, mode, question, lists):
-    retriever = wide.as_retriever(mode, similarity_top_k=100)
+def test_the_mode_decides_which_lists_are_ranked(index_with_rare_names, mode, question, lists):
+    retriever = index_with_rare_names.as_retriever(mode, similarity_top_k=100)
     trace, nodes = retriever.explain(question), retriever.retrieve(question)
     assert set(trace.lists) == lists
     assert {link.entity for link in trace.links} == (
@@ -195,18 +214,18 @@ def test_a_mode_decides_which_lists_are_ranked(wide, mode, question, lists):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "locale"}, "mode='locale': choose one of adaptive, local, global"),
-        ({"mode": None}, "mode=None: choose"),
+        ({"mode": "locale"}, "mode='locale' must be one of adaptive, local, global"),
+        ({"mode": None}, "mode=None must be"),
         ({"similarity_top_k": 0}, "k=0"),
         ({"similarity_top_k": 2.5}, "k=2.5"),
-        ({"expand": "all"}, "expand='all': choose one of none, children, leaves"),
+        ({"expand": "all"}, "expand='all' must be one of none, children, leaves"),
         ({"strategy": PaperStrategy}, "no method rank"),
         ({"filters": {"year": 1890}}, "must be MetadataFilters"),
         ({"doc_ids": "story"}, "doc_ids='story' must be a list"),
         ({"doc_ids": 5}, "doc_ids=5 must be a list"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused_at_once(index, options, message):
+def test_invalid_arguments_raise_in_the_constructor(index, options, message):
     for make in (index.as_retriever, lambda **given: E2GraphRAGRetriever(index, **given)):
         with pytest.raises(InvalidInputError, match=message.replace("(", r"\(")):
             make(**options)
@@ -214,7 +233,7 @@ def test_arguments_that_make_no_sense_are_refused_at_once(index, options, messag
         GraphProximitySelector(index, **options)
 
 
-def test_a_strategy_of_the_retrievers_own_changes_what_is_found(index_of):
+def test_a_retriever_can_have_its_own_strategy(index_of):
     text = "Anna met Bert. Cleo met Bert. Anna slept well. Cleo ate alone."
     index = index_of([Document(id_="d", text=text)], llm="extractive", chunk_size=8)
     far, near = (index.as_retriever(strategy=PaperStrategy(max_hops=hops)) for hops in (2, 1))
@@ -228,7 +247,7 @@ def test_a_strategy_of_the_retrievers_own_changes_what_is_found(index_of):
     assert [one.select(["a", "b"], question).ind for one in selectors] == [0, 1]
 
 
-async def test_explanations_are_of_the_retrieval(index):
+async def test_explain_describes_the_retrieval(index):
     retriever = index.as_retriever()
     for question in (LOCAL, GLOBAL, QueryBundle(LONE)):
         trace, later = retriever.explain(question), await retriever.aexplain(question)
@@ -239,14 +258,14 @@ async def test_explanations_are_of_the_retrieval(index):
         assert trace.explain().startswith(f"route: {trace.route}\nwhy: ")
 
 
-class Heard(BaseEventHandler):
-    """Keeps what the instrumentation tells of retrievals."""
+class EventRecorder(BaseEventHandler):
+    """Records the retrieval events of the instrumentation."""
 
     events: list[Any] = []  # noqa: RUF012 - pydantic copies it
 
     @classmethod
     def class_name(cls) -> str:
-        return "Heard"
+        return "EventRecorder"
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
         if "Retriev" in event.class_name() or isinstance(event, E2RoutingEvent):
@@ -254,8 +273,8 @@ class Heard(BaseEventHandler):
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
-    handler, root = Heard(), get_dispatcher()
+def recorder() -> Iterator[EventRecorder]:
+    handler, root = EventRecorder(), get_dispatcher()
     root.add_event_handler(handler)
     yield handler
     root.event_handlers.remove(handler)
@@ -263,15 +282,17 @@ def heard() -> Iterator[Heard]:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
-async def test_the_route_is_heard_within_the_retrieval(wide, heard, is_async, strategy):
-    retriever = wide.as_retriever(strategy=strategy)
+async def test_the_routing_event_is_sent_within_the_retrieval(
+    index_with_rare_names, recorder, is_async, strategy
+):
+    retriever = index_with_rare_names.as_retriever(strategy=strategy)
     nodes = await retriever.aretrieve(LOCAL) if is_async else retriever.retrieve(LOCAL)
-    assert [event.class_name() for event in heard.events] == [
+    assert [event.class_name() for event in recorder.events] == [
         "RetrievalStartEvent",
         "E2RoutingEvent",
         "RetrievalEndEvent",
     ]
-    routing = heard.events[1]
+    routing = recorder.events[1]
     assert routing.route == "local"
     assert routing.entities == ["anna", "bert"]
     assert routing.node_ids == [node.node.node_id for node in nodes]
@@ -282,8 +303,10 @@ async def test_the_route_is_heard_within_the_retrieval(wide, heard, is_async, st
 # Filters
 
 
-def kept(index: E2GraphRAGIndex, filters: MetadataFilters, **options: Any) -> set[str | None]:
-    """Return the documents that pass, after checking that both routes keep to them."""
+def matching_documents(
+    index: E2GraphRAGIndex, filters: MetadataFilters, **options: Any
+) -> set[str | None]:
+    """Return the documents that pass, after checking that both routes agree."""
     found = [
         index.as_retriever(mode, filters=filters, similarity_top_k=50, **options).retrieve(question)
         for mode, question in (("local", "Anna, Bert, Fay and Gus?"), ("global", GLOBAL))
@@ -333,10 +356,10 @@ STORY, OTHER, BOTH, NONE = {"story"}, {"other"}, {"story", "other"}, set[str]()
     ],
 )
 def test_every_operator_filters_both_routes(index, key, operator, value, expected):
-    assert kept(index, one(key, FilterOperator(operator), value)) == expected
+    assert matching_documents(index, one(key, FilterOperator(operator), value)) == expected
 
 
-def test_every_operator_of_llama_index_is_known(index):
+def test_every_llama_index_operator_is_supported(index):
     for operator in FilterOperator:
         assert index.as_retriever(filters=one("year", operator, ["1"]))
 
@@ -352,7 +375,7 @@ def test_lists_in_metadata_can_be_filtered(index_of, documents):
         ("all", ["sea", "map"], STORY),
         ("all", ["sea", "mill"], NONE),
     ):
-        assert kept(index, one("tags", FilterOperator(operator), value)) == expected
+        assert matching_documents(index, one("tags", FilterOperator(operator), value)) == expected
 
 
 def test_conditions_nest(index):
@@ -378,14 +401,14 @@ def test_conditions_nest(index):
         (joined(FilterCondition.OR), BOTH),
         (joined(FilterCondition.NOT), BOTH),
     ):
-        assert kept(index, filters) == expected
+        assert matching_documents(index, filters) == expected
 
 
 @pytest.mark.parametrize(
     ("operator", "value", "levels"),
     [("==", 0, {0}), (">", 0, {1, 2}), ("in", [0, 2], {0, 2}), ("!=", 1, {0, 2}), ("==", 9, set())],
 )
-def test_levels_are_chosen_by_a_filter(index, operator, value, levels):
+def test_a_filter_can_select_levels(index, operator, value, levels):
     filters = one("e2_level", FilterOperator(operator), value)
     nodes = index.as_retriever("global", filters=filters, similarity_top_k=50).retrieve(GLOBAL)
     there = {node.metadata["e2_level"] for node in index.docstore.docs.values()}
@@ -395,7 +418,7 @@ def test_levels_are_chosen_by_a_filter(index, operator, value, levels):
         assert local.retrieve(LOCAL) == []
 
 
-def test_kinds_are_chosen_by_a_filter(index):
+def test_a_filter_can_select_chunks_or_summaries(index):
     for kind in ("chunk", "summary"):
         filters = one("e2_kind", FilterOperator.EQ, kind)
         nodes = index.as_retriever("global", filters=filters).retrieve(GLOBAL)
@@ -420,45 +443,45 @@ def test_kinds_are_chosen_by_a_filter(index):
         ("year", ">", None),
     ],
 )
-def test_values_that_do_not_fit_are_refused_by_name(index, key, operator, value):
+def test_filter_values_of_the_wrong_type_raise(index, key, operator, value):
     with pytest.raises(FilterError, match=f"filters: {key} {operator} "):
         index.as_retriever("global", filters=one(key, FilterOperator(operator), value)).retrieve(
             GLOBAL
         )
 
 
-def test_documents_can_be_chosen_by_id(index):
+def test_doc_ids_select_documents(index):
     everything = MetadataFilters(filters=[])
-    assert kept(index, everything, doc_ids=["story"]) == STORY
-    assert kept(index, everything, doc_ids=["story", "unknown", "other"]) == BOTH
-    assert kept(index, everything, doc_ids=("unknown",)) == NONE
-    assert kept(index, everything, doc_ids=[]) == NONE
+    assert matching_documents(index, everything, doc_ids=["story"]) == STORY
+    assert matching_documents(index, everything, doc_ids=["story", "unknown", "other"]) == BOTH
+    assert matching_documents(index, everything, doc_ids=("unknown",)) == NONE
+    assert matching_documents(index, everything, doc_ids=[]) == NONE
     old = one("year", FilterOperator.LT, 1900)
-    assert kept(index, old, doc_ids=["other"]) == NONE
-    assert kept(index, old, doc_ids=["other", "story"]) == STORY
+    assert matching_documents(index, old, doc_ids=["other"]) == NONE
+    assert matching_documents(index, old, doc_ids=["other", "story"]) == STORY
 
 
 # Questions
 
 
 @pytest.mark.parametrize("question", ["", "  \n", "\ninput is  \n", QueryBundle("")])
-async def test_an_empty_question_is_refused(index, question):
+async def test_an_empty_question_raises(index, question):
     retriever = index.as_retriever()
     for call in (retriever.retrieve, retriever.explain):
-        with pytest.raises(InvalidInputError, match="the question is empty"):
+        with pytest.raises(InvalidInputError, match="question is empty"):
             call(question)
-    with pytest.raises(InvalidInputError, match="the question is empty"):
+    with pytest.raises(InvalidInputError, match="question is empty"):
         await retriever.aretrieve(question)
 
 
-def test_a_name_at_the_start_of_a_later_line_is_part_of_the_question(index):
+def test_a_name_at_the_start_of_a_later_line_is_linked(index):
     question = "Tell me.\nAnna is a friend of Bert\nCleo is far."
     links = index.as_retriever().explain(question).links
     assert [link.entity for link in links] == ["anna", "bert", "cleo"]
 
 
 @pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
-def test_a_vector_is_used_if_it_can_be_one_of_the_models(index, strategy):
+def test_the_query_embedding_is_used_if_its_dimension_matches(index, strategy):
     retriever = index.as_retriever(strategy=strategy)
     plain = with_scores(retriever.retrieve(GLOBAL))
     last = retriever.explain(GLOBAL).lists["dense"][-1]
@@ -468,7 +491,7 @@ def test_a_vector_is_used_if_it_can_be_one_of_the_models(index, strategy):
     def asked(vector: list[float] | None) -> list[tuple[str, float | None]]:
         bundle = QueryBundle(GLOBAL, embedding=vector)
         found = with_scores(retriever.retrieve(bundle))
-        assert bundle.embedding is vector  # what others left there is left there
+        assert bundle.embedding is vector  # unchanged for other retrievers
         assert bundle.custom_embedding_strs is None
         return found
 
@@ -489,7 +512,7 @@ def test_a_vector_is_used_if_it_can_be_one_of_the_models(index, strategy):
 
 
 def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
-    """Return the vector of a node as the vector store has it."""
+    """Return the vector of a node in the vector store."""
     data = index.storage_context.vector_store.data
     return next(
         vector
@@ -498,69 +521,71 @@ def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
     )
 
 
-# Arguments of others
+# Unknown arguments
 
 
-def test_a_name_that_nobody_knows_is_refused_with_a_hint(index):
-    with pytest.raises(InvalidInputError, match="'chunksize': did you mean 'chunk_size'"):
-        E2GraphRAGIndex([], chunksize=5)
-    with pytest.raises(InvalidInputError, match="unknown argument 'color': there are nodes, "):
-        E2GraphRAGIndex.from_documents([], color="red")
-    with pytest.raises(InvalidInputError, match="similarity_top_k"):
-        E2GraphRAGRetriever(index, similarity_topk=5)
-
-
-FOREIGN: dict[str, Any] = {
-    "response_mode": "compact",
-    "streaming": True,
-    "node_postprocessors": [],
-    "text_qa_template": None,
-    "refine_template": None,
-    "summary_template": None,
-    "simple_template": None,
-    "output_cls": None,
-    "use_async": True,
-    "system_prompt": "?",
-    "context_prompt": "?",
-    "memory": None,
-    "chat_history": [],
-    "prefix_messages": [],
-    "embed_model": None,
-    "vector_store_query_mode": "default",
-    "node_ids": None,
-    "llm": None,
-    "color": "red",
-}
-
-
-def test_arguments_of_engines_are_passed_over_in_silence(index, caplog):
-    with caplog.at_level(logging.WARNING):
-        retriever = index.as_retriever(**FOREIGN)
-    assert not caplog.records
-    assert with_scores(retriever.retrieve(LOCAL)) == with_scores(
+def test_as_retriever_ignores_the_options_of_engines(index):
+    options = dict.fromkeys(EngineOptions.__annotations__)
+    options |= {"response_mode": "compact", "streaming": True, "chat_history": []}
+    assert with_scores(index.as_retriever(**options).retrieve(LOCAL)) == with_scores(
         index.as_retriever().retrieve(LOCAL)
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    "method",
     [
-        ("similarity_topk", "similarity_top_k"),
-        ("top_k", "similarity_top_k"),
-        ("filterss", "filters"),
-        ("doc_id", "doc_ids"),
+        RetrieverQueryEngine.from_args,
+        get_response_synthesizer,
+        CondensePlusContextChatEngine.from_defaults,
+        CondenseQuestionChatEngine.from_defaults,
+        ContextChatEngine.from_defaults,
+        SimpleChatEngine.from_defaults,
     ],
 )
-def test_an_argument_that_is_almost_known_is_warned_of(index, caplog, name, meant):
-    with caplog.at_level(logging.WARNING):
+def test_every_option_of_the_installed_engines_is_accepted(method):
+    names = {
+        p.name for p in inspect.signature(method).parameters.values() if p.kind != p.VAR_KEYWORD
+    }
+    accepted = {*EngineOptions.__annotations__, *inspect.signature(E2GraphRAGRetriever).parameters}
+    # LlamaIndex passes these as arguments of their own, not in the options of the engine.
+    assert names - accepted <= {"llm", "retriever", "query_engine"}
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("similarity_topk", "similarity_top_k"),
+        ("k", "similarity_top_k"),
+        ("kk", "similarity_top_k"),
+        ("top_k", "similarity_top_k"),
+        ("retriever_mode", "mode"),
+        ("filterss", "filters"),
+        ("doc_id", "doc_ids"),
+        ("vector_store_query_mode", "strategy"),
+        ("color", None),
+        ("llm", None),
+    ],
+)
+def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
+    hint = (
+        f"did you mean '{suggestion}'?" if suggestion else "the options are mode, similarity_top_k"
+    )
+    message = re.escape(f"unknown argument '{name}': {hint}")
+    with pytest.raises(InvalidInputError, match=message):
         index.as_retriever(**{name: 3})
-    assert f"as_retriever({name}=) is not known: did you mean {meant}?" in caplog.text
+    if name != "llm":
+        with pytest.raises(InvalidInputError, match=message):
+            index.as_query_engine(**{name: 3})
+    for constructor in (E2GraphRAGRetriever, GraphProximitySelector):
+        with pytest.raises(InvalidInputError, match=message):
+            constructor(index, **{name: 3})
 
 
-# An index with nothing in it
+# Empty indexes
 
 
-async def test_an_index_with_nothing_in_it_finds_nothing(index_of, documents):
+async def test_an_empty_index_returns_no_nodes(index_of, documents):
     emptied = index_of(documents, llm="extractive")
     for document in documents:
         emptied.delete_ref_doc(document.id_)
@@ -579,33 +604,31 @@ async def test_an_index_with_nothing_in_it_finds_nothing(index_of, documents):
 
 @pytest.fixture
 def no_models(monkeypatch) -> None:
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("a model was looked for")
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a model was loaded")
 
     for module in ("llms", "embeddings"):
         for name in ("resolve_llm", "resolve_embed_model"):
             for where in (f"llama_index.core.{module}.utils", "llama_index.core.settings"):
-                monkeypatch.setattr(sys.modules[where], name, refuse, raising=False)
-    monkeypatch.setattr("e2graphrag_integrations.components.embedder_named", refuse)
-    monkeypatch.setattr(
-        "e2graphrag_integrations.llama_index.adapters.models.embedder_named", refuse
-    )
+                monkeypatch.setattr(sys.modules[where], name, fail, raising=False)
+    for module in ("components", "llama_index.adapters.models"):
+        monkeypatch.setattr(f"e2graphrag_integrations.{module}.embedder_from_name", fail)
 
 
-async def test_loading_and_local_retrieval_touch_no_model(
+async def test_loading_and_local_retrieval_load_no_model(
     index_of, documents, tmp_path, monkeypatch, request
 ):
-    made = index_of(documents, llm=MockLLM(5), embed_model=MockEmbedding(8))
-    made.persist(tmp_path)
+    built = index_of(documents, llm=MockLLM(5), embed_model=MockEmbedding(8))
+    built.persist(tmp_path)
     paper = PaperStrategy()
     cases = [("local", None), ("local", paper), ("adaptive", paper)]
     expected = [
-        with_scores(made.as_retriever(mode, strategy=strategy).retrieve(LOCAL))
+        with_scores(built.as_retriever(mode, strategy=strategy).retrieve(LOCAL))
         for mode, strategy in cases
     ]
     assert all(expected)
     request.getfixturevalue("no_models")
-    with pytest.raises(AssertionError, match="a model was looked for"):
+    with pytest.raises(AssertionError, match="a model was loaded"):
         _ = Settings.llm
     extractor = NameExtractor()
     context = StorageContext.from_defaults(persist_dir=str(tmp_path))
@@ -621,7 +644,7 @@ async def test_loading_and_local_retrieval_touch_no_model(
             assert selector.select(["a", "b"], LOCAL).ind == 0
             assert index.as_retriever("local", strategy=strategy).retrieve(LONE)
         with pytest.raises(SettingsMismatchError, match="pass embedder="):
-            index.as_retriever().retrieve(LOCAL)  # words and vectors are for every question
+            index.as_retriever().retrieve(LOCAL)  # the default strategy embeds every question
     assert Settings._llm is None
     assert Settings._embed_model is None
 
@@ -629,7 +652,7 @@ async def test_loading_and_local_retrieval_touch_no_model(
 # Loops and threads
 
 
-async def test_sync_calls_work_within_a_running_loop(index):
+async def test_sync_methods_work_inside_a_running_event_loop(index):
     assert asyncio.get_running_loop().is_running()
     retriever = index.as_retriever()
     for question in QUESTIONS:
@@ -641,21 +664,19 @@ async def test_sync_calls_work_within_a_running_loop(index):
     index.insert(Document(id_="new", text="Ida met Jon. Ida saw Jon again."))
     assert retriever.retrieve("Ida and Jon?")[0].node.ref_doc_id == "new"
     for new in (
-        index.as_retriever("local"),  # no name of theirs is elsewhere
+        index.as_retriever("local"),  # the names occur in no other document
         index.as_retriever(strategy=PaperStrategy()),
     ):
         assert documents_of(new.retrieve("Ida and Jon?")) == {"new"}
 
 
-async def test_an_async_retrieval_does_not_block_the_loop(index_of, documents):
+async def test_async_retrieval_does_not_block_the_event_loop(index_of, documents):
     ticks = 0
 
-    class Slow(AnonymousEmbedder):
+    class SlowEmbedder(AnonymousEmbedder):
         fingerprint = "slow"
 
         def embed_query(self, text):
-            import time
-
             time.sleep(0.3)
             return super().embed_query(text)
 
@@ -665,14 +686,14 @@ async def test_an_async_retrieval_does_not_block_the_loop(index_of, documents):
             await asyncio.sleep(0.01)
             ticks += 1
 
-    index = index_of(documents, llm="extractive", embed_model=Slow())
+    index = index_of(documents, llm="extractive", embed_model=SlowEmbedder())
     ticking = asyncio.create_task(tick())
     assert await index.as_retriever().aretrieve(GLOBAL)
     ticking.cancel()
     assert ticks > 3
 
 
-def test_many_threads_find_the_same(index):
+def test_concurrent_threads_get_equal_results(index):
     retriever = index.as_retriever()
     expected = {question: with_scores(retriever.retrieve(question)) for question in QUESTIONS}
     with ThreadPoolExecutor(8) as pool:
@@ -682,14 +703,14 @@ def test_many_threads_find_the_same(index):
             assert with_scores(nodes) == expected[question]
 
 
-async def test_many_tasks_find_the_same(index):
+async def test_concurrent_tasks_get_equal_results(index):
     retriever = index.as_retriever()
     expected = [with_scores(retriever.retrieve(question)) for question in QUESTIONS]
     found = await asyncio.gather(*map(retriever.aretrieve, QUESTIONS * 4))
     assert [with_scores(nodes) for nodes in found] == expected * 4
 
 
-def test_reading_goes_on_while_documents_come_and_go(index):
+def test_retrieval_continues_while_documents_are_inserted_and_deleted(index):
     retriever = index.as_retriever()
     expected = with_scores(retriever.retrieve(LOCAL))
 
@@ -707,7 +728,7 @@ def test_reading_goes_on_while_documents_come_and_go(index):
         writing.result()
 
 
-def test_nodes_keep_their_place_in_document_and_tree(index):
+def test_nodes_keep_their_offsets_and_relationships(index):
     for node in index.as_retriever("global", similarity_top_k=50).retrieve(GLOBAL):
         assert isinstance(node.node, TextNode)
         relations = node.node.relationships
@@ -717,7 +738,7 @@ def test_nodes_keep_their_place_in_document_and_tree(index):
         assert node.node.start_char_idx < node.node.end_char_idx
 
 
-def test_only_the_nodes_asked_for_are_found(index):
+def test_node_ids_select_nodes(index):
     everything = [
         n.node_id for n in index.as_retriever("global", similarity_top_k=50).retrieve("x")
     ]
@@ -731,7 +752,7 @@ def test_only_the_nodes_asked_for_are_found(index):
         index.as_retriever(node_ids=some[0])
 
 
-def test_documents_are_filtered_by_a_key_of_theirs_named_like_ours(index_of):
+def test_metadata_take_precedence_over_document_id_keys(index_of):
     index = index_of(
         [
             Document(id_="a", text="Anna met Bert.", metadata={"document_id": "mine"}),
@@ -749,6 +770,7 @@ def test_documents_are_filtered_by_a_key_of_theirs_named_like_ours(index_of):
 
 
 @pytest.mark.parametrize("name", ["where", "filter", "metadata_filters"])
-def test_a_filter_that_nothing_would_read_is_refused(index, name):
-    with pytest.raises(FilterError, match="pass filters="):
-        index.as_retriever(**{name: {"year": 1890}})
+def test_filters_under_other_names_raise(index, name):
+    for create in (index.as_retriever, index.as_query_engine):
+        with pytest.raises(FilterError, match="pass filters="):
+            create(**{name: {"year": 1890}})

@@ -1,4 +1,4 @@
-"""`SummaryTreeNodeParser` in LlamaIndex's own pipelines; each trap of the framework is a test."""
+"""`SummaryTreeNodeParser` alone and in LlamaIndex's pipelines."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SENTENCES = [f"Person {i} met person {i + 1} in the town of Number {i % 7}." for
 TEXT = " ".join(SENTENCES)
 
 
-class Words(MockLLM):
-    """A model that answers with the prompt's checksum and first words, and counts its calls."""
+class ChecksumLLM(MockLLM):
+    """Answers with the prompt's checksum and first words, and records each prompt in CALLS."""
 
     def complete(self, prompt, formatted=False, **kwargs):
         CALLS.append(prompt)
@@ -43,7 +43,7 @@ CALLS: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def _fresh():
+def _reset():
     CALLS.clear()
     yield
     Settings._llm = None
@@ -51,7 +51,7 @@ def _fresh():
 
 @pytest.fixture
 def parser() -> SummaryTreeNodeParser:
-    return SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3, llm=Words())
+    return SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3, llm=ChecksumLLM())
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def by_level(nodes):
     return [levels[level] for level in sorted(levels)]
 
 
-def test_the_levels_are_those_of_the_paper_and_each_summary_is_one_call(parser, document):
+def test_the_levels_follow_the_paper_and_each_summary_is_one_call(parser, document):
     nodes = parser.get_nodes_from_documents([document])
     levels = by_level(nodes)
     assert [len(level) for level in levels] == level_sizes(len(levels[0]), 3)
@@ -80,7 +80,7 @@ def test_the_levels_are_those_of_the_paper_and_each_summary_is_one_call(parser, 
     assert all(node.text for node in nodes)
 
 
-def test_relationships_hold_on_every_node(parser, document):
+def test_every_node_has_consistent_relationships(parser, document):
     nodes = parser.get_nodes_from_documents([document])
     by_id = {node.node_id: node for node in nodes}
     for level in by_level(nodes):
@@ -98,7 +98,7 @@ def test_relationships_hold_on_every_node(parser, document):
         assert not node.relationships[NodeRelationship.SOURCE].metadata
 
 
-def test_chunks_slice_back_to_the_document_and_ids_are_uuids(parser, document):
+def test_chunks_have_document_offsets_and_uuids(parser, document):
     nodes = parser.get_nodes_from_documents([document])
     for node in nodes:
         uuid.UUID(node.node_id)
@@ -109,7 +109,7 @@ def test_chunks_slice_back_to_the_document_and_ids_are_uuids(parser, document):
     assert [node.node_id for node in again] == [node.node_id for node in nodes]
 
 
-def test_metadata_is_flat_kept_and_out_of_embeddings_and_prompts(parser, document):
+def test_metadata_is_flat_and_hidden_from_embeddings_and_prompts(parser, document):
     for node in parser.get_nodes_from_documents([document]):
         assert node.metadata["page"] == 3
         assert all(isinstance(value, str | int | float | None) for value in node.metadata.values())
@@ -119,17 +119,17 @@ def test_metadata_is_flat_kept_and_out_of_embeddings_and_prompts(parser, documen
     assert not any("secret" in prompt for prompt in CALLS)
 
 
-async def test_async_gives_the_same_nodes_as_sync(parser, document):
+async def test_the_async_method_gives_the_same_nodes_as_the_sync_method(parser, document):
     expected = [(n.node_id, n.text) for n in parser.get_nodes_from_documents([document])]
     nodes = await parser.aget_nodes_from_documents([document])
     assert [(n.node_id, n.text) for n in nodes] == expected
 
 
-async def test_the_sync_entry_works_inside_a_running_loop(parser, document):
+async def test_the_sync_method_works_inside_a_running_event_loop(parser, document):
     assert parser.get_nodes_from_documents([document])
 
 
-async def test_the_async_entry_does_not_block_the_loop(document):
+async def test_the_async_method_does_not_block_the_event_loop(document):
     ticks = 0
 
     async def tick() -> None:
@@ -146,7 +146,7 @@ async def test_the_async_entry_does_not_block_the_loop(document):
     assert ticks > 5
 
 
-def test_without_any_llm_summaries_are_extracted_from_the_text(document):
+def test_without_an_llm_summaries_are_extractive(document):
     parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, summary_tokens=40)
     summaries = [n for n in parser.get_nodes_from_documents([document]) if n.metadata["e2_level"]]
     assert summaries
@@ -155,13 +155,13 @@ def test_without_any_llm_summaries_are_extracted_from_the_text(document):
             assert sentence.rstrip(".") in TEXT
 
 
-def test_the_llm_of_settings_is_used_where_the_user_set_one(document):
-    Settings.llm = Words()
+def test_the_llm_of_settings_is_the_default(document):
+    Settings.llm = ChecksumLLM()
     SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15).get_nodes_from_documents([document])
     assert CALLS
 
 
-def test_a_pipeline_runs_it_sync_async_and_cached(parser, document):
+def test_a_pipeline_runs_the_parser_sync_async_and_cached(parser, document):
     pipeline = IngestionPipeline(transformations=[parser, MockEmbedding(8)])
     nodes = pipeline.run(documents=[document])
     assert {n.metadata["e2_kind"] for n in nodes} == {"chunk", "summary"}
@@ -175,7 +175,7 @@ def test_a_pipeline_runs_it_sync_async_and_cached(parser, document):
     ]
 
 
-def test_an_upsert_replaces_the_changed_document_alone(parser):
+def test_an_upsert_replaces_only_the_changed_document(parser):
     vectors = SimpleVectorStore()
     pipeline = IngestionPipeline(
         transformations=[parser, MockEmbedding(8)],
@@ -193,7 +193,7 @@ def test_an_upsert_replaces_the_changed_document_alone(parser):
     assert set(vectors.data.embedding_dict) == left
 
 
-def test_two_workers_give_the_same_nodes_as_one(document):
+def test_two_workers_give_the_same_nodes_as_one_worker(document):
     parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3)
     other = Document(id_="other", text=TEXT[:1500])
     pipeline = IngestionPipeline(transformations=[parser], disable_cache=True)
@@ -218,27 +218,26 @@ def test_the_node_parser_helpers_and_auto_merging_work_on_the_tree(parser, docum
     assert any(hit.node.metadata["e2_level"] > 0 for hit in merged)
 
 
-def test_finished_summaries_are_kept_in_a_file_and_not_paid_again(tmp_path: Path, document):
+def test_the_summary_cache_keeps_finished_summaries(tmp_path: Path, document):
     options = {"chunk_size": 60, "chunk_overlap": 15, "group_size": 3}
     cache = str(tmp_path / "summaries.e2g")
 
-    class Failing(Words):
+    class Failing(ChecksumLLM):
         def complete(self, prompt, formatted=False, **kwargs):
             if len(CALLS) == 4:
-                raise RuntimeError("the model is gone")
+                raise RuntimeError("the model failed")
             return super().complete(prompt, formatted, **kwargs)
 
     failing = SummaryTreeNodeParser(**options, llm=Failing(), summary_cache=cache, num_workers=1)
-    with pytest.raises(SummaryError, match="the model is gone"):
+    with pytest.raises(SummaryError, match="the model failed"):
         failing.get_nodes_from_documents([document])
-    made = len(CALLS)
-    assert made == 4
-    Failing.complete = Words.complete
+    assert len(CALLS) == 4
+    Failing.complete = ChecksumLLM.complete
     nodes = failing.get_nodes_from_documents([document])
     assert len(CALLS) == sum(n.metadata["e2_level"] > 0 for n in nodes)
 
 
-def test_calls_are_seen_by_the_token_counting_handler(document):
+def test_the_token_counting_handler_counts_every_call(document):
     handler = TokenCountingHandler(tokenizer=str.split)
     llm = MockLLM(max_tokens=20, callback_manager=CallbackManager([handler]))
     parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, llm=llm)
@@ -254,10 +253,10 @@ def test_empty_documents_give_no_nodes_and_one_chunk_no_summary(parser):
     assert CALLS == []
 
 
-def test_sizes_that_make_no_sense_are_refused(document):
+def test_invalid_sizes_raise(document):
     with pytest.raises(InvalidInputError, match="chunk_overlap=60"):
         SummaryTreeNodeParser(chunk_size=60, chunk_overlap=60).get_nodes_from_documents([document])
 
 
-def test_unknown_arguments_of_other_transformations_are_taken_and_ignored(parser, document):
+def test_arguments_of_other_transformations_are_ignored(parser, document):
     assert parser([document], llm=None, embed_model=None, foo=1)

@@ -1,4 +1,4 @@
-"""A real run over HTTP: LlamaIndex's OpenAI-like LLM against a server that counts its calls."""
+"""LlamaIndex's OpenAI-like LLM over HTTP, against a stub server that counts its calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stub() -> Iterator[str]:
 
 @pytest.fixture(params=[True, False], ids=["chat", "completion"])
 async def llm(request, stub):
-    # LlamaIndex leaves the clients of its own making open.
+    # LlamaIndex does not close the clients that it creates.
     with httpx.Client() as client:
         async with httpx.AsyncClient() as async_client:
             yield openai_like.OpenAILike(
@@ -46,30 +46,30 @@ async def llm(request, stub):
             )
 
 
-async def build(how: str, documents: list[Document], **options: Any) -> E2GraphRAGIndex:
+async def build(method: str, documents: list[Document], **options: Any) -> E2GraphRAGIndex:
     options |= {"embed_model": "hashing", "extractor": NameExtractor()}
     options |= {"chunk_size": 20, "chunk_overlap": 0, "group_size": 3}
-    if how == "async":
+    if method == "async":
         return await E2GraphRAGIndex.afrom_documents(documents, **options)
     return E2GraphRAGIndex.from_documents(documents, **options)
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
-async def test_the_server_is_called_as_often_as_estimated_and_no_file_holds_the_key(
-    stub, llm, how, tmp_path
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_the_server_receives_the_estimated_calls_and_no_file_contains_the_key(
+    stub, llm, method, tmp_path
 ):
-    estimate = (await build(how, [], llm=llm)).estimate_cost([DOCUMENT])
+    estimate = (await build(method, [], llm=llm)).estimate_cost([DOCUMENT])
     options = {"llm": llm, "summary_cache": tmp_path / "summaries.e2g", "num_workers": 2}
     before = llm_calls(stub)
-    index = await build(how, [DOCUMENT], **options)
+    index = await build(method, [DOCUMENT], **options)
     assert llm_calls(stub) - before == index.last_report.llm_calls == estimate.llm_calls > 4
 
     before = llm_calls(stub)
-    again = await build(how, [DOCUMENT], **options)
+    again = await build(method, [DOCUMENT], **options)
     assert (llm_calls(stub) - before, again.last_report.llm_calls) == (0, 0)
     assert again.last_report.summaries == index.last_report.summaries
 
-    # The stub repeats what stands between these two headings.
+    # The stub repeats the text between these two headings.
     template = PromptTemplate("# INPUT DATA\n{context_str}\n# USER QUERY\n{query_str}")
     engine = index.as_query_engine(llm=llm, response_mode="compact", text_qa_template=template)
     for answer in (engine.query(QUESTION), await engine.aquery(QUESTION)):

@@ -32,7 +32,7 @@ from llama_fakes import OTHER
 
 @pytest.fixture(scope="module")
 def graph_of():
-    """The core's graph of texts, each a chunk, by the bundled pipeline."""
+    """Return a function that builds the core's entity graph of texts, one chunk each."""
     extractor = SpacyEntityExtractor()
     return lambda texts: build_graph(
         normalize_mentions(found) for found in extractor.extract(texts)
@@ -44,12 +44,12 @@ def split(*texts, size=30):
     return SentenceSplitter(chunk_size=size, chunk_overlap=0).get_nodes_from_documents(documents)
 
 
-def weights_of(graph, least=0.0):
+def weights_of(graph, minimum=0.0):
     edges = graph.edges.tocoo()
     return {
         (graph.names[a], graph.names[b]): round(float(weight), 6)
         for a, b, weight in zip(edges.row, edges.col, edges.data, strict=True)
-        if a < b and weight >= least
+        if a < b and weight >= minimum
     }
 
 
@@ -79,7 +79,7 @@ def index_of_graph(nodes, store, *extractors):
     )
 
 
-def test_a_property_graph_index_gets_the_cores_graph_over_all_its_nodes(graph_of):
+def test_a_property_graph_index_gets_the_entity_graph_of_all_its_nodes(graph_of):
     nodes = split(STORY, OTHER)
     assert len(nodes) > 4
     store = SimplePropertyGraphStore()
@@ -96,7 +96,7 @@ def test_a_property_graph_index_gets_the_cores_graph_over_all_its_nodes(graph_of
     assert all(KG_NODES_KEY not in node.metadata for node in nodes)
 
 
-def test_edges_below_the_least_weight_are_left_out(graph_of):
+def test_edges_below_the_minimum_weight_are_omitted(graph_of):
     nodes = split(STORY, OTHER)
     store = SimplePropertyGraphStore()
     index_of_graph(nodes, store, EntityCooccurrenceExtractor(min_weight=0.5))
@@ -107,7 +107,7 @@ def test_edges_below_the_least_weight_are_left_out(graph_of):
         EntityCooccurrenceExtractor(min_weight=-1)
 
 
-def test_what_other_extractors_find_stays():
+def test_results_of_other_extractors_are_kept():
     stores = [SimplePropertyGraphStore(), SimplePropertyGraphStore()]
     extractors = [ImplicitPathExtractor(), EntityCooccurrenceExtractor()]
     index_of_graph(split(STORY), stores[0], *extractors)
@@ -118,13 +118,15 @@ def test_what_other_extractors_find_stays():
 
 
 @pytest.mark.parametrize("texts", [[], ["No."], ["Anna met Bert."]])
-def test_few_nodes_are_no_trouble(graph_of, texts):
+def test_few_or_no_nodes_work(graph_of, texts):
     nodes = [TextNode(text=text) for text in texts]
-    made = EntityCooccurrenceExtractor()(nodes)
-    assert [len(n.metadata[KG_NODES_KEY]) for n in made] == [len(graph_of(texts).names)] * len(made)
+    found = EntityCooccurrenceExtractor()(nodes)
+    assert [len(n.metadata[KG_NODES_KEY]) for n in found] == [len(graph_of(texts).names)] * len(
+        found
+    )
 
 
-async def test_it_works_in_a_pipeline_and_comes_back_from_its_dict():
+async def test_the_extractor_works_in_a_pipeline_and_can_be_serialized():
     extractor = EntityCooccurrenceExtractor(min_weight=0.4)
     plain = json.loads(json.dumps(extractor.to_dict()))
     again = EntityCooccurrenceExtractor.from_dict(plain)
@@ -137,29 +139,29 @@ async def test_it_works_in_a_pipeline_and_comes_back_from_its_dict():
         pipeline = IngestionPipeline(transformations=[splitter, one], cache=IngestionCache())
         runs = [pipeline.run(documents=documents), await pipeline.arun(documents=documents)]
         for nodes in runs:
-            made = [
+            result = [
                 sorted(str(r) for r in _plain(node.metadata[KG_RELATIONS_KEY], node))
                 for node in nodes
             ]
-            expected = expected or made
-            assert made == expected
+            expected = expected or result
+            assert result == expected
 
 
 def _plain(relations, node):
-    """Relations as data: the cache of a pipeline gives them back as dicts."""
+    """Yield relations as dicts, as the cache of a pipeline returns them."""
     for relation in relations:
         data = relation if isinstance(relation, dict) else relation.model_dump()
         source = "node" if data["source_id"] == node.node_id else data["source_id"]
         yield {**data, "source_id": source, "target_id": data["target_id"]}
 
 
-def test_a_missing_spacy_pipeline_is_told_when_it_is_needed():
+def test_a_missing_spacy_pipeline_raises_at_first_use():
     extractor = EntityCooccurrenceExtractor(extractor="no_such_pipeline")
     with pytest.raises(MissingDependencyError, match="no_such_pipeline"):
         extractor([TextNode(text="Anna met Bert.")])
 
 
-def test_the_export_is_the_index_as_a_property_graph(tmp_path, index_of, documents):
+def test_the_export_contains_the_index_as_a_property_graph(tmp_path, index_of, documents):
     documents[0].metadata |= {"tags": ["a"], "none": None}
     index = index_of(documents)
     store = SimplePropertyGraphStore()
@@ -195,11 +197,11 @@ def test_the_export_is_the_index_as_a_property_graph(tmp_path, index_of, documen
     store.persist(str(tmp_path / "graph.json"))
     again = SimplePropertyGraphStore.from_persist_path(str(tmp_path / "graph.json"))
     assert again.graph.relations == store.graph.relations
-    assert index.export_property_graph(store) == counts  # again: the same nodes and relations
+    assert index.export_property_graph(store) == counts  # a second export changes nothing
     assert len(store.graph.relations) == sum(counts.values()) - len(nodes) - len(entities)
 
 
-def test_the_export_takes_a_least_weight_and_an_empty_index(index_of, documents):
+def test_the_export_applies_a_minimum_weight_and_accepts_an_empty_index(index_of, documents):
     index, store = index_of(documents), SimplePropertyGraphStore()
     strong = weights_of(index.graph, 0.6)
     assert 0 < len(strong) < len(weights_of(index.graph))
