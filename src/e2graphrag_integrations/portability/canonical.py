@@ -1,6 +1,6 @@
-"""The index as canonical text: equal indexes give equal bytes, however they came about.
+"""The canonical export: equal indexes give equal bytes, whatever the order of the changes to them.
 
-Documents, nodes, mentions, edges and vectors; no caches, no generation, no row ids.
+It contains documents, nodes, mentions, edges and vectors, but no caches, generations or row ids.
 """
 
 from __future__ import annotations
@@ -8,23 +8,22 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from e2graphrag_integrations.snapshot.files import current_snapshot
-from e2graphrag_integrations.store.records import (
-    StoredNode,
-    canonical_json,
-    decode_sentences,
-)
+from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
+from e2graphrag_integrations.store.records import StoredNode, canonical_json, decode_sentences
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.types import SourceDocument
 
 
 def export_lines(store: Store) -> list[str]:
-    """Return one JSON object a line: manifest, documents, nodes with all they hold, then edges."""
-    with store.consistent():
-        snapshot = current_snapshot(store)
+    """Return the index as JSON lines: the manifest, then all documents, nodes and edges."""
+    with store.read_transaction():
+        snapshot = load_or_build_snapshot(store)
         lines = [canonical_json({"manifest": store.manifest()})]
-        lines.extend(canonical_json(document_record(store.document(h.id))) for h in store.heads())
-        lines.extend(canonical_json(_node(store, stored)) for stored in store.all_nodes())
+        lines.extend(
+            canonical_json(document_record(store.document(header.id)))
+            for header in store.document_headers()
+        )
+        lines.extend(canonical_json(_node_with_vectors(store, node)) for node in store.all_nodes())
     graph = snapshot.graph
     edges = graph.edges.tocoo()
     for a, b, weight in zip(edges.row, edges.col, edges.data, strict=True):
@@ -35,7 +34,7 @@ def export_lines(store: Store) -> list[str]:
 
 
 def document_record(document: SourceDocument) -> dict[str, Any]:
-    """Return a document as plain JSON values."""
+    """Return a document as JSON values."""
     return {
         "document": document.id,
         "title": document.title,
@@ -46,7 +45,7 @@ def document_record(document: SourceDocument) -> dict[str, Any]:
 
 
 def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:
-    """Return a node as plain JSON values, with a chunk's mentions and without vectors."""
+    """Return a node as JSON values, with the mentions of a chunk but without vectors."""
     node = stored.node
     record: dict[str, Any] = {
         "node": node.id,
@@ -63,7 +62,7 @@ def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:
     return record
 
 
-def _node(store: Store, stored: StoredNode) -> dict[str, Any]:
+def _node_with_vectors(store: Store, stored: StoredNode) -> dict[str, Any]:
     vectors = store.cached(key for _, key in stored.windows)
     windows = [[*span, base64.b64encode(vectors[key]).decode()] for span, key in stored.windows]
     return node_record(store, stored) | {"windows": windows}

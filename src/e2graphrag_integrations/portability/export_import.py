@@ -1,9 +1,9 @@
-"""An index as a folder of plain files and back: JSON lines and an npz of vectors, no pickle.
+"""Export of an index to a folder of plain files, and import of such a folder.
 
-`index.jsonl` has a header with the manifest, one line a document, one a node, and a last one with
-the number of those before it and the hash of both files: what is cut short or changed is refused.
-`vectors.npz` has the distinct vectors and the keys of what they were made from. Content keys come
-along, so that an update after the import pays for nothing that was paid for.
+`index.jsonl` contains a header with the manifest, one line per document, one line per node, and a
+last line with the number of lines and a hash of both files, which reveals truncation and changes.
+`vectors.npz` contains the distinct vectors and their content keys, without pickles. The content
+keys of nodes are exported as well, so that an update after the import can reuse cached content.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.portability.canonical import document_record, node_record
 from e2graphrag_integrations.portability.verify import verify_store
-from e2graphrag_integrations.settings import resolve_settings
-from e2graphrag_integrations.snapshot.snapshot import check_counts
+from e2graphrag_integrations.settings import RequestedSettings, resolve_settings
+from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.records import (
-    DocumentHead,
+    DocumentHeader,
     StoredNode,
     canonical_json,
     encode_sentences,
@@ -44,55 +44,64 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
 
 FORMAT = 1
-_LINES, _VECTORS = "index.jsonl", "vectors.npz"
-_KEY_BYTES = 32
+"""Version of the export format."""
 
-_MALFORMED = (
+_LINES, _VECTORS = "index.jsonl", "vectors.npz"
+
+_KEY_BYTES = 32
+"""Length of a content key, a SHA-256."""
+
+_INVALID_LINE = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError),
     IndexingError,
 )
-"""What reading lines of another making raises; the last of rows that contradict each other."""
+"""Errors that an invalid line can cause. `write_document` raises `IndexingError` if lines
+contradict each other."""
 
 
 def export_folder(store: Store, folder: str | Path) -> None:
-    """Write the index into a new folder, there whole or not at all.
+    """Write the index to a new folder, atomically.
+
+    Args:
+        store: The store.
+        folder: The folder to create.
 
     Raises:
-        InvalidInputError: If something is there already.
-        StoreError: If it cannot be written.
-        CorruptStoreError: If a row does not match its checksum.
+        InvalidInputError: If the path already exists.
+        StoreError: If the folder cannot be written.
+        CorruptStoreError: If a row does not match its checksum or references a missing row.
     """
     target = Path(folder)
     if target.exists():
-        raise InvalidInputError(f"{target} is there already: name a new folder")
-    aside = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
+        raise InvalidInputError(f"{target} already exists: choose a new folder")
+    temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
     try:
-        aside.mkdir()
-        with store.consistent():
-            heads, nodes = store.heads(), list(store.all_nodes())
-            check_counts(store.path, heads, nodes)
-            rows = _write_vectors(store, nodes, aside / _VECTORS)
-            _write_lines(aside, _lines(store, heads, nodes, rows))
-        aside.rename(target)
+        temporary.mkdir()
+        with store.read_transaction():
+            headers, nodes = store.document_headers(), list(store.all_nodes())
+            check_row_counts(store.path, headers, nodes)
+            rows = _write_vectors(store, nodes, temporary / _VECTORS)
+            _write_lines(temporary, _lines(store, headers, nodes, rows))
+        temporary.rename(target)
     except KeyError as error:
         raise CorruptStoreError(
-            f"{store.path}: a row points to content that is not there; run verify()"
+            f"{store.path}: a row references missing content; run verify()"
         ) from error
     except OSError as error:
         raise StoreError(f"{target} could not be written: {error}") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_vectors(store: Store, nodes: Sequence[StoredNode], path: Path) -> dict[bytes, int]:
-    """Write the distinct vectors; return the row of each by its key."""
+    """Write the distinct vectors, and return the row of each by its key."""
     rows: dict[bytes, int] = {}
     for stored in nodes:
         for _, key in stored.windows:
             rows.setdefault(key, len(rows))
     contents = store.cached(rows)
-    width = len(next(iter(contents.values()))) // 4 if contents else 0
-    vectors = np.empty((len(rows), width), dtype=np.float32)
+    dimension = len(next(iter(contents.values()))) // 4 if contents else 0
+    vectors = np.empty((len(rows), dimension), dtype=np.float32)
     for key, row in rows.items():
         vectors[row] = np.frombuffer(contents[key], dtype="<f4")
     keys = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, _KEY_BYTES)
@@ -102,13 +111,13 @@ def _write_vectors(store: Store, nodes: Sequence[StoredNode], path: Path) -> dic
 
 def _lines(
     store: Store,
-    heads: Sequence[DocumentHead],
+    headers: Sequence[DocumentHeader],
     nodes: Sequence[StoredNode],
     rows: Mapping[bytes, int],
 ) -> Iterator[str]:
     yield canonical_json({"e2graphrag": FORMAT, "manifest": store.manifest()})
-    for head in heads:
-        yield canonical_json(document_record(store.document(head.id)))
+    for header in headers:
+        yield canonical_json(document_record(store.document(header.id)))
     for stored in nodes:
         keys = {
             "key": stored.content_key.hex(),
@@ -125,112 +134,112 @@ def _write_lines(folder: Path, lines: Iterable[str]) -> None:
             digest.update(encoded)
             file.write(encoded)
             count += 1
-        _add_file(digest, folder / _VECTORS)
+        _update_digest(digest, folder / _VECTORS)
         file.write(canonical_json({"end": count, "sha256": digest.hexdigest()}).encode() + b"\n")
 
 
-def _add_file(digest: Any, path: Path) -> None:
+def _update_digest(digest: Any, path: Path) -> None:
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
 
 
 def import_folder(folder: str | Path, path: str | Path) -> None:
-    """Make an index file of an exported folder; it is there whole and checked, or not at all.
+    """Create an index file from an exported folder, atomically, and verify it.
+
+    Args:
+        folder: A folder that `export_folder` wrote.
+        path: The index file to create.
 
     Raises:
-        InvalidInputError: If the folder is no export, was cut short or changed, or the file exists.
+        InvalidInputError: If the folder is not a complete and unchanged export, or if the file
+            already exists.
         StoreError: If the file cannot be written.
     """
     source, target = Path(folder), Path(path)
     if str(path) == MEMORY or target.exists():
-        raise InvalidInputError(f"{path} is there already: name a new file")
-    aside = f"{target}.new-{uuid.uuid4().hex}"
+        raise InvalidInputError(f"{path} already exists: choose a new file")
+    temporary = f"{target}.new-{uuid.uuid4().hex}"
     try:
         with (source / _LINES).open("rb") as file:
-            _check_whole(file, source)
+            _check_digest(file, source)
             file.seek(0)
-            store = Store(aside)
+            store = Store(temporary)
             try:
-                _fill(store, source, file)
+                _import_lines(store, source, file)
                 problems = verify_store(store).problems
                 if problems:
-                    raise InvalidInputError(f"{source} holds no sound index: {problems[0]}")
+                    raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
             finally:
                 store.close()
-        _put(Path(aside), target)
+        _move(Path(temporary), target)
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read as an export: {error}") from error
     finally:
-        for rest in (aside, f"{aside}-wal", f"{aside}-shm"):
-            Path(rest).unlink(missing_ok=True)
+        for file_name in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
+            Path(file_name).unlink(missing_ok=True)
 
 
-def _put(aside: Path, target: Path) -> None:
+def _move(temporary: Path, target: Path) -> None:
     try:
-        os.link(aside, target)  # unlike a rename, refuses what came there meanwhile
+        os.link(temporary, target)  # unlike a rename, fails if the target exists by now
     except FileExistsError as error:
-        raise InvalidInputError(f"{target} is there already: name a new file") from error
-    except OSError:
-        _rename(aside, target)  # a file system without links
+        raise InvalidInputError(f"{target} already exists: choose a new file") from error
+    except OSError:  # a file system without hard links
+        try:
+            temporary.rename(target)
+        except OSError as error:
+            raise StoreError(f"{target} could not be written: {error}") from error
 
 
-def _rename(aside: Path, target: Path) -> None:
-    try:
-        aside.rename(target)
-    except OSError as error:
-        raise StoreError(f"{target} could not be written: {error}") from error
-
-
-def _check_whole(file: BinaryIO, source: Path) -> None:
+def _check_digest(file: BinaryIO, source: Path) -> None:
     digest, count, last = hashlib.sha256(), 0, b""
     for line in file:
         if last:
             digest.update(last)
             count += 1
         last = line
-    _add_file(digest, source / _VECTORS)
+    _update_digest(digest, source / _VECTORS)
     end = canonical_json({"end": count, "sha256": digest.hexdigest()}).encode() + b"\n"
     if last != end:
         raise InvalidInputError(
-            f"{source} is no whole export of an index: it was cut short or changed; export again"
+            f"{source} is not a complete export: it was cut short or changed; export again"
         )
 
 
-def _fill(store: Store, source: Path, file: BinaryIO) -> None:
+def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
     number = 0
     try:
         vectors, keys = _read_vectors(source / _VECTORS)
         store.put_cached("vector", {key: v.tobytes() for key, v in zip(keys, vectors, strict=True)})
-        manifest = _manifest(json.loads(file.readline()), str(source), vectors)
+        manifest = _parse_manifest(json.loads(file.readline()), str(source), vectors)
         documents: dict[str, SourceDocument] = {}
         nodes: dict[str, list[StoredNode]] = {}
-        for number, line in enumerate(file, 2):  # noqa: B007 - told if it fails
+        for number, line in enumerate(file, 2):  # noqa: B007 - the error message names the line
             record = json.loads(line)
             if "node" in record:
-                stored = _node(record, keys, documents[record["document"]])
+                stored = _parse_node(record, keys, documents[record["document"]])
                 nodes[stored.node.document_id].append(stored)
-                store.put_cached(*_content(record, stored))
+                store.put_cached(*_parse_content(record, stored))
             elif "document" in record:
-                document = _document(record)
+                document = _parse_document(record)
                 documents[document.id] = document
                 nodes[document.id] = []
         for id_, document in documents.items():
             store.write_document(document, nodes[id_], manifest)
-    except (InvalidInputError, StoreError, *_MALFORMED) as error:
+    except (InvalidInputError, StoreError, *_INVALID_LINE) as error:
         if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
-            raise  # the disk is full, say
+            raise  # a problem of the target, such as a full disk
         raise InvalidInputError(
-            f"{source}, line {number}: no line of an export "
-            f"({type(error).__name__}: {error}); export again"
+            f"{source}, line {number} is invalid ({type(error).__name__}: {error}): export again"
         ) from error
 
 
-def _manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
+def _parse_manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
     if header["e2graphrag"] != FORMAT:
         raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
     manifest = {check_name("key", key): str(value) for key, value in header["manifest"].items()}
-    resolve_settings({}, manifest, source)
+    resolve_settings(RequestedSettings(), manifest, source)
     if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):
         raise ValueError(f"vectors of dimension {vectors.shape[1]}, not {manifest['dimension']}")
     return manifest
@@ -242,18 +251,18 @@ def _read_vectors(path: Path) -> tuple[Any, list[bytes]]:
             vectors, keys = arrays["vectors"], arrays["keys"]
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"{path.name}: {error}") from error
-    fits = vectors.dtype == np.float32 and vectors.ndim == 2 and keys.dtype == np.uint8  # noqa: PLR2004 - a matrix
-    lengths = np.linalg.norm(vectors, axis=1) if fits else np.empty(0)
+    valid = vectors.dtype == np.float32 and vectors.ndim == 2 and keys.dtype == np.uint8  # noqa: PLR2004 - a matrix
+    norms = np.linalg.norm(vectors, axis=1) if valid else np.empty(0)
     if (
-        not fits
+        not valid
         or keys.shape != (len(vectors), _KEY_BYTES)
-        or not np.allclose(lengths, 1, atol=0.01)
+        or not np.allclose(norms, 1, atol=0.01)
     ):
-        raise ValueError(f"{path.name} does not hold vectors with their keys")
+        raise ValueError(f"{path.name} does not contain unit vectors with their keys")
     return vectors.astype("<f4"), [key.tobytes() for key in keys]
 
 
-def _document(record: Mapping[str, Any]) -> SourceDocument:
+def _parse_document(record: Mapping[str, Any]) -> SourceDocument:
     return SourceDocument(
         record["document"],
         record["text"],
@@ -263,8 +272,10 @@ def _document(record: Mapping[str, Any]) -> SourceDocument:
     )
 
 
-def _node(record: Mapping[str, Any], keys: list[bytes], document: SourceDocument) -> StoredNode:
-    start, end = _span(record["span"], len(document.text))
+def _parse_node(
+    record: Mapping[str, Any], keys: list[bytes], document: SourceDocument
+) -> StoredNode:
+    start, end = _parse_span(record["span"], len(document.text))
     node = Node(
         check_name("node", record["node"]),
         document.id,
@@ -276,28 +287,28 @@ def _node(record: Mapping[str, Any], keys: list[bytes], document: SourceDocument
         None if record["parent"] is None else check_name("parent", record["parent"]),
     )
     windows = tuple(
-        (_span([first, last], len(node.text)), keys[check_int("row", row, 0, None)])
+        (_parse_span([first, last], len(node.text)), keys[check_int("row", row, 0, None)])
         for first, last, row in record["windows"]
     )
     return StoredNode(node, count_words(node.text), bytes.fromhex(record["key"]), windows)
 
 
-def _content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[bytes, bytes]]:
-    """Return the kind of what a node links to, and it by its key."""
+def _parse_content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[bytes, bytes]]:
+    """Return the kind of the content that a node references, and the content by its key."""
     text = stored.node.text
     if stored.node.level:
         return "summary", {stored.content_key: text.encode()}
-    mentions = [[_mention(fields, len(text)) for fields in s] for s in record["mentions"]]
+    mentions = [[_parse_mention(m, len(text)) for m in sentence] for sentence in record["mentions"]]
     return "extraction", {stored.content_key: encode_sentences(mentions)}
 
 
-def _mention(fields: Sequence[Any], length: int) -> Mention:
+def _parse_mention(fields: Sequence[Any], text_length: int) -> Mention:
     name, start, end, label = fields
-    span = _span([start, end], length)
+    span = _parse_span([start, end], text_length)
     return Mention(check_name("entity", name), *span, check_name("label", label))
 
 
-def _span(value: Any, length: int) -> Span:
+def _parse_span(value: Any, text_length: int) -> Span:
     start, end = value
-    last = check_int("end", end, 0, length)
+    last = check_int("end", end, 0, text_length)
     return Span(check_int("start", start, 0, last), last)

@@ -1,18 +1,20 @@
-"""What an index holds, in numbers."""
+"""Statistics of an index."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.connection import file_size
 from e2graphrag_integrations.store.sqlite import Store
 
 
 def index_stats(store: Store, snapshot: Snapshot) -> Stats:
-    """Count a snapshot; `bytes` are those on disk, write-ahead log included, 0 in memory."""
-    files = [Path(store.path), Path(f"{store.path}-wal")] if store.path != MEMORY else []
+    """Return the statistics of an index.
+
+    Args:
+        store: The store, for the file size and the settings.
+        snapshot: The snapshot of its current generation, for all counts.
+    """
     nodes = snapshot.nodes
     return Stats(
         documents=len(snapshot.documents),
@@ -22,8 +24,8 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         entities=len(snapshot.graph.names),
         edges=snapshot.graph.edges.nnz // 2,
         mentions=int(snapshot.graph.postings.sum()),
-        windows=len(snapshot.dense.nodes),
+        windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
-        bytes=sum(file.stat().st_size for file in files if file.exists()),
+        bytes=file_size(store.path),
         settings=dict(sorted(store.manifest().items())),
     )
