@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from e2graphrag_integrations.embedders.sentence_transformers import HashingEmbedder
+from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
 from e2graphrag_integrations.summarizers.lexrank import (
     ExtractiveSummarizer,
-    _centrality,
-    _of_one_sign,
+    _lexrank,
+    _nonnegative,
     _tfidf,
 )
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
@@ -21,7 +21,7 @@ def summary(*texts, max_tokens=100, **options):
     return ExtractiveSummarizer(**options).summarize(texts, level=1, max_tokens=max_tokens)
 
 
-def test_lexrank_of_three_sentences_worked_out_by_hand():
+def test_lexrank_of_three_sentences_matches_hand_computed_scores():
     vectors = _tfidf(["a b", "b c", "c d"])
     # tf * ln(4 / df): a and d weigh ln 4 = 2 ln 2, b and c ln 2. Unit rows (2, 1)/sqrt 5 and
     # (1, 1)/sqrt 2, so the cosines are 1/sqrt 10 between neighbors, 0 between the outer two.
@@ -30,16 +30,16 @@ def test_lexrank_of_three_sentences_worked_out_by_hand():
     np.testing.assert_allclose(
         similarity, [[1, near, 0], [near, 1, near], [0, near, 1]], atol=1e-12
     )
-    # The outer sentences walk to the middle, the middle to either half the time:
+    # Outer sentences send their score to the middle one, which sends half of its score to each:
     #   x = 0.15/3 + 0.85 y/2 and y = 0.15/3 + 0.85 * 2x, so x = 0.07125/0.2775, y = 0.05 + 1.7x.
-    assert _centrality(vectors).tolist() == pytest.approx([0.25676, 0.48649, 0.25676], abs=1e-3)
+    assert _lexrank(vectors).tolist() == pytest.approx([0.25676, 0.48649, 0.25676], abs=1e-3)
 
 
-def test_a_sentence_that_shares_nothing_gives_its_rank_to_all_alike():
-    rank = _centrality(_tfidf(["a b", "b c", "c d", "x y"]))
-    # The lone one: z = 0.15/4 + 0.85 z/4, so z = 0.0375/0.7875 = 0.04762.
-    assert rank[3] == pytest.approx(0.04762, abs=1e-3)
-    assert rank.sum() == pytest.approx(1)
+def test_isolated_sentence_distributes_its_score_evenly():
+    scores = _lexrank(_tfidf(["a b", "b c", "c d", "x y"]))
+    # The isolated one: z = 0.15/4 + 0.85 z/4, so z = 0.0375/0.7875 = 0.04762.
+    assert scores[3] == pytest.approx(0.04762, abs=1e-3)
+    assert scores.sum() == pytest.approx(1)
 
 
 @quick
@@ -50,11 +50,11 @@ def test_lexrank_equals_power_iteration_on_the_full_matrix(sentences):
     similarity = (vectors @ vectors.T).toarray()
     np.fill_diagonal(similarity, 0)
     degree = similarity.sum(axis=1, keepdims=True)
-    walk = np.divide(similarity, degree, out=np.full((n, n), 1 / n), where=degree > 1e-8)
+    transitions = np.divide(similarity, degree, out=np.full((n, n), 1 / n), where=degree > 1e-8)
     rank = np.full(n, 1 / n)
     for _ in range(300):
-        rank = 0.15 / n + 0.85 * walk.T @ rank
-    np.testing.assert_allclose(_centrality(vectors), rank, atol=1e-6)
+        rank = 0.15 / n + 0.85 * transitions.T @ rank
+    np.testing.assert_allclose(_lexrank(vectors), rank, atol=1e-6)
 
 
 STORY = (
@@ -63,42 +63,42 @@ STORY = (
 )
 
 
-def test_the_most_central_sentences_come_in_their_original_order():
-    # 5, 8, 5 and 8 words; the one about rain shares no word with the others.
+def test_most_central_sentences_keep_their_original_order():
+    # 5, 8, 5 and 8 words; the sentence about rain shares no word with the others.
     built, moved, rained, showed = (f"{s}." for s in STORY.rstrip(".").split(". "))
-    ranks = _centrality(_tfidf([built, moved, rained, showed]))
-    assert ranks[1] > ranks[0] > ranks[2]
+    scores = _lexrank(_tfidf([built, moved, rained, showed]))
+    assert scores[1] > scores[0] > scores[2]
     assert summary(STORY, max_tokens=21) == f"{built} {moved} {showed}"
     assert summary(STORY, max_tokens=16) == f"{moved} {showed}"
 
 
-def test_a_sentence_that_says_the_same_is_left_out():
+def test_redundant_sentence_is_skipped():
     twice = "The old traveller built a machine. The old traveller built a machine!"
     assert summary(twice) == "The old traveller built a machine."
     assert summary(twice, redundancy=1.0).count("machine") == 2
 
 
-def test_short_sentences_are_used_only_where_there_is_nothing_else():
+def test_short_sentences_are_used_only_without_longer_ones():
     assert summary("Chapter One. It was a dark night. Dark night!") == "It was a dark night."
     assert summary("Chapter One. The end.") == "Chapter One. The end."
 
 
-def test_the_best_sentence_is_cut_where_none_fits():
+def test_best_sentence_is_truncated_if_none_fits():
     assert summary("one two three four five six", max_tokens=3) == "one two three"
 
 
 @pytest.mark.parametrize("given_texts", [(), ("",), ("  \r\n", "\n")])
-def test_no_sentences_give_an_empty_summary(given_texts):
+def test_texts_without_sentences_give_an_empty_summary(given_texts):
     assert summary(*given_texts) == ""
 
 
-def test_lines_are_joined():
+def test_line_breaks_become_spaces():
     assert summary("The old\r\n   traveller built\na machine.") == (
         "The old traveller built a machine."
     )
 
 
-def test_chinese_is_summarized_by_character_pairs():
+def test_chinese_is_summarized_by_character_bigrams():
     text = "时间旅行者造了一台机器。这台机器穿越时间。昨天下了大雨真的很冷。旅行者展示了机器。"
     chosen = summary(text, counter=ApproximateTokenCounter(), max_tokens=12)
     assert chosen == "时间旅行者造了一台机器。"
@@ -106,61 +106,61 @@ def test_chinese_is_summarized_by_character_pairs():
 
 @quick
 @given(st.lists(texts(12), max_size=4), st.integers(1, 60), st.booleans())
-def test_a_summary_keeps_to_its_length_and_is_the_same_each_time(parts, max_tokens, embedded):
+def test_summary_is_deterministic_and_within_its_length(parts, max_tokens, embedded):
     counter = ApproximateTokenCounter()
     options = {"vectors": "embedder", "embedder": HashingEmbedder(16)} if embedded else {}
-    made = summary(*parts, max_tokens=max_tokens, counter=counter, **options)
-    assert counter.count(made) <= max_tokens
-    assert made == summary(*parts, max_tokens=max_tokens, counter=counter, **options)
+    result = summary(*parts, max_tokens=max_tokens, counter=counter, **options)
+    assert counter.count(result) <= max_tokens
+    assert result == summary(*parts, max_tokens=max_tokens, counter=counter, **options)
 
 
-def test_an_embedders_vectors_decide_where_asked_for():
+def test_embedder_vectors_determine_the_choice():
     sentences = {
         "Aa bb cc dd.": [1.0, 0.2],
         "Ee ff gg hh.": [1.0, 0.0],
         "Ii jj kk ll.": [0.2, 1.0],
     }
-    # The first is closest to both others.
-    made = summary(
+    # The first sentence is closest to both others.
+    result = summary(
         " ".join(sentences),
         max_tokens=4,
         vectors="embedder",
         embedder=FakeEmbedder(vectors=sentences),
     )
-    assert made == "Aa bb cc dd."
+    assert result == "Aa bb cc dd."
 
 
-def test_opposite_vectors_still_give_a_distribution():
-    # Cosines of -1 and 0 become weights of 0 and 1/2: 0 and 1 walk to 2 alone, 2 to either.
-    # As in the example above, x = 0.07125 / 0.2775.
-    vectors = _of_one_sign(csr_array(np.array([[1.0, 0], [-1, 0], [0, 1]])))
-    assert _centrality(vectors).tolist() == pytest.approx([0.25676, 0.25676, 0.48649], abs=1e-3)
+def test_opposite_vectors_give_a_distribution():
+    # Cosines of -1 and 0 become weights of 0 and 1/2: rows 0 and 1 are linked only to row 2. As in
+    # the example with three sentences, x = 0.07125 / 0.2775.
+    vectors = _nonnegative(csr_array(np.array([[1.0, 0], [-1, 0], [0, 1]])))
+    assert _lexrank(vectors).tolist() == pytest.approx([0.25676, 0.25676, 0.48649], abs=1e-3)
 
 
 @quick
 @given(st.integers(0, 10_000))
-def test_an_embedders_ranks_are_a_distribution(seed):
+def test_scores_from_embeddings_are_a_distribution(seed):
     random = np.random.default_rng(seed)
     vectors = random.normal(size=(random.integers(1, 10), random.integers(1, 6)))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rank = _centrality(_of_one_sign(csr_array(vectors)))
-    assert rank.sum() == pytest.approx(1)
-    assert (rank > 0).all()
+    scores = _lexrank(_nonnegative(csr_array(vectors)))
+    assert scores.sum() == pytest.approx(1)
+    assert (scores > 0).all()
 
 
-def test_a_sentence_longer_than_the_embedder_reads_is_embedded_whole():
-    read = []
+def test_sentence_beyond_the_embedders_limit_is_embedded_in_windows():
+    embedded = []
 
     class Reader(FakeEmbedder):
         def embed(self, texts):
-            read.extend(texts)
+            embedded.extend(texts)
             return super().embed(texts)
 
     summary("Aa bb cc dd ee. Ff gg.", vectors="embedder", embedder=Reader(2, 2, WordCounter()))
-    assert read == ["Aa bb", "cc dd", "ee.", "Ff gg."]
+    assert embedded == ["Aa bb", "cc dd", "ee.", "Ff gg."]
 
 
-def test_a_bad_vector_is_an_error():
+def test_invalid_vector_is_an_error():
     embedder = FakeEmbedder(vectors={"Aa bb.": [np.nan, 1]})
     with pytest.raises(EmbeddingError, match="NaN"):
         summary("Aa bb.", vectors="embedder", embedder=embedder)
@@ -176,18 +176,18 @@ def test_a_bad_vector_is_an_error():
         {"redundancy": 1.1},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options):
+def test_invalid_options_are_rejected(options):
     with pytest.raises(InvalidInputError):
         ExtractiveSummarizer(**options)
 
 
-def test_the_fingerprint_changes_with_every_option():
-    made = [
+def test_fingerprint_changes_with_every_option():
+    variants = [
         ExtractiveSummarizer(),
         ExtractiveSummarizer(redundancy=0.5),
         ExtractiveSummarizer(counter=WordCounter()),
         ExtractiveSummarizer("embedder", embedder=HashingEmbedder(8)),
         ExtractiveSummarizer("embedder", embedder=HashingEmbedder(16)),
     ]
-    assert len({summarizer.fingerprint for summarizer in made}) == len(made)
+    assert len({summarizer.fingerprint for summarizer in variants}) == len(variants)
     assert not ExtractiveSummarizer.uses_llm

@@ -1,4 +1,4 @@
-"""`OpenAISummarizer` against servers: one of a few lines here, and the project's stub."""
+"""`OpenAISummarizer` against a small local server and the project's stub server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers each chat request by digest, after the statuses in `failures`."""
+    """A chat server that sends the statuses in `failures` first, then numbered answers."""
 
     daemon_threads = True
 
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_):
-        """Keep quiet."""
+        """Suppress the request log."""
 
 
 @pytest.fixture
@@ -89,22 +89,22 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def chat(server):
-    """Make summarizers for the server, and close their connections."""
-    made = []
+    """Create summarizers for the server, and close their connections."""
+    summarizers = []
 
     def make(**options):
-        made.append(
+        summarizers.append(
             OpenAISummarizer("tiny", **({"base_url": server.url, "api_key": KEY} | options))
         )
-        return made[-1]
+        return summarizers[-1]
 
     yield make
-    for summarizer in made:
+    for summarizer in summarizers:
         if summarizer._client is not None:
             summarizer._client.close()
 
 
-def test_calls_equal_the_estimate_and_carry_prompt_and_limits(open_index, server, chat):
+def test_calls_match_the_estimate_and_include_prompt_and_limits(open_index, server, chat):
     rag = open_index(summarizer=chat(), summary_tokens=50, **FOUR)
     estimate = rag.estimate(numbered(30))
     assert server.requests == []
@@ -122,7 +122,7 @@ def test_calls_equal_the_estimate_and_carry_prompt_and_limits(open_index, server
     assert all(text.startswith("Summary ") for text in tops)
 
 
-def test_fields_of_the_request_can_be_added_and_left_out(open_index, server, chat):
+def test_request_fields_can_be_added_and_omitted(open_index, server, chat):
     wanted = {"max_tokens": None, "temperature": None, "max_completion_tokens": 77, "seed": 3}
     open_index(summarizer=chat(request=wanted), **FOUR).add(numbered(2))
     [request] = server.requests
@@ -131,14 +131,14 @@ def test_fields_of_the_request_can_be_added_and_left_out(open_index, server, cha
     assert (request["max_completion_tokens"], request["seed"]) == (77, 3)
 
 
-def test_too_many_requests_are_retried_after_what_the_server_asks(open_index, server, chat):
+def test_transient_http_errors_are_retried_by_the_index_only(open_index, server, chat):
     server.failures = [(429, {"Retry-After": "0.05"}), (503, {})]
     report = open_index(summarizer=chat(), retry=QUICK, **FOUR).add(numbered(2))
     assert (report.llm_calls, report.retries) == (3, 2)
-    assert len(server.requests) == 3  # the client itself repeats nothing
+    assert len(server.requests) == 3  # the client itself does not retry
 
 
-def test_retry_after_is_waited_for(open_index, server, chat, monkeypatch):
+def test_retry_after_header_sets_the_wait(open_index, server, chat, monkeypatch):
     waits = []
     monkeypatch.setattr("tenacity.sleep_using_event", lambda _: waits.append)
     server.failures = [(429, {"Retry-After": "7"})]
@@ -148,20 +148,20 @@ def test_retry_after_is_waited_for(open_index, server, chat, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
-def test_a_refusal_is_not_repeated_and_the_key_is_in_no_text(open_index, server, chat, status):
+def test_client_error_is_not_retried_and_never_shows_the_key(open_index, server, chat, status):
     server.failures = [(status, {})]
     summarizer = chat()
     rag = open_index(summarizer=summarizer, retry=QUICK, **FOUR)
     with pytest.raises(SummaryError, match="numbered") as caught:
         rag.add(numbered(2))
     assert len(server.requests) == 1
-    told = "".join(traceback.format_exception(caught.value))
-    assert str(status) in told
-    for text in (told, repr(summarizer), repr(caught.value), summarizer.fingerprint, repr(rag)):
+    report = "".join(traceback.format_exception(caught.value))
+    assert str(status) in report
+    for text in (report, repr(summarizer), repr(caught.value), summarizer.fingerprint, repr(rag)):
         assert KEY not in text
 
 
-def test_the_key_is_never_written_to_the_index(tmp_path, open_index, chat):
+def test_api_key_is_never_written_to_the_index(tmp_path, open_index, chat):
     path = tmp_path / "i.e2g"
     with open_index(path, summarizer=chat(), **FOUR) as rag:
         rag.add(numbered(6))
@@ -172,14 +172,14 @@ def test_the_key_is_never_written_to_the_index(tmp_path, open_index, chat):
 
 
 @pytest.mark.parametrize("answer", ["", None])
-def test_an_empty_answer_is_an_error_not_an_empty_summary(open_index, server, chat, answer):
+def test_empty_answer_is_an_error(open_index, server, chat, answer):
     server.answer = answer
     rag = open_index(summarizer=chat(), **FOUR)
     with pytest.raises(SummaryError, match="empty summary"):
         rag.add(numbered(2))
 
 
-def test_a_server_that_is_not_there_is_tried_again_then_named(open_index):
+def test_unreachable_server_is_retried_then_reported(open_index):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -190,7 +190,7 @@ def test_a_server_that_is_not_there_is_tried_again_then_named(open_index):
     summarizer._client.close()
 
 
-def test_the_same_model_on_another_server_shares_the_cache(tmp_path, open_index, server, chat):
+def test_same_model_on_another_server_shares_the_cache(tmp_path, open_index, server, chat):
     path = tmp_path / "i.e2g"
     with open_index(path, summarizer=chat(), **FOUR) as rag:
         rag.add(numbered(10))
@@ -200,7 +200,7 @@ def test_the_same_model_on_another_server_shares_the_cache(tmp_path, open_index,
     assert chat(prompts=Prompts(chunks="x {text}")).fingerprint != moved.fingerprint
 
 
-def test_without_the_client_the_extra_is_named(open_index, monkeypatch):
+def test_missing_openai_client_error_names_the_extra(open_index, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     rag = open_index(summarizer=OpenAISummarizer("tiny"), **FOUR)
     with pytest.raises(SummaryError, match=r"e2graphrag-integrations\[openai\]") as caught:
@@ -215,7 +215,7 @@ def stub() -> Iterator[str]:
 
 
 @pytest.mark.shared
-def test_the_stub_is_called_exactly_as_often_as_estimated(open_index, stub):
+def test_calls_to_the_stub_server_match_the_estimate(open_index, stub):
     novel = (SHARED / "data" / "novels" / "the_time_machine.txt").read_text(encoding="utf-8")
     summarizer = OpenAISummarizer("stub", base_url=f"{stub}/v1", api_key=KEY)
     rag = open_index(

@@ -1,1 +1,1 @@
-"""From texts to vectors."""
+"""Embedders, windows for long texts, and component fingerprints."""

@@ -1,4 +1,4 @@
-"""Between the core and any embedder: windows for long texts, checked and normalized vectors."""
+"""A wrapper for any embedder: windows for long texts, validated and normalized vectors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from e2graphrag_integrations.text.chunking import chunk_spans
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 
-_TITLE_SHARE = 4
-"""A title may take one part in this many of a window."""
+_TITLE_FRACTION = 4
+"""The title may fill at most 1/4 of a window."""
 
-_GUESS_SHARE = 2
-"""Without the model's tokenizer, fill one part in this many of its limit: a guessed count may be
-half the true one, and a window too long would be cut silently."""
+_APPROXIMATE_FRACTION = 2
+"""Without the model's tokenizer, windows fill 1/2 of its limit: an approximate count may be half
+the true one, and the model would silently truncate a longer window."""
 
-_LONGEST = 256
-"""Tokens of a window, however much the model reads: a vector of more says little of any part, and
-windows are what a token budget is filled with (retrieval note D.7)."""
+_MAX_WINDOW = 256
+"""Largest window in tokens, whatever the model's limit: the vector of a longer text represents each
+part poorly, and token budgets are filled with windows (retrieval note D.7)."""
 
 _BALANCE = 1.1
-"""Room above the mean window size for sentence borders, so that no short rest is left over."""
+"""Slack over the mean window size, so that windows end at sentences without a short remainder."""
 
 
 def mean_unit_vector(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    """Return the unit vector of the mean of unit vectors; the first where they cancel out."""
+    """Return the normalized mean of unit vectors, or the first vector if they cancel out."""
     if len(vectors) == 1:
         return vectors[0]
     mean = np.mean(vectors, axis=0)
@@ -40,10 +40,14 @@ def mean_unit_vector(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
 
 
 class WindowedEmbedder:
-    """An embedder that never cuts a text silently and never lets a bad vector through.
+    """Splits texts into windows that the model reads in full, and validates every vector.
 
     Args:
-        embedder: The user's; vectors may have any length, they are normalized here.
+        embedder: The wrapped embedder. Its vectors may have any norm; they are normalized here.
+
+    Raises:
+        EmbeddingError: If reading the embedder's `dimension` or `max_tokens` fails.
+        InvalidInputError: If one of its attributes is invalid.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -54,92 +58,97 @@ class WindowedEmbedder:
         self.dimension = check_int(f"{self._name}.dimension", dimension)
         if limit is not None:
             limit = check_int(f"{self._name}.max_tokens", limit, most=None)
-        own = getattr(embedder, "tokens", None)
-        if own is not None:
-            check_protocol(f"{self._name}.tokens", own, TokenCounter)
-        self._counter: TokenCounter = ApproximateTokenCounter() if own is None else own
-        if limit is not None and own is None:
-            limit = max(1, limit // _GUESS_SHARE)
-        self._limit = _LONGEST if limit is None else min(limit, _LONGEST)
+        counter = getattr(embedder, "tokens", None)
+        if counter is not None:
+            check_protocol(f"{self._name}.tokens", counter, TokenCounter)
+        elif limit is not None:
+            limit = max(1, limit // _APPROXIMATE_FRACTION)
+        self._counter: TokenCounter = ApproximateTokenCounter() if counter is None else counter
+        self._limit = _MAX_WINDOW if limit is None else min(limit, _MAX_WINDOW)
 
-    def prefix(self, title: str | None) -> str:
-        """Return what is put before each window: the title and a stop, cut where it is long."""
+    def title_prefix(self, title: str | None) -> str:
+        """Return the text to prepend to each window: the title, shortened if long, and ". "."""
         if not title or not title.strip():
             return ""
         title = " ".join(title.split())
-        spans = token_spans(self._counter, title)[: max(0, self._limit // _TITLE_SHARE - 1)]
+        spans = token_spans(self._counter, title)[: max(0, self._limit // _TITLE_FRACTION - 1)]
         title = title[: spans[-1, 1]] if len(spans) else ""
         return f"{title}. " if title else ""
 
     def windows(self, text: str, prefix: str = "") -> list[Span]:
-        """Return the spans of `text` that one vector each covers, all of it together."""
-        all_of_it = [Span(0, len(text))]
+        """Return the spans of `text` to embed separately; together they cover all of it.
+
+        Args:
+            text: The text to split.
+            prefix: Text that will be prepended to each window; its tokens count as well.
+        """
+        full_span = [Span(0, len(text))]
         room = max(1, self._limit - (count_tokens(self._counter, prefix) if prefix else 0))
         total = count_tokens(self._counter, text)
         if total <= room:
-            return all_of_it
+            return full_span
         count = -(-total // room)
         size = min(room, int(total / count * _BALANCE) + 1)
         while True:
-            spans = chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or all_of_it
-            # A piece of a word, or of an emoji, may count more by itself than it did in the text.
+            spans = chunk_spans(text, self._counter, chunk_size=size, chunk_overlap=0) or full_span
+            # Part of a word or emoji may have more tokens on its own than within the text.
             longest = max(count_tokens(self._counter, text[start:end]) for start, end in spans)
             if longest <= room or size == 1:
                 return spans
             size = min(size - 1, max(1, size * room // longest))
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return unit vectors, shape (n, dimension).
+        """Return one unit vector per text, shape (n, dimension).
 
         Raises:
-            EmbeddingError: If the embedder fails; for the wrong shape, NaN, infinity or a zero
-                vector; names the text.
+            EmbeddingError: If the embedder fails or returns a wrong shape, NaN, infinity or a zero
+                vector. The message quotes the text.
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         with wrap_errors(EmbeddingError, f"{self._name}.embed() failed"):
             raw = self.embedder.embed(texts)
-        return self._checked(raw, "embed()", texts, (len(texts), self.dimension))
+        return self._validate(raw, "embed()", texts, (len(texts), self.dimension))
 
-    def embed_question(self, question: str) -> FloatArray:
-        """Return the unit vector of a question; of a long one, the mean over its windows.
+    def embed_query(self, query: str) -> FloatArray:
+        """Return the unit vector of a query; for a long query, the mean over its windows.
 
         Raises:
-            EmbeddingError: As `embed`.
+            EmbeddingError: As for `embed`.
         """
-        pieces = [question[start:end] for start, end in self.windows(question)]
-        vectors = np.concatenate([self._embed_piece(piece) for piece in pieces])
+        parts = [query[start:end] for start, end in self.windows(query)]
+        vectors = np.concatenate([self._embed_query_window(part) for part in parts])
         return mean_unit_vector(vectors)
 
-    def _embed_piece(self, piece: str) -> FloatArray:
+    def _embed_query_window(self, text: str) -> FloatArray:
         with wrap_errors(EmbeddingError, f"{self._name}.embed_query() failed"):
-            raw = self.embedder.embed_query(piece)
-        return self._checked(raw, "embed_query()", [piece], (self.dimension,))
+            raw = self.embedder.embed_query(text)
+        return self._validate(raw, "embed_query()", [text], (self.dimension,))
 
-    def key(self, text: str, fingerprint: str) -> bytes:
+    def cache_key(self, text: str, fingerprint: str) -> bytes:
         """Return the cache key of a text's vector."""
         return hashlib.sha256(f"vector\0{fingerprint}\0{text}".encode()).digest()
 
-    def _checked(
-        self, raw: object, call: str, texts: Sequence[str], shape: tuple[int, ...]
+    def _validate(
+        self, raw: object, method: str, texts: Sequence[str], shape: tuple[int, ...]
     ) -> FloatArray:
-        with wrap_errors(EmbeddingError, f"{self._name}.{call} returned no array of numbers"):
-            given = np.asarray(raw)
-            if given.dtype.kind == "c":
-                raise TypeError("they are complex")
-            vectors = given.astype(np.float32)
+        with wrap_errors(EmbeddingError, f"{self._name}.{method} must return an array of numbers"):
+            array = np.asarray(raw)
+            if array.dtype.kind == "c":
+                raise TypeError("its numbers are complex")
+            vectors = array.astype(np.float32)
         if vectors.shape != shape:
             raise EmbeddingError(
-                f"{self._name}.{call} returned shape {vectors.shape} for {len(texts)} texts; "
-                f"expected {shape} by its `dimension`"
+                f"{self._name}.{method} returned shape {vectors.shape} for {len(texts)} texts; "
+                f"its dimension={self.dimension} requires {shape}"
             )
         vectors = vectors.reshape(-1, self.dimension)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
-        if len(bad):
-            kind = "a zero vector" if norms[bad[0], 0] == 0 else "NaN or infinity"
+        invalid = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
+        if len(invalid):
+            kind = "a zero vector" if norms[invalid[0], 0] == 0 else "NaN or infinity"
             raise EmbeddingError(
-                f"{self._name} returned {kind} for the text {texts[bad[0]][:80]!r}"
+                f"{self._name} returned {kind} for the text {texts[invalid[0]][:80]!r}"
             )
         unit: FloatArray = vectors / norms
         return unit

@@ -1,1 +1,1 @@
-"""The entity graph and what is computed on it."""
+"""The entity graph, personalized PageRank, and document titles as entities."""

@@ -1,9 +1,10 @@
-"""Personalized PageRank between entities and chunks."""
+"""Personalized PageRank on the bipartite graph of entities and chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,108 +22,90 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.titles import TitledEntities
 
-_FLOOR = 1e-6
-"""Keeps an entity that all chunks hold from weighing nothing."""
+_MIN_IDF = 1e-6
+"""Added to every idf, so that an entity in all chunks still has a positive weight."""
 
 _TITLE_MENTIONS = 3
-"""A title counts as so many mentions in each chunk under it: ln(1 + 3) = 2 ln(1 + 1), so a document
-about an entity weighs twice one that mentions it once."""
+"""Mentions that a document's title adds to each of its chunks. ln(1 + 3) = 2 ln(1 + 1), so the
+title's entity weighs twice as much as one that the chunk mentions once."""
 
-_EXACT = 20_000
-"""Up to so many chunks every step goes over the whole graph; beyond, over the part that matters."""
+_EXACT_LIMIT = 20_000
+"""Chunks up to which each iteration covers the whole graph; above, only a subgraph."""
 
-_DENSE = 500
-"""Chunks up to which a step is one product with a matrix of chunks by chunks, 2 MB of it."""
+_MATRIX_LIMIT = 500
+"""Chunks up to which an iteration is one product with a dense chunk-by-chunk matrix (2 MB)."""
 
-_LINKS = (20_000, 3_000, 1_000)
-"""Links from entities to chunks that the part grows by, time after time, of one entity at least.
-Of the question's names only those that a large
-share of all chunks hold are ever left out, which the gate leaves next to no weight. Recall of the
-exact walk's best is in docs/benchmarks.md."""
+_EDGE_BUDGETS = (20_000, 3_000, 1_000)
+"""Entity-chunk edges followed in each expansion of the subgraph. An expansion follows at least one
+entity. Among the seeds, the budget drops only entities in a large fraction of all chunks, and their
+weight is close to zero anyway. docs/benchmarks.md has the recall against the exact ranking."""
 
-_KEPT = 2_000
-"""Chunks that the part grows by at most."""
+_CHUNK_BUDGET = 2_000
+"""Maximum number of chunks that each expansion adds to the subgraph."""
 
-_FARTHER = 4, 2
-"""So many times the links, and the chunks, where not all chunks may be seen: the best of those that
-may are farther from the names."""
+_FILTER_EDGE_FACTOR, _FILTER_CHUNK_FACTOR = 4, 2
+"""Multipliers for the edge and chunk budgets under a metadata filter: matching chunks tend to lie
+further from the seeds."""
 
-_WEIGHED = 5
-"""Where not all chunks may be seen, those that may are all weighed when the walk has ended, up to
-so many times the chunks that exact steps go over."""
+_SCORE_ALL_FACTOR = 5
+"""Under a filter that matches at most this many times `exact_limit` chunks, every matching chunk is
+scored after the last iteration, including those outside the subgraph."""
 
-_LEAST = 1e-9
-"""Keeps what is divided by above nothing."""
+_EPSILON = 1e-9
+"""Lower bound of a divisor."""
 
 FloatVector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class PersonalizedPageRank:
-    """Where a walk from chunks to the entities in them, and back, may go.
+    """Ranks chunks by personalized PageRank from a query's entities.
 
     Attributes:
-        by_chunk: Weight of each entity in each chunk, shape (chunks, entities).
-        by_entity: The same by entities, shape (entities, chunks).
-        exact: Chunks up to which every step goes over the whole graph.
+        chunk_entities: Weight of each entity in each chunk, shape (chunks, entities).
+        entity_chunks: The transpose, shape (entities, chunks).
+        exact_limit: Chunks up to which each iteration covers the whole graph.
     """
 
-    by_chunk: csr_array
-    by_entity: csr_array
-    exact: int = _EXACT
+    chunk_entities: csr_array
+    entity_chunks: csr_array
+    exact_limit: int = _EXACT_LIMIT
 
     @classmethod
-    def of(
-        cls, graph: EntityGraph, subjects: TitledEntities, document_of_chunk: IntArray
-    ) -> PersonalizedPageRank:
-        """Return the walk on a graph: W[c, e] = ln(1 + tf) (ln((N + 1) / (df + 1)) + 1e-6).
+    def from_graph(
+        cls, graph: EntityGraph, entities: TitledEntities, chunk_documents: IntArray
+    ) -> Self:
+        """Return the ranker with weights W[c, e] = ln(1 + tf) (ln((N + 1) / (df + 1)) + 1e-6).
 
         Args:
-            graph: Whose postings are walked on.
-            subjects: Whose titles count as mentions in all chunks of their documents.
-            document_of_chunk: The document of each chunk.
+            graph: Provides the mention counts.
+            entities: The graph's entities and titles. A title counts as mentions in each chunk of
+                its document.
+            chunk_documents: The document of each chunk, shape (chunks,).
         """
-        weights = _counts(graph, subjects, document_of_chunk)
-        chunks, entities = weights.shape
-        held = np.bincount(weights.indices, minlength=entities)
-        idf = np.log((chunks + 1) / (held + 1)) + _FLOOR
+        weights = _mention_counts(graph, entities, chunk_documents)
+        n_chunks, n_entities = weights.shape
+        doc_freq = np.bincount(weights.indices, minlength=n_entities)
+        idf = np.log((n_chunks + 1) / (doc_freq + 1)) + _MIN_IDF
         weights.data = np.log1p(weights.data) * idf[weights.indices]
         return cls(weights, weights.T.tocsr())
 
     @lazy
-    def held(self) -> IntArray:
-        """Return how many chunks hold each entity."""
-        held: IntArray = np.diff(self.by_entity.indptr)
-        return held
-
-    @lazy
-    def _sums(self) -> tuple[FloatVector, FloatVector]:
-        """Return the weights of all entities of each chunk, and of all chunks of each entity."""
-        of_chunk = np.asarray(self.by_chunk.sum(axis=1)).ravel()
-        of_entity = np.asarray(self.by_chunk.sum(axis=0)).ravel()
-        return np.where(of_chunk > 0, of_chunk, 1), np.where(of_entity > 0, of_entity, 1)
-
-    @lazy
-    def _returned(self) -> FloatVector:
-        """Return the share of what a chunk gives to its entities that comes straight back."""
-        of_chunk, of_entity = self._sums
-        squares = csr_array(
-            (self.by_chunk.data**2, self.by_chunk.indices, self.by_chunk.indptr),
-            shape=self.by_chunk.shape,
-        )
-        returned: FloatVector = (squares @ (1 / of_entity)) / of_chunk
-        return returned
+    def doc_freq(self) -> IntArray:
+        """The number of chunks that mention each entity or have it as title, shape (entities,)."""
+        doc_freq: IntArray = np.diff(self.entity_chunks.indptr)
+        return doc_freq
 
     def chunks_of(self, entity: int) -> IntArray:
-        """Return the chunks that hold an entity, or lie under it as their title."""
-        row = slice(self.by_entity.indptr[entity], self.by_entity.indptr[entity + 1])
-        chunks: IntArray = self.by_entity.indices[row]
+        """Return the chunks that mention an entity or have it as title, ascending."""
+        row = slice(self.entity_chunks.indptr[entity], self.entity_chunks.indptr[entity + 1])
+        chunks: IntArray = self.entity_chunks.indices[row]
         return chunks
 
     def entities_of(self, chunk: int) -> IntArray:
-        """Return the entities that a chunk holds, its document's title among them."""
-        row = slice(self.by_chunk.indptr[chunk], self.by_chunk.indptr[chunk + 1])
-        entities: IntArray = self.by_chunk.indices[row]
+        """Return the entities in a chunk, including its document's title."""
+        row = slice(self.chunk_entities.indptr[chunk], self.chunk_entities.indptr[chunk + 1])
+        entities: IntArray = self.chunk_entities.indices[row]
         return entities
 
     def rank(
@@ -130,193 +113,219 @@ class PersonalizedPageRank:
         seeds: Mapping[int, float],
         *,
         damping: float = 0.5,
-        steps: int = 10,
-        seen: NDArray[np.bool_] | None = None,
+        n_iter: int = 10,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> tuple[IntArray, FloatVector]:
-        """Return the chunks that a walk comes to that starts over at the seeds, and their shares.
+        """Return the chunks reached from the seeds and their scores.
 
-        p <- Wcol e; e <- (1 - d) r + d Wrow^T p (retrieval note D.5, HippoRAG 2's damping). In a
-        large graph the walk keeps to a part that is grown from the seeds by the entities that have
-        most for each of their chunks, as in Andersen, Chung and Lang (2006).
+        Iterates p <- Wcol e; e <- (1 - d) r + d Wrow^T p with HippoRAG 2's damping (retrieval note
+        D.5). In a large graph, the iteration covers a subgraph that grows from the seeds, by the
+        entities with the most probability per chunk first, as in Andersen, Chung and Lang (2006).
 
         Args:
             seeds: Weights of the entities to start from.
-            damping: Share of the walk that goes on.
-            steps: Rounds.
-            seen: Mask over the chunks that are of use; the walk goes through all. None: all are.
+            damping: Probability of continuing instead of restarting at the seeds.
+            n_iter: Number of iterations.
+            allowed: Mask over the chunks to return; None returns all. Probability still flows
+                through the others.
 
         Returns:
-            Chunks, ascending, and the share of each.
+            Chunks, ascending, and the score of each. Scores over all chunks sum to 1.
         """
         entities = np.asarray(list(seeds), dtype=np.int64)
         weights = np.asarray(list(seeds.values()), dtype=np.float64)
         weights /= weights.sum()
-        if self.by_chunk.shape[0] > self.exact:
-            return self._in_part(entities, weights, damping, steps, seen)
-        chunks = self._stepped(entities, weights, damping, steps)
-        reached = np.flatnonzero(chunks if seen is None else chunks * seen)
-        return reached, chunks[reached]
-
-    def _stepped(
-        self, entities: IntArray, weights: FloatVector, damping: float, steps: int
-    ) -> FloatVector:
-        of_chunk, of_entity = self._sums
-        first = np.zeros(len(of_chunk))
-        for entity, given in zip(entities, weights / of_entity[entities], strict=True):
-            row = slice(self.by_entity.indptr[entity], self.by_entity.indptr[entity + 1])
-            first[self.by_entity.indices[row]] += self.by_entity.data[row] * given
-        anew, between = (1 - damping) * first, self._between
-        chunks = first
-        for _ in range(steps - 1):
-            if between is not None:
-                further = between @ chunks
-            else:
-                further = self.by_chunk @ ((self.by_entity @ (chunks / of_chunk)) / of_entity)
-            chunks = anew + damping * further
-        return chunks
+        if self.chunk_entities.shape[0] > self.exact_limit:
+            return self._rank_in_subgraph(entities, weights, damping, n_iter, allowed)
+        scores = self._iterate_exact(entities, weights, damping, n_iter)
+        reached = np.flatnonzero(scores if allowed is None else scores * allowed)
+        return reached, scores[reached]
 
     @lazy
-    def _between(self) -> FloatVector | None:
-        """Return what goes from each chunk to each through the entities of both, if they are few.
+    def _sums(self) -> tuple[FloatVector, FloatVector]:
+        """The total weight of each chunk and of each entity; 1 where it is 0."""
+        chunk_sums = np.asarray(self.chunk_entities.sum(axis=1)).ravel()
+        entity_sums = np.asarray(self.chunk_entities.sum(axis=0)).ravel()
+        return np.where(chunk_sums > 0, chunk_sums, 1), np.where(entity_sums > 0, entity_sums, 1)
 
-        One product with it then stands for the two of a step.
+    @lazy
+    def _return_probability(self) -> FloatVector:
+        """The probability of returning from a chunk to itself through one entity, per chunk."""
+        chunk_sums, entity_sums = self._sums
+        matrix = self.chunk_entities
+        squares = csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+        probability: FloatVector = (squares @ (1 / entity_sums)) / chunk_sums
+        return probability
+
+    @lazy
+    def _transitions(self) -> FloatVector | None:
+        """The transition probabilities between chunks through entities; None in a large graph.
+
+        One product with this matrix replaces the two products of an iteration.
         """
-        if self.by_chunk.shape[0] > _DENSE:
+        if self.chunk_entities.shape[0] > _MATRIX_LIMIT:
             return None
-        of_chunk, of_entity = self._sums
-        shares = self.by_chunk @ diags_array(1 / of_entity) @ self.by_entity
-        between: FloatVector = shares.toarray() / of_chunk
-        return between
+        chunk_sums, entity_sums = self._sums
+        weights = self.chunk_entities @ diags_array(1 / entity_sums) @ self.entity_chunks
+        transitions: FloatVector = weights.toarray() / chunk_sums
+        return transitions
 
-    def _in_part(
+    def _iterate_exact(
+        self, entities: IntArray, weights: FloatVector, damping: float, n_iter: int
+    ) -> FloatVector:
+        """Return the score of every chunk, iterating over the whole graph."""
+        chunk_sums, entity_sums = self._sums
+        first = np.zeros(len(chunk_sums))
+        for entity, flow in zip(entities, weights / entity_sums[entities], strict=True):
+            row = slice(self.entity_chunks.indptr[entity], self.entity_chunks.indptr[entity + 1])
+            first[self.entity_chunks.indices[row]] += self.entity_chunks.data[row] * flow
+        restart, transitions = (1 - damping) * first, self._transitions
+        scores = first
+        for _ in range(n_iter - 1):
+            if transitions is not None:
+                propagated = transitions @ scores
+            else:
+                propagated = self.chunk_entities @ (
+                    (self.entity_chunks @ (scores / chunk_sums)) / entity_sums
+                )
+            scores = restart + damping * propagated
+        return scores
+
+    def _rank_in_subgraph(
         self,
-        entities: IntArray,
+        seeds: IntArray,
         weights: FloatVector,
         damping: float,
-        steps: int,
-        seen: NDArray[np.bool_] | None,
+        n_iter: int,
+        allowed: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
-        chunks, rows = self._part(entities, weights, damping, seen)
-        held, places = unique_inverse(
-            np.concatenate([rows.indices, entities]), self.by_chunk.shape[1]
+        chunks = self._grow_subgraph(seeds, weights, damping, allowed)
+        rows = self.chunk_entities[chunks]
+        n_entities = self.chunk_entities.shape[1]
+        entities, columns = unique_inverse(np.concatenate([rows.indices, seeds]), n_entities)
+        local = csr_array(
+            (rows.data, columns[: rows.nnz], rows.indptr), shape=(len(chunks), len(entities))
         )
-        rows = csr_array(
-            (rows.data, places[: rows.nnz], rows.indptr), shape=(len(chunks), len(held))
-        )
-        of_chunk, of_entity = self._sums[0][chunks], self._sums[1][held]
-        start = np.zeros(len(held))
-        start[places[rows.nnz :]] = weights
-        columns = rows.T
-        given = start / of_entity  # what each entity gives for each weight
-        for _ in range(steps - 1):
-            back = columns @ ((rows @ given) / of_chunk)
-            given = ((1 - damping) * start + damping * back) / of_entity
-        if seen is not None and seen.sum() <= _WEIGHED * self.exact:
-            # They may lie outside the part, most of which may not be seen.
-            chunks = np.flatnonzero(seen)
-            whole = np.zeros(self.by_chunk.shape[1])
-            whole[held] = given
-            shares = self.by_chunk[chunks] @ whole
+        local_transposed = local.T
+        chunk_sums, entity_sums = self._sums[0][chunks], self._sums[1][entities]
+        restart = np.zeros(len(entities))
+        restart[columns[rows.nnz :]] = weights
+        flow = restart / entity_sums  # probability that each entity sends per unit of weight
+        for _ in range(n_iter - 1):
+            returned = local_transposed @ ((local @ flow) / chunk_sums)
+            flow = ((1 - damping) * restart + damping * returned) / entity_sums
+        if allowed is not None and allowed.sum() <= _SCORE_ALL_FACTOR * self.exact_limit:
+            # Most of the subgraph may be filtered out, and matching chunks may lie outside it.
+            chunks = np.flatnonzero(allowed)
+            all_flow = np.zeros(n_entities)
+            all_flow[entities] = flow
+            scores = self.chunk_entities[chunks] @ all_flow
         else:
-            shares = rows @ given if seen is None else (rows @ given) * seen[chunks]
-        return chunks[shares > 0], shares[shares > 0]
+            scores = local @ flow if allowed is None else (local @ flow) * allowed[chunks]
+        return chunks[scores > 0], scores[scores > 0]
 
-    def _part(
+    def _grow_subgraph(
         self,
         entities: IntArray,
         weights: FloatVector,
         damping: float,
-        seen: NDArray[np.bool_] | None,
-    ) -> tuple[IntArray, csr_array]:
-        """Return the chunks that the walk comes to first, ascending, and what they hold."""
-        of_chunk, of_entity = self._sums
-        farther, wider = (1, 1) if seen is None else _FARTHER
-        most = wider * _KEPT
+        allowed: NDArray[np.bool_] | None,
+    ) -> IntArray:
+        """Return the chunks reached first from the seeds, ascending."""
+        chunk_sums, entity_sums = self._sums
+        filtered = allowed is not None
+        edge_factor, chunk_factor = (
+            (_FILTER_EDGE_FACTOR, _FILTER_CHUNK_FACTOR) if filtered else (1, 1)
+        )
+        max_chunks = chunk_factor * _CHUNK_BUDGET
         reached = []
-        for number, links in enumerate(_LINKS, 1):
-            entities, weights = self._worth_following(entities, weights, farther * links)
-            given = weights / of_entity[entities]
-            chunks, shares = _columns(self.by_entity, entities, given)
-            if len(chunks) > most:
-                kept = self._kept(chunks, shares, damping, most, seen)
-                # They stand for those left out, too.
-                chunks, shares = chunks[kept], shares[kept] * (shares.sum() / shares[kept].sum())
+        for expansion, max_edges in enumerate(_EDGE_BUDGETS, 1):
+            entities, weights = self._within_edge_budget(entities, weights, edge_factor * max_edges)
+            flow = weights / entity_sums[entities]
+            chunks, scores = _propagate(self.entity_chunks, entities, flow)
+            if len(chunks) > max_chunks:
+                top = self._top_chunks(chunks, scores, damping, max_chunks, allowed)
+                # Rescale, so that the probability of the dropped chunks is not lost.
+                chunks, scores = chunks[top], scores[top] * (scores.sum() / scores[top].sum())
             reached.append(chunks)
-            if number < len(_LINKS):
-                given = shares / of_chunk[chunks]
-                entities, weights = _columns(self.by_chunk, chunks, given)
-        part = sorted_union(*reached)
-        return part, self.by_chunk[part]
+            if expansion < len(_EDGE_BUDGETS):
+                flow = scores / chunk_sums[chunks]
+                entities, weights = _propagate(self.chunk_entities, chunks, flow)
+        return sorted_union(*reached)
 
-    def _worth_following(
-        self, entities: IntArray, weights: FloatVector, most: int
+    def _within_edge_budget(
+        self, entities: IntArray, weights: FloatVector, max_edges: int
     ) -> tuple[IntArray, FloatVector]:
-        """Return entities with most for each of their chunks: one, or more of `most` links."""
-        held = np.maximum(self.held[entities], 1)
-        worth = weights / held
-        first = np.arange(len(worth))
-        if len(worth) > most:  # each has a link or more
-            first = np.sort(np.argpartition(-worth, most)[:most])
-        order = first[np.argsort(-worth[first], kind="stable")]
-        links = np.cumsum(held[order])
-        kept = order[: max(1, int(np.searchsorted(links, most, side="right")))]
-        return entities[kept], weights[kept]
+        """Return the entities with the most weight per chunk within the budget, at least one."""
+        degrees = np.maximum(self.doc_freq[entities], 1)
+        priority = weights / degrees
+        candidates = np.arange(len(priority))
+        if len(priority) > max_edges:  # each entity has at least one edge
+            candidates = np.sort(np.argpartition(-priority, max_edges)[:max_edges])
+        order = candidates[np.argsort(-priority[candidates], kind="stable")]
+        edges = np.cumsum(degrees[order])
+        top = order[: max(1, int(np.searchsorted(edges, max_edges, side="right")))]
+        return entities[top], weights[top]
 
-    def _kept(
+    def _top_chunks(
         self,
         chunks: IntArray,
-        shares: FloatVector,
+        scores: FloatVector,
         damping: float,
-        most: int,
-        seen: NDArray[np.bool_] | None,
+        max_chunks: int,
+        allowed: NDArray[np.bool_] | None,
     ) -> IntArray:
-        """Return the places of chunks that will have most, of all and of those that may be seen.
+        """Return the positions of the chunks with the highest predicted final scores.
 
-        A common name gives all its chunks about the same at first. How they are told apart in the
-        end is foretold by what returns to each by itself: p = (1 - d) first + d returned p.
+        Under a filter, returns the best matching chunks and the best of all chunks.
+
+        A frequent entity gives all its chunks about the same score at first. The final score is
+        predicted from the return probability r alone: p = (1 - d) first + d r p.
         """
-        foretold = shares / np.maximum(1 - damping * self._returned[chunks], _LEAST)
-        kept = _largest(foretold, most)
-        if seen is None:
-            return np.sort(kept)
-        visible = np.flatnonzero(seen[chunks])
-        return sorted_union(kept, visible[_largest(foretold[visible], most)])
+        predicted = scores / np.maximum(1 - damping * self._return_probability[chunks], _EPSILON)
+        top = _largest(predicted, max_chunks)
+        if allowed is None:
+            return np.sort(top)
+        matching = np.flatnonzero(allowed[chunks])
+        return sorted_union(top, matching[_largest(predicted[matching], max_chunks)])
 
 
 def _largest(values: FloatVector, count: int) -> IntArray:
-    """Return where the largest values are, in no order."""
+    """Return the positions of the largest values, unordered."""
     if len(values) <= count:
         return np.arange(len(values))
-    largest: IntArray = np.argpartition(values, -count)[-count:]
-    return largest
+    positions: IntArray = np.argpartition(values, -count)[-count:]
+    return positions
 
 
-def _columns(
-    matrix: csr_array, rows: IntArray, weights: FloatVector
+def _propagate(
+    matrix: csr_array, rows: IntArray, flow: FloatVector
 ) -> tuple[IntArray, FloatVector]:
-    """Return the columns that weighted rows lead to, ascending, and the sums they are given."""
+    """Return the columns reached from weighted rows, ascending, and the sum at each."""
     starts = matrix.indptr[rows]
     sizes = matrix.indptr[rows + 1] - starts
-    links = concatenated_ranges(starts, sizes)
-    given = matrix.data[links] * np.repeat(weights, sizes)
-    return sum_by_key(matrix.indices[links], given, matrix.shape[1])
+    edges = concatenated_ranges(starts, sizes)
+    weighted = matrix.data[edges] * np.repeat(flow, sizes)
+    return sum_by_key(matrix.indices[edges], weighted, matrix.shape[1])
 
 
-def _counts(graph: EntityGraph, subjects: TitledEntities, document_of_chunk: IntArray) -> csr_array:
-    """Return how often each chunk mentions each entity, titles counted in."""
+def _mention_counts(
+    graph: EntityGraph, entities: TitledEntities, chunk_documents: IntArray
+) -> csr_array:
+    """Return the mentions of each entity in each chunk, including titles."""
     mentions = graph.postings.T.tocoo()
-    titles = subjects.of_document[document_of_chunk]
+    titles = entities.title_of_document[chunk_documents]
     titled = np.flatnonzero(titles >= 0)
-    shape = graph.postings.shape[1], len(subjects.names)
-    places = [
+    shape = graph.postings.shape[1], len(entities.names)
+    coordinates = [
         np.concatenate([mentions.row, titled]),
         np.concatenate([mentions.col, titles[titled]]),
     ]
-    kind = smallest_int_type(max(*shape, len(places[0])))
+    index_type = smallest_int_type(max(*shape, len(coordinates[0])))
     counts = coo_array(
         (
             np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float),
-            tuple(place.astype(kind) for place in places),
+            tuple(axis.astype(index_type) for axis in coordinates),
         ),
         shape=shape,
     ).tocsr()

@@ -1,1 +1,1 @@
-"""Dense and lexical search, fusion and reranking."""
+"""Dense and BM25 search, rank fusion, and reranking."""

@@ -1,4 +1,4 @@
-"""Dense search: FAISS inner product over the unit vectors of all windows of all nodes."""
+"""Dense search by inner product over the unit vectors of every node's windows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.ivf import NPROBE, InvertedLists, load_faiss, search_parameters
 
-_EXACT = 20_000
-"""Windows up to which all are looked at: that costs a millisecond or two."""
+_EXACT_LIMIT = 20_000
+"""Windows up to which the search is exact; that takes one or two milliseconds."""
+
+_FETCH_FACTOR = 4
+"""Growth of the number of windows fetched, or lists searched, when a search returned too few."""
 
 
 class NodeSearch(ABC):
@@ -22,151 +25,153 @@ class NodeSearch(ABC):
 
     @property
     @abstractmethod
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each window, ascending."""
+    def window_nodes(self) -> NDArray[np.int64]:
+        """The node of each window, ascending, shape (windows,)."""
 
     @abstractmethod
-    def windows(
+    def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return up to `count` windows, best first, with their cosines; ties to the earlier one.
+        """Return up to `count` windows, best first, and their cosines.
+
+        The earlier window wins ties.
 
         Args:
             query: Unit vector, shape (dimension,).
-            count: Windows wanted.
+            count: Maximum number of windows.
             allowed: Mask over nodes; None allows all.
         """
 
     def search(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> list[tuple[int, float]]:
-        """Return up to `count` distinct nodes, best first, with their cosines.
+        """Return up to `count` distinct nodes, best first, with the cosine of their best window.
 
-        Windows are fetched until they cover enough nodes. Ties go to the earlier node.
+        The earlier node wins ties.
 
         Args:
             query: Unit vector, shape (dimension,).
-            count: Nodes wanted.
+            count: Maximum number of nodes.
             allowed: Mask over nodes; None allows all.
         """
         fetch = count + 1
         while count > 0:
-            windows, cosines = self.windows(query, fetch, allowed)
+            windows, cosines = self.search_windows(query, fetch, allowed)
             best: dict[int, float] = {}
-            owners = self.nodes[windows].tolist()
-            for node, cosine in zip(owners, cosines.tolist(), strict=True):
+            nodes = self.window_nodes[windows].tolist()
+            for node, cosine in zip(nodes, cosines.tolist(), strict=True):
                 best.setdefault(node, cosine)
             ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
-            # What is not fetched may still tie with the last score.
+            # A window that was not fetched may tie with the last score.
             if len(windows) < fetch or (len(ranked) == count and cosines[-1] < ranked[-1][1]):
                 return ranked
-            fetch *= 4
+            fetch *= _FETCH_FACTOR
         return []
 
 
 class DenseIndex(NodeSearch):
-    """Searches vectors that are at hand: few of them exactly, many by cells.
+    """Searches vectors in memory: exactly if there are few, else through IVF lists.
 
-    What cells find is ranked by exact cosines; of the best 200 among all, .98 are found.
+    IVF candidates are ranked by exact cosine; .98 of the best 200 are found.
 
     Args:
         vectors: Unit vectors, shape (windows, dimension), float32.
-        nodes: The node of each window, shape (windows,).
-        cells: Of the vectors, if they are known; else they are found at the first search of many.
-        keep: Called with cells that were found.
-        exact: Windows up to which all are looked at.
+        window_nodes: The node of each window, ascending, shape (windows,).
+        ivf: Lists trained earlier; None trains them on the first search that needs them.
+        on_train: Called with newly trained lists, to persist them.
+        exact_limit: Windows up to which the search is exact.
     """
 
     def __init__(
         self,
         vectors: FloatArray,
-        nodes: NDArray[np.int64],
-        cells: InvertedLists | None = None,
-        keep: Callable[[InvertedLists], None] | None = None,
+        window_nodes: NDArray[np.int64],
+        ivf: InvertedLists | None = None,
+        on_train: Callable[[InvertedLists], None] | None = None,
         *,
-        exact: int = _EXACT,
+        exact_limit: int = _EXACT_LIMIT,
     ) -> None:
         self.vectors = vectors
-        self.known_cells = cells
-        self._nodes = nodes
-        self._keep = keep
-        self._exact = exact
+        self.ivf = ivf
+        self._window_nodes = window_nodes
+        self._on_train = on_train
+        self._exact_limit = exact_limit
 
     @property
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each window."""
-        return self._nodes
+    def window_nodes(self) -> NDArray[np.int64]:
+        """The node of each window, shape (windows,)."""
+        return self._window_nodes
 
     @property
     def dimension(self) -> int:
         """Length of the vectors, 0 for an empty index."""
         return int(self.vectors.shape[1]) if len(self.vectors) else 0
 
+    def search_windows(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, and their cosines. See `NodeSearch`."""
+        mask = None if allowed is None else allowed[self.window_nodes]
+        usable = len(self.window_nodes) if mask is None else int(mask.sum())
+        if count < 1 or not usable:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        if len(self.window_nodes) <= self._exact_limit:
+            return self._search_flat(query, count, mask, usable)
+        if mask is not None and usable <= self._exact_limit:
+            return self._rerank_exactly(np.flatnonzero(mask), query, count)
+        return self._search_ivf(query, count, mask, usable)
+
     @lazy
-    def _flat(self) -> Any:
+    def _flat_index(self) -> Any:
         index = load_faiss().IndexFlatIP(self.vectors.shape[1])
         index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
         return index
 
     @lazy
-    def _divided(self) -> Any:
-        if self.known_cells is None:
-            self.known_cells = InvertedLists.trained(self.vectors)
-            if self._keep is not None:
-                self._keep(self.known_cells)
-        return self.known_cells.search_index(self.vectors)
+    def _ivf_index(self) -> Any:
+        if self.ivf is None:
+            self.ivf = InvertedLists.train(self.vectors)
+            if self._on_train is not None:
+                self._on_train(self.ivf)
+        return self.ivf.faiss_index(self.vectors)
 
-    def windows(
-        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return up to `count` windows, best first, with their cosines; ties to the earlier one."""
-        mask = None if allowed is None else allowed[self.nodes]
-        usable = len(self.nodes) if mask is None else int(mask.sum())
-        if count < 1 or not usable:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        if len(self.nodes) <= self._exact:
-            return self._among_all(query, count, mask, usable)
-        if mask is not None and usable <= self._exact:
-            return self._best_of(np.flatnonzero(mask), query, count)
-        return self._near(query, count, mask, usable)
-
-    def _among_all(
+    def _search_flat(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         parameters = None if mask is None else load_faiss().SearchParameters(sel=_selector(mask))
         fetch = min(usable, count + 1)
         while True:
-            [scores], [rows] = self._flat.search(query[None, :], fetch, params=parameters)
+            [scores], [rows] = self._flat_index.search(query[None, :], fetch, params=parameters)
             order = np.lexsort((rows, -scores))[:count]
-            # What is not fetched may still tie with the last score.
+            # A window that was not fetched may tie with the last score.
             if fetch == usable or scores[-1] < scores[order[-1]]:
                 return rows[order], scores[order].astype(np.float64)
-            fetch = min(usable, fetch * 4)
+            fetch = min(usable, fetch * _FETCH_FACTOR)
 
-    def _near(
+    def _search_ivf(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return windows of the nearest cells; of more cells, if those hold too few."""
+        """Search the nearest `NPROBE` lists, and more if they have too few matching windows."""
         selector = None if mask is None else _selector(mask)
-        fetch, cells = min(usable, 2 * count), NPROBE
+        fetch, nprobe = min(usable, 2 * count), NPROBE
         while True:
-            parameters = search_parameters(cells, selector)
-            [near], [rows] = self._divided.search(query[None, :], fetch, params=parameters)
-            found = rows[rows >= 0]
-            if len(found) < min(count, usable) and cells < self._divided.nlist:
-                cells *= 4
+            parameters = search_parameters(nprobe, selector)
+            [quantized], [rows] = self._ivf_index.search(query[None, :], fetch, params=parameters)
+            found = rows[rows >= 0]  # FAISS pads with -1
+            if len(found) < min(count, usable) and nprobe < self._ivf_index.nlist:
+                nprobe *= _FETCH_FACTOR
                 continue
-            best, scores = self._best_of(found, query, count)
-            # What these cells hold and is not fetched may still tie with the last one.
-            whole = len(found) < fetch or fetch == usable
-            if whole or not np.isin(rows[near == near[-1]], best).any():
+            best, scores = self._rerank_exactly(found, query, count)
+            # A window in these lists that was not fetched may tie with the last one.
+            exhausted = len(found) < fetch or fetch == usable
+            if exhausted or not np.isin(rows[quantized == quantized[-1]], best).any():
                 return best, scores
-            fetch = min(usable, fetch * 4)
+            fetch = min(usable, fetch * _FETCH_FACTOR)
 
-    def _best_of(
+    def _rerank_exactly(
         self, rows: NDArray[np.int64], query: FloatArray, count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        # Not `@`: of equal rows BLAS may give sums that differ in their last bits.
+        # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
         scores = np.einsum("ij,j->i", self.vectors[rows], query)
         order = np.lexsort((rows, -scores))[:count]
         return rows[order], scores[order].astype(np.float64)
@@ -175,5 +180,5 @@ class DenseIndex(NodeSearch):
 def _selector(mask: NDArray[np.bool_]) -> Any:
     bitmap = np.packbits(mask, bitorder="little")
     selector = load_faiss().IDSelectorBitmap(bitmap)
-    selector.kept_alive = bitmap  # FAISS keeps a bare pointer to it
+    selector.bitmap = bitmap  # FAISS stores a bare pointer; this keeps the array alive
     return selector

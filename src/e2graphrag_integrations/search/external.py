@@ -1,4 +1,4 @@
-"""Dense search through a vector store, with the promises of the core's own."""
+"""Dense search through an external vector store, with the guarantees of `NodeSearch`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,42 @@ from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import NodeSearch
 
-_DIGITS = 6
+_COSINE_DECIMALS = 6
+"""Cosines are rounded to this many decimals: a store that converts them to distances and back
+changes the last digits of ties."""
+
+_FETCH_FACTOR = 4
+"""Growth of the number of vectors requested when the store returned too few usable ones."""
 
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
+"""Takes a query vector, a count, and the ids of the documents to search (None for all). Returns the
+ids and cosines of the nearest vectors, best first."""
 
 
 class UnavailableSearch(NodeSearch):
-    """Stands where the vectors of an index are gone; fails the questions that need them.
+    """A placeholder for lost vectors; every search raises an error.
 
     Args:
-        error: Says what is gone.
-        owners: The node of each window, shape (windows,).
+        error: The error to raise.
+        window_nodes: The node of each window, shape (windows,).
     """
 
-    def __init__(self, error: CorruptStoreError, owners: NDArray[np.int64]) -> None:
+    def __init__(self, error: CorruptStoreError, window_nodes: NDArray[np.int64]) -> None:
         self._error = error
-        self._owners = owners
+        self._window_nodes = window_nodes
 
     @property
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each window."""
-        return self._owners
+    def window_nodes(self) -> NDArray[np.int64]:
+        """The node of each window, shape (windows,)."""
+        return self._window_nodes
 
-    def windows(
+    def search_windows(
         self,
-        query: FloatArray,  # noqa: ARG002 - the port's signature
-        count: int,  # noqa: ARG002 - the port's signature
-        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002 - the port's signature
+        query: FloatArray,  # noqa: ARG002 - required by NodeSearch
+        count: int,  # noqa: ARG002 - required by NodeSearch
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002 - required by NodeSearch
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Find nothing.
+        """Raise the error.
 
         Raises:
             CorruptStoreError: Always.
@@ -50,14 +57,14 @@ class UnavailableSearch(NodeSearch):
 
 
 class VectorStoreSearch(NodeSearch):
-    """Finds windows by cosine through a store.
+    """Searches windows in an external vector store.
 
     Args:
-        query: Asks the store for the ids and cosines of the nearest vectors of some documents.
-        name: Of the store, for messages.
-        ids: The store's id of each window.
-        owners: The node of each window, shape (windows,).
-        documents: The document of each node.
+        query: Searches the store.
+        name: The store's name in error messages.
+        ids: The store's id of each window, shape (windows,).
+        window_nodes: The node of each window, ascending, shape (windows,).
+        documents: The document id of each node, shape (nodes,).
     """
 
     def __init__(
@@ -65,80 +72,81 @@ class VectorStoreSearch(NodeSearch):
         query: StoreQuery,
         name: str,
         ids: Sequence[str],
-        owners: IntArray,
+        window_nodes: IntArray,
         documents: Sequence[str],
     ) -> None:
         self._query = query
         self._name = name
         self.ids = ids
         self._rows = {id_: row for row, id_ in enumerate(ids)}
-        self._owners = np.asarray(owners, dtype=np.int64)
+        self._window_nodes = np.asarray(window_nodes, dtype=np.int64)
         self._documents = documents
 
     @property
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each window."""
-        return self._owners
+    def window_nodes(self) -> NDArray[np.int64]:
+        """The node of each window, shape (windows,)."""
+        return self._window_nodes
 
-    def windows(
+    def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return up to `count` windows, best first, with their cosines; ties to the earlier one.
+        """Return up to `count` windows, best first, and their cosines. See `NodeSearch`.
 
-        The store is asked for more and more until enough of what it finds counts: it may hold
-        vectors that are not the index's, and nodes that may not be seen.
+        The store may contain other vectors, and windows of filtered nodes. The search requests more
+        results until enough of them are usable.
 
         Raises:
             CorruptStoreError: If the store finds none of the index's vectors.
         """
-        usable = len(self._owners) if allowed is None else int(allowed[self._owners].sum())
+        usable = (
+            len(self._window_nodes) if allowed is None else int(allowed[self._window_nodes].sum())
+        )
         if count < 1 or not usable:
             return np.empty(0, dtype=np.int64), np.empty(0)
         documents = self._allowed_documents(allowed)
         fetch = count + 1
         while True:
-            found = self._query(query, fetch, documents)
-            # Scores that went through a distance differ in their last digits where cosines tie.
-            hits = [(id_, round(cosine, _DIGITS)) for id_, cosine in found]
+            hits = [
+                (id_, round(cosine, _COSINE_DECIMALS))
+                for id_, cosine in self._query(query, fetch, documents)
+            ]
             known = [(self._rows[id_], cosine) for id_, cosine in hits if id_ in self._rows]
-            seen = [hit for hit in known if allowed is None or allowed[self._owners[hit[0]]]]
-            ranked = sorted(dict(seen).items(), key=lambda hit: (-hit[1], hit[0]))[:count]
+            matching = [
+                hit for hit in known if allowed is None or allowed[self._window_nodes[hit[0]]]
+            ]
+            ranked = sorted(dict(matching).items(), key=lambda hit: (-hit[1], hit[0]))[:count]
             exhausted = len(hits) < fetch or len(ranked) == usable
-            # What is not fetched may still tie with the last score.
+            # A window that was not fetched may tie with the last score.
             if len(ranked) == count and (exhausted or hits[-1][1] < ranked[-1][1]):
                 break
             if not exhausted:
-                fetch *= 4
+                fetch *= _FETCH_FACTOR
             elif documents is not None and not known:
-                documents = None  # this store knows documents by other names
+                documents = None  # the store uses other document ids
             else:
                 break
-        self._check(ranked, usable)
-        rows, cosines = zip(*ranked, strict=True)
-        return np.asarray(rows, dtype=np.int64), np.asarray(cosines)
-
-    def _check(self, ranked: list[tuple[int, float]], usable: int) -> None:
         if not ranked:
             raise CorruptStoreError(
-                f"{self._name} holds none of the index's {usable} vectors that may be seen: pass "
-                "the vector store that the index was made with, or build the index again"
+                f"{self._name} contains none of the {usable} vectors to search: pass the vector "
+                "store that the index was built with, or rebuild the index"
             )
+        rows, cosines = zip(*ranked, strict=True)
+        return np.asarray(rows, dtype=np.int64), np.asarray(cosines)
 
     def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
         if allowed is None:
             return None
-        return list(
-            dict.fromkeys(self._documents[node] for node in np.flatnonzero(allowed).tolist())
-        )
+        nodes = np.flatnonzero(allowed).tolist()
+        return list(dict.fromkeys(self._documents[node] for node in nodes))
 
 
 def chroma_distance(collection: Any) -> str:
-    """Return the distance of a Chroma collection: `cosine`, `ip`, or `l2`, its own default."""
+    """Return the distance metric of a Chroma collection: `cosine`, `ip` or `l2` (the default)."""
     metadata = collection.metadata or {}
     if "hnsw:space" in metadata:
         return str(metadata["hnsw:space"])
-    for configuration in ("configuration_json", "configuration"):  # by the version of Chroma
-        hnsw = (getattr(collection, configuration, None) or {}).get("hnsw") or {}
+    for attribute in ("configuration_json", "configuration"):  # depends on Chroma's version
+        hnsw = (getattr(collection, attribute, None) or {}).get("hnsw") or {}
         if "space" in hnsw:
             return str(hnsw["space"])
     return "l2"

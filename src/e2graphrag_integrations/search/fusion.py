@@ -1,4 +1,4 @@
-"""Scores to ranks, and ranks to one score: what all lists of a fusion share."""
+"""Array functions for fusing ranked lists: top rows, score scaling, smoothing, reciprocal ranks."""
 
 from __future__ import annotations
 
@@ -11,79 +11,96 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 
 Floats = NDArray[np.floating[Any]]
 
-_ALIKE = 1e-6
-"""Scores that differ by less are the same: vector stores round their last digits."""
+_TOLERANCE = 1e-6
+"""Scores that differ by less count as equal: vector stores round the last digits."""
 
 
 def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
-    """Return the rows of the `count` best positive scores, best first, ties to the earlier row.
+    """Return the rows of the `count` highest positive scores, best first.
+
+    The earlier row wins ties.
 
     Args:
-        scores: Of all rows.
-        count: Rows wanted.
+        scores: One per row.
+        count: Maximum number of rows.
         allowed: Mask over rows; None allows all.
     """
     found = np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed)
     if len(found) > count > 0:
-        least = np.partition(scores[found], len(found) - count)[len(found) - count]
-        found = found[scores[found] >= least]
+        cutoff = np.partition(scores[found], len(found) - count)[len(found) - count]
+        found = found[scores[found] >= cutoff]
     return found[np.lexsort((found, -scores[found]))][:count]
 
 
 def first_occurrences(keys: IntArray) -> IntArray:
-    """Return where each distinct key stands for the first time, in order."""
+    """Return the position of the first occurrence of each distinct key, ascending.
+
+    Args:
+        keys: Nonnegative integers.
+    """
     if not len(keys):
         return np.empty(0, dtype=np.int64)
-    places = np.arange(len(keys))
+    positions = np.arange(len(keys))
     first = np.empty(int(keys.max()) + 1, dtype=np.int64)
-    first[keys[::-1]] = places[::-1]  # the last to be written stays
-    at: IntArray = places[first[keys] == places]
-    return at
+    first[keys[::-1]] = positions[::-1]  # for repeated keys, NumPy keeps the last assignment
+    occurrences: IntArray = positions[first[keys] == positions]
+    return occurrences
 
 
 def scale_scores(scores: Floats, floor: float) -> NDArray[np.float64]:
-    """Return scores by their place between a floor (0) and the best of them (1)."""
+    """Return scores scaled linearly, so that `floor` becomes 0 and the best score becomes 1.
+
+    If no score exceeds the floor, all become 1.
+    """
     if not len(scores):
         return np.empty(0)
     best = float(scores.max())
-    if best - floor < _ALIKE:
+    if best - floor < _TOLERANCE:
         return np.ones(len(scores))
     return (scores.astype(np.float64) - floor) / (best - floor)
 
 
 def smooth_over_neighbors(
-    rows: IntArray, values: Floats, bounds: IntArray, share: float, reach: int
+    rows: IntArray, values: Floats, bounds: IntArray, neighbor_decay: float, reach: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Let every row hand `share ** distance` of its value to its neighbors in its group.
+    """Add `neighbor_decay ** distance` times each row's value to its neighbors in its group.
 
     Args:
-        rows: Distinct rows that have a value, ascending.
-        values: Their values.
-        bounds: Where each group begins, ascending, and where the last one ends.
-        share: What the next row gets, from 0 to 1.
-        reach: How far it goes on both sides.
+        rows: Distinct rows with a value, ascending.
+        values: The value of each.
+        bounds: The first row of each group, ascending, and the end of the last group.
+        neighbor_decay: Fraction of a value that the adjacent row receives, in [0, 1].
+        reach: Maximum distance, in rows, on both sides.
 
     Returns:
-        All rows that have a value now, ascending, and their values.
+        All rows with a value after smoothing, ascending, and their values.
     """
     if not len(rows):
         return np.empty(0, dtype=np.int64), np.empty(0)
     group = np.searchsorted(bounds, rows, side="right")
-    # What rows reach is laid side by side: together where it overlaps in a group, else apart.
+    # Lay out the reach of each row on one line, overlapping within a group and disjoint across.
     width = 2 * reach + 1
     gaps = np.minimum(np.diff(rows), width)
     gaps[group[1:] != group[:-1]] = width
     sizes = np.append(gaps, width)
-    # "valid", with nothing on either side: of sums of fewer the last bits would differ.
-    given = np.zeros(sizes.sum() + 2 * reach)
-    given[np.cumsum(sizes) - sizes + 2 * reach] = values
-    sums = np.convolve(given, np.power(share, np.abs(np.arange(-reach, reach + 1))), "valid")
-    to = concatenated_ranges(rows - reach, sizes)
-    inside = (to >= np.repeat(bounds[group - 1], sizes)) & (to < np.repeat(bounds[group], sizes))
-    some = np.flatnonzero(inside & (sums > 0))
-    return to[some], sums[some]
+    # Pad and use "valid": shorter sums at the ends would differ in their last bits.
+    line = np.zeros(sizes.sum() + 2 * reach)
+    line[np.cumsum(sizes) - sizes + 2 * reach] = values
+    kernel = np.power(neighbor_decay, np.abs(np.arange(-reach, reach + 1)))
+    sums = np.convolve(line, kernel, "valid")
+    targets = concatenated_ranges(rows - reach, sizes)
+    in_group = (targets >= np.repeat(bounds[group - 1], sizes)) & (
+        targets < np.repeat(bounds[group], sizes)
+    )
+    positive = np.flatnonzero(in_group & (sums > 0))
+    return targets[positive], sums[positive]
 
 
-def reciprocal_rank(ranks: int | IntArray, constant: float) -> Any:
-    """Return 1 / (constant + rank), ranks from 1 (reciprocal rank fusion, Cormack et al. 2009)."""
-    return 1 / (constant + ranks)
+def reciprocal_rank(ranks: int | IntArray, rrf_k: float) -> Any:
+    """Return 1 / (rrf_k + rank) (reciprocal rank fusion; Cormack et al., 2009).
+
+    Args:
+        ranks: Ranks from 1.
+        rrf_k: Smoothing constant; a smaller value favors the top ranks.
+    """
+    return 1 / (rrf_k + ranks)

@@ -1,8 +1,9 @@
-"""Cells: an inverted file of vectors, searched where the question is near.
+"""Inverted-file index (IVF): approximate nearest neighbors among many vectors.
 
-Many vectors are divided among cells, each around a centroid; a question is compared with those of
-its nearest cells alone (IVF; Sivic and Zisserman 2003, Jégou et al. 2011). FAISS finds centroids
-and searches; what is kept is which cell each vector is in, from which the rest is made again.
+Vectors are assigned to lists by their nearest centroid, and a query is compared only with the
+vectors in the lists of its nearest centroids (Sivic and Zisserman, 2003; Jégou et al., 2011). FAISS
+trains the centroids and searches. Only centroids and assignments are persisted; the FAISS index is
+rebuilt from them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,101 +22,114 @@ from e2graphrag_integrations.protocols import FloatArray
 
 logger = logging.getLogger(__name__)
 
-_CELLS = 4.0
-"""Cells for each root of the number of vectors."""
+_NLIST_FACTOR = 4.0
+"""Number of lists, as a multiple of the square root of the number of vectors."""
 
 NPROBE = 256
-"""Cells that are searched: .98 of what all would give (docs/benchmarks.md)."""
+"""Lists searched per query. Recall is .98 (docs/benchmarks.md)."""
 
-_SAMPLE = 39
-"""Vectors a centroid is found from, where there are so many."""
+_SAMPLES_PER_LIST = 39
+"""Training vectors per centroid, if there are enough."""
 
-_ITERATIONS = 8
+_N_ITER = 8
+"""k-means iterations."""
+
 _BATCH = 1 << 16
+"""Vectors assigned or added per call to FAISS."""
 
 
 @dataclass(frozen=True, eq=False)
 class InvertedLists:
-    """Which cell each vector is in.
+    """The assignment of vectors to IVF lists.
 
     Attributes:
-        centroids: Shape (cells, dimension).
-        of_vector: The cell of each vector.
+        centroids: Shape (nlist, dimension).
+        assignments: The list of each vector, shape (vectors,).
     """
 
     centroids: FloatArray
-    of_vector: IntArray
+    assignments: IntArray
 
     @classmethod
-    def trained(cls, vectors: FloatArray) -> InvertedLists:
-        """Return cells for vectors; equal ones give equal cells."""
-        count = min(len(vectors), int(_CELLS * math.sqrt(len(vectors))))
-        sample = np.random.default_rng(0).permutation(len(vectors))[: count * _SAMPLE]
-        logger.info("finding %d cells for %d vectors", count, len(vectors))
-        means = load_faiss().Kmeans(
+    def train(cls, vectors: FloatArray) -> Self:
+        """Cluster unit vectors with spherical k-means; equal vectors give equal lists."""
+        nlist = min(len(vectors), int(_NLIST_FACTOR * math.sqrt(len(vectors))))
+        shuffled = np.random.default_rng(0).permutation(len(vectors))
+        sample = np.sort(shuffled[: nlist * _SAMPLES_PER_LIST])
+        logger.info("training %d IVF lists on %d of %d vectors", nlist, len(sample), len(vectors))
+        kmeans = load_faiss().Kmeans(
             vectors.shape[1],
-            count,
-            niter=_ITERATIONS,
+            nlist,
+            niter=_N_ITER,
             spherical=True,
             seed=1,
-            min_points_per_centroid=1,  # fewer than _SAMPLE are no reason to warn
+            min_points_per_centroid=1,  # suppresses a warning about small samples
         )
-        means.train(vectors[np.sort(sample)])
-        return cls(means.centroids, assign_lists(means.centroids, vectors))
+        kmeans.train(vectors[sample])
+        return cls(kmeans.centroids, assign_lists(kmeans.centroids, vectors))
 
-    def fit(self, count: int) -> bool:
-        """Tell whether there are about as many cells as so many vectors need."""
-        wanted = _CELLS * math.sqrt(count)
-        return wanted / 2 < len(self.centroids) < wanted * 2
+    @property
+    def nlist(self) -> int:
+        """The number of lists."""
+        return len(self.centroids)
 
-    def search_index(self, vectors: FloatArray) -> Any:
-        """Return the FAISS index that searches the cells of vectors, in eight bits a number."""
+    def suits(self, n_vectors: int) -> bool:
+        """Return whether `nlist` is within a factor of 2 of the ideal for `n_vectors`."""
+        ideal = _NLIST_FACTOR * math.sqrt(n_vectors)
+        return ideal / 2 < self.nlist < ideal * 2
+
+    def faiss_index(self, vectors: FloatArray) -> Any:
+        """Return a FAISS index of the vectors, quantized to 8 bits per component."""
         faiss = load_faiss()
-        count, dimension = self.centroids.shape
         index = faiss.IndexIVFScalarQuantizer(
-            _quantizer(self.centroids),
-            dimension,
-            count,
-            faiss.ScalarQuantizer.QT_8bit_uniform,  # one scale for all: a fifth quicker
+            _coarse_quantizer(self.centroids),
+            self.centroids.shape[1],
+            self.nlist,
+            faiss.ScalarQuantizer.QT_8bit_uniform,  # a fifth faster than one scale per component
             faiss.METRIC_INNER_PRODUCT,
-            False,  # noqa: FBT003 - C++: of the vectors themselves, not of what differs from means
+            False,  # noqa: FBT003 - by_residual, positional in C++: quantize the vectors themselves
         )
         index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _BATCH)]))
-        for at in range(0, len(vectors), _BATCH):
-            part = np.ascontiguousarray(vectors[at : at + _BATCH])
-            rows = np.arange(at, at + len(part), dtype=np.int64)
-            cells = np.ascontiguousarray(self.of_vector[at : at + _BATCH], dtype=np.int64)
-            pointers = map(faiss.swig_ptr, (part, rows, cells))
-            index.add_core(len(part), *pointers)
+        for start in range(0, len(vectors), _BATCH):
+            batch = np.ascontiguousarray(vectors[start : start + _BATCH])
+            rows = np.arange(start, start + len(batch), dtype=np.int64)
+            lists = np.ascontiguousarray(self.assignments[start : start + _BATCH], dtype=np.int64)
+            pointers = map(faiss.swig_ptr, (batch, rows, lists))
+            index.add_core(len(batch), *pointers)
         return index
 
 
 def assign_lists(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
-    """Return the cell that each vector belongs to."""
+    """Return the list of each vector: the one with the nearest centroid, shape (vectors,)."""
     if not len(vectors):
         return np.empty(0, dtype=np.int32)
-    quantizer = _quantizer(centroids)
-    cells = np.empty(len(vectors), dtype=np.int32)
-    for at in range(0, len(vectors), _BATCH):
-        part = np.ascontiguousarray(vectors[at : at + _BATCH])
-        cells[at : at + len(part)] = quantizer.search(part, 1)[1][:, 0]
-    return cells
+    quantizer = _coarse_quantizer(centroids)
+    assignments = np.empty(len(vectors), dtype=np.int32)
+    for start in range(0, len(vectors), _BATCH):
+        batch = np.ascontiguousarray(vectors[start : start + _BATCH])
+        assignments[start : start + len(batch)] = quantizer.search(batch, 1)[1][:, 0]
+    return assignments
 
 
-def search_parameters(cells: int, selector: Any = None) -> Any:
-    """Return how an index of cells is searched: how many of them, and what may be found."""
+def search_parameters(nprobe: int, selector: Any = None) -> Any:
+    """Return FAISS search parameters.
+
+    Args:
+        nprobe: Lists to search.
+        selector: A FAISS IDSelector of the vectors to return; None returns any.
+    """
     if selector is None:
-        return load_faiss().SearchParametersIVF(nprobe=cells)
-    return load_faiss().SearchParametersIVF(nprobe=cells, sel=selector)
+        return load_faiss().SearchParametersIVF(nprobe=nprobe)
+    return load_faiss().SearchParametersIVF(nprobe=nprobe, sel=selector)
 
 
-def _quantizer(centroids: FloatArray) -> Any:
+def _coarse_quantizer(centroids: FloatArray) -> Any:
     quantizer = load_faiss().IndexFlatIP(centroids.shape[1])
     quantizer.add(np.ascontiguousarray(centroids))
     return quantizer
 
 
 def load_faiss() -> Any:
-    """Return FAISS, loaded when it is first needed."""
-    # Its stubs describe the C++ signatures, not the Python ones.
+    """Import FAISS on first use."""
+    # Its type stubs describe the C++ signatures, not the Python ones.
     return importlib.import_module("faiss")

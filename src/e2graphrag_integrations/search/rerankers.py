@@ -1,4 +1,4 @@
-"""Rerankers: cross-encoders by name, and any reranker held to its port."""
+"""Cross-encoder rerankers, and validation of any reranker's scores."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from e2graphrag_integrations.protocols import Reranker
 
 
 class CrossEncoderReranker:
-    """A sentence-transformers cross-encoder, by name or path; loaded at first use.
+    """Reranks with a sentence-transformers cross-encoder.
 
-    Nothing is downloaded: a name must be in the Hugging Face cache.
+    The model loads on first use and is never downloaded: a name must be in the Hugging Face cache.
 
     Args:
-        model: Name (`"cross-encoder/ms-marco-MiniLM-L6-v2"`) or path.
-        batch_size: Pairs per forward pass.
-        device: As torch names it; None takes what sentence-transformers picks.
+        model: Name (`"cross-encoder/ms-marco-MiniLM-L6-v2"`) or folder of the model.
+        batch_size: Pairs of query and text per forward pass.
+        device: A torch device such as `"cuda"`; None lets sentence-transformers choose.
 
     Raises:
-        MissingDependencyError: At first use, if sentence-transformers or the model is missing.
+        MissingDependencyError: On first use, if sentence-transformers or the model is missing.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class CrossEncoderReranker:
         self._batch_size = batch_size
         self._device = device
         self._loaded: Any = None
-        self._lock = threading.Lock()  # loads once; fast tokenizers take one thread at a time
+        self._lock = threading.Lock()  # loading and fast tokenizers are not thread-safe
 
     def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return for each text how well it answers, higher is better."""
+        """Return one relevance score per text; higher is better."""
         if not texts:
             return []
         with self._lock:
             if self._loaded is None:
-                self._loaded = _load(self.model, self._device)
+                self._loaded = _load_model(self.model, self._device)
             scores = self._loaded.predict(
                 [(question, text) for text in texts],
                 batch_size=self._batch_size,
@@ -54,13 +54,13 @@ class CrossEncoderReranker:
         return [float(score) for score in scores]
 
 
-def _load(name: str, device: str | None) -> Any:
+def _load_model(name: str, device: str | None) -> Any:
     try:
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingDependencyError(
             "CrossEncoderReranker needs sentence-transformers: "
-            "pip install 'e2graphrag-integrations[local]', or pass a reranker of your own"
+            "pip install 'e2graphrag-integrations[local]', or pass another reranker"
         ) from error
     folder = find_model(name)
     if folder is None:
@@ -68,35 +68,31 @@ def _load(name: str, device: str | None) -> Any:
             f"cross-encoder {name!r} is neither a folder nor in the Hugging Face cache: run "
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
         )
-    with wrap_errors(
-        MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"
-    ):
+    with wrap_errors(MissingDependencyError, f"cannot load cross-encoder {name!r} from {folder}"):
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kinds = config.get("architectures") or []
-    # Of any other model the weights that score would be random.
-    if not any("Classification" in kind for kind in kinds):
-        raise MissingDependencyError(
-            f"{name!r} in {folder} is no cross-encoder but {', '.join(kinds) or 'unknown'}: name "
-            "one that ends in a sequence classification"
-        )
-    with (
-        wrap_errors(MissingDependencyError, f"cross-encoder {name!r} in {folder} cannot be loaded"),
-        no_loading_bar(),
-    ):
-        return CrossEncoder(str(folder), device=device, local_files_only=True)
+        architectures = config.get("architectures") or []
+        # sentence-transformers would give any other model a randomly initialized scoring head.
+        if not any("Classification" in architecture for architecture in architectures):
+            raise MissingDependencyError(
+                f"{name!r} in {folder} is not a cross-encoder "
+                f"(architecture: {', '.join(architectures) or 'unknown'}): choose a model for "
+                "sequence classification"
+            )
+        with no_loading_bar():
+            return CrossEncoder(str(folder), device=device, local_files_only=True)
 
 
 def rerank_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
-    """Return the scores of any reranker.
+    """Return the reranker's scores, one per text, after validation.
 
     Raises:
-        RerankError: If it fails, or returns anything but one finite number a text.
+        RerankError: If the reranker fails, or does not return one finite number per text.
     """
     name = type(reranker).__name__
-    with wrap_errors(RerankError, f"{name}.rerank() failed or returned no numbers"):
+    with wrap_errors(RerankError, f"{name}.rerank() failed or did not return numbers"):
         scores = np.asarray(reranker.rerank(question, texts))
-    numbers = scores.dtype.kind in "iuf" and scores.shape == (len(texts),)
-    if not numbers or not np.isfinite(scores).all():
+    numeric = scores.dtype.kind in "iuf" and scores.shape == (len(texts),)
+    if not numeric or not np.isfinite(scores).all():
         raise RerankError(
             f"{name}.rerank() must return one finite number for each of {len(texts)} texts; it "
             f"returned {scores.dtype} of shape {scores.shape}"

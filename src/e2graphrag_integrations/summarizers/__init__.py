@@ -1,1 +1,1 @@
-"""From texts to summaries."""
+"""Summarizers: language models, plain functions, and LexRank."""

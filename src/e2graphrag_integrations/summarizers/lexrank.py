@@ -1,4 +1,4 @@
-"""Summaries without a language model: the most central sentences, in their own words."""
+"""Extractive summaries: LexRank picks the most central sentences, without a language model."""
 
 from __future__ import annotations
 
@@ -25,28 +25,37 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _DAMPING = 0.85
+"""PageRank's damping factor."""
+
 _TOLERANCE = 1e-8
-_MAX_STEPS = 200
+"""The power iteration stops when the scores change by less than this in total."""
+
+_MAX_ITER = 200
+"""Upper bound on power iterations."""
+
 _MIN_WORDS = 4
-"""Shorter sentences (headings, interjections) are chosen only where there is nothing else."""
+"""Shorter sentences, such as headings, are used only if a text has no longer ones."""
 
 _WORD = re.compile(r"\w+")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class ExtractiveSummarizer:
-    """LexRank (Erkan and Radev, 2004): PageRank over sentence similarities.
+    """Summarizes with continuous LexRank (Erkan and Radev, 2004).
 
-    The continuous form: sentences are vectors, edges their cosines, rank is the stationary
-    distribution of a walk with damping 0.85. Sentences are taken by rank while they fit the length
-    budget, skipping any whose cosine with one taken already exceeds `redundancy`, and returned in
-    their original order. Deterministic: ties go to the earlier sentence.
+    Sentences are vectors, and edges are weighted by cosine similarity. A sentence's score is its
+    PageRank with damping 0.85. The summary takes sentences by descending score within the length
+    budget, skips a sentence whose cosine to a chosen one exceeds `redundancy`, and returns them in
+    their original order. Deterministic: the earlier sentence wins ties.
 
     Args:
-        vectors: `"tfidf"` needs no model; `"embedder"` uses the given embedder's vectors.
-        embedder: For `vectors="embedder"`.
-        redundancy: Cosine above which two sentences say the same.
-        counter: Measures the length budget.
+        vectors: `"tfidf"` needs no model; `"embedder"` uses the vectors of `embedder`.
+        embedder: Required for `vectors="embedder"`.
+        redundancy: Cosine above which two sentences count as duplicates, in (0, 1].
+        counter: Measures the length budget; the approximate counter by default.
+
+    Raises:
+        InvalidInputError: If `vectors` and `embedder` disagree, or `redundancy` is out of range.
     """
 
     uses_llm = False
@@ -59,24 +68,24 @@ class ExtractiveSummarizer:
         redundancy: float = 0.6,
         counter: TokenCounter | None = None,
     ) -> None:
-        if vectors not in ("tfidf", "embedder") or (vectors == "embedder") != bool(embedder):
-            raise InvalidInputError(
-                f"vectors={vectors!r}: 'tfidf' takes no embedder, 'embedder' needs embedder="
-            )
+        if vectors not in ("tfidf", "embedder"):
+            raise InvalidInputError(f"vectors={vectors!r} must be 'tfidf' or 'embedder'")
+        if (vectors == "embedder") != bool(embedder):
+            raise InvalidInputError("vectors='embedder' and embedder= must be given together")
         if not 0 < redundancy <= 1:
-            raise InvalidInputError(f"redundancy={redundancy} must lie in (0, 1]")
+            raise InvalidInputError(f"redundancy={redundancy} must be greater than 0 and at most 1")
         self._embedder = embedder
         self._redundancy = redundancy
         self._counter = counter or ApproximateTokenCounter()
 
     @lazy
     def fingerprint(self) -> str:
-        """Vectors, redundancy and counter: all that the choice of sentences depends on."""
+        """The settings that determine the choice of sentences."""
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
         return f"extractive:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
 
-    def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - part of the port
-        """Return the chosen sentences joined by spaces, at most `max_tokens` tokens."""
+    def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
+        """Return the chosen sentences joined by spaces, at most `max_tokens` tokens in total."""
         sentences = [
             " ".join(text[start:end].split())
             for text in texts
@@ -85,13 +94,13 @@ class ExtractiveSummarizer:
         if not sentences:
             return ""
         vectors = self._vectors(sentences)
-        rank = _centrality(vectors if self._embedder is None else _of_one_sign(vectors))
-        order = np.argsort(-rank, kind="stable")
-        long_enough = [i for i in order if len(_terms(sentences[i])) >= _MIN_WORDS]
-        chosen = self._choose(sentences, vectors, long_enough or list(order), max_tokens)
+        scores = _lexrank(vectors if self._embedder is None else _nonnegative(vectors))
+        order = np.argsort(-scores, kind="stable").tolist()
+        long_enough = [i for i in order if len(_tokenize_sentence(sentences[i])) >= _MIN_WORDS]
+        candidates = long_enough or order
+        chosen = self._choose(sentences, vectors, candidates, max_tokens)
         if not chosen:
-            best = sentences[(long_enough or list(order))[0]]
-            return truncate(best, max_tokens, self._counter)[0]
+            return truncate(sentences[candidates[0]], max_tokens, self._counter)[0]
         return " ".join(sentences[i] for i in sorted(chosen))
 
     def _vectors(self, sentences: list[str]) -> csr_array:
@@ -108,6 +117,7 @@ class ExtractiveSummarizer:
     def _choose(
         self, sentences: list[str], vectors: csr_array, order: list[int], budget: int
     ) -> list[int]:
+        """Return sentences in `order` that fit the budget, in tokens, without duplicates."""
         chosen: list[int] = []
         for i in order:
             tokens = count_tokens(self._counter, sentences[i])
@@ -117,30 +127,30 @@ class ExtractiveSummarizer:
                 closest = (vectors[chosen] @ vectors[[i]].T).toarray().max()
                 if closest > self._redundancy:
                     continue
-            chosen.append(int(i))
+            chosen.append(i)
             budget -= tokens
         return chosen
 
 
-def _terms(sentence: str) -> list[str]:
-    """Return casefolded words; runs of a script without spaces give their character pairs."""
-    terms: list[str] = []
+def _tokenize_sentence(sentence: str) -> list[str]:
+    """Return casefolded words, and character bigrams for words in scripts without spaces."""
+    tokens: list[str] = []
     for word in _WORD.findall(sentence.casefold()):
         if _UNSPACED.search(word) and len(word) > 1:
-            terms.extend(word[i : i + 2] for i in range(len(word) - 1))
+            tokens.extend(word[i : i + 2] for i in range(len(word) - 1))
         else:
-            terms.append(word)
-    return terms
+            tokens.append(word)
+    return tokens
 
 
 def _tfidf(sentences: list[str]) -> csr_array:
-    """Return unit rows of tf * ln((n + 1) / df): a word in every sentence weighs almost nothing."""
+    """Return unit rows of tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
     from scipy.sparse import csr_array
 
-    counts = [Counter(_terms(sentence)) for sentence in sentences]
-    df = Counter(term for count in counts for term in count)
-    vocabulary = {term: i for i, term in enumerate(df)}
-    idf = {term: math.log((len(sentences) + 1) / n) for term, n in df.items()}
+    counts = [Counter(_tokenize_sentence(sentence)) for sentence in sentences]
+    doc_freq = Counter(term for count in counts for term in count)
+    vocabulary = {term: i for i, term in enumerate(doc_freq)}
+    idf = {term: math.log((len(sentences) + 1) / n) for term, n in doc_freq.items()}
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
@@ -154,29 +164,35 @@ def _tfidf(sentences: list[str]) -> csr_array:
     return csr_array((np.asarray(values, dtype=np.float64), (rows, columns)), shape=shape)
 
 
-def _of_one_sign(vectors: csr_array) -> csr_array:
-    """Return vectors whose products are (1 + cosine) / 2: a walk needs weights of one sign."""
+def _nonnegative(vectors: csr_array) -> csr_array:
+    """Return vectors whose dot products are (1 + cosine) / 2.
+
+    PageRank needs nonnegative weights, and cosines of embeddings may be negative.
+    """
     from scipy.sparse import csr_array, hstack
 
     ones = csr_array(np.ones((vectors.shape[0], 1)))
     return csr_array(hstack([vectors, ones]) / math.sqrt(2))
 
 
-def _centrality(vectors: csr_array) -> NDArray[np.float64]:
-    """Return LexRank scores by power iteration, never forming the n x n similarity matrix."""
+def _lexrank(vectors: csr_array) -> NDArray[np.float64]:
+    """Return LexRank scores, shape (sentences,).
+
+    The power iteration multiplies by the vectors twice and never forms the n x n similarity matrix.
+    """
     n = vectors.shape[0]
     transposed = vectors.T.tocsr()
-    own = np.asarray(vectors.multiply(vectors).sum(axis=1)).ravel()
-    degree = vectors @ (transposed @ np.ones(n)) - own
+    self_similarity = np.asarray(vectors.multiply(vectors).sum(axis=1)).ravel()
+    degree = vectors @ (transposed @ np.ones(n)) - self_similarity
     degree = np.where(degree > _TOLERANCE, degree, np.inf)
-    rank = np.full(n, 1.0 / n)
-    for _ in range(_MAX_STEPS):
-        share = rank / degree
-        walked = vectors @ (transposed @ share) - own * share
-        lost = rank[np.isinf(degree)].sum() / n
-        updated: NDArray[np.float64] = (1 - _DAMPING) / n + _DAMPING * (walked + lost)
-        change = np.abs(updated - rank).sum()
-        rank = updated
+    scores = np.full(n, 1.0 / n)
+    for _ in range(_MAX_ITER):
+        normalized = scores / degree
+        propagated = vectors @ (transposed @ normalized) - self_similarity * normalized
+        dangling = scores[np.isinf(degree)].sum() / n
+        updated: NDArray[np.float64] = (1 - _DAMPING) / n + _DAMPING * (propagated + dangling)
+        change = np.abs(updated - scores).sum()
+        scores = updated
         if change < _TOLERANCE:
             break
-    return rank
+    return scores

@@ -1,4 +1,4 @@
-"""Summaries by any OpenAI-compatible server, through the official client."""
+"""Summaries from an OpenAI-compatible server, through the official client."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations.errors import MissingDependencyError
-from e2graphrag_integrations.summarizers.callable import Prompts
+from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.text.sentences import sentence_starts
 
 
 class OpenAISummarizer:
-    """Summarizes with a chat model; retries are the index's (`RetryPolicy`), not the client's.
+    """Summarizes with a chat model.
+
+    The client's own retries are off; the index retries failed calls according to its `RetryPolicy`.
 
     Args:
-        model: As the server names it.
-        base_url: Of the server; None is the client's own default.
-        api_key: None takes the client's environment variable; servers without keys take any.
-        timeout: Seconds a call.
-        prompts: The prompts.
-        request: More fields of each request; a field set to None is left out. Models that refuse
-            `max_tokens` take `{"max_tokens": None, "max_completion_tokens": 300}`.
+        model: The server's name for the model.
+        base_url: URL of the server; None for the client's default.
+        api_key: None reads the client's environment variable. Servers without authentication
+            accept any value.
+        timeout: Seconds per call.
+        prompts: The prompt templates.
+        request: Extra fields for each request. A field set to None is omitted: models that reject
+            `max_tokens` work with `{"max_tokens": None, "max_completion_tokens": 300}`.
 
     Raises:
-        MissingDependencyError: At first use, if the `openai` package is not installed.
+        MissingDependencyError: On first use, if the `openai` package is not installed.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class OpenAISummarizer:
         self.model = model
         self._request = dict(request or {})
         self.prompts = prompts or Prompts()
-        self._options: dict[str, Any] = {
+        self._client_options: dict[str, Any] = {
             "base_url": base_url,
             "api_key": api_key,
             "timeout": timeout,
@@ -52,7 +55,10 @@ class OpenAISummarizer:
 
     @property
     def fingerprint(self) -> str:
-        """Model, request and prompts: the same model elsewhere gives the same summaries."""
+        """The model, extra request fields and prompts.
+
+        Excludes the server: the same model on another server gives the same summaries.
+        """
         request = json.dumps(self._request, sort_keys=True, default=str)
         digest = hashlib.sha256(request.encode()).hexdigest()[:8] if self._request else "plain"
         return f"openai:{self.model}:{digest}:{self.prompts.fingerprint}"
@@ -62,19 +68,19 @@ class OpenAISummarizer:
         return self.prompts.render(texts, level=level, max_tokens=max_tokens)
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
-        """Return the model's answer, empty if it gave none."""
+        """Return the model's answer, or an empty string if it gave none."""
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
         fields = {"max_tokens": max_tokens, "temperature": 0, **self._request}
-        response = self._connected().chat.completions.create(
+        response = self._connect().chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": prompt}],
             **{name: value for name, value in fields.items() if value is not None},
         )
         choice = response.choices[0]
         answer = choice.message.content or ""
-        return _whole_sentences(answer) if choice.finish_reason == "length" else answer
+        return _drop_last_sentence(answer) if choice.finish_reason == "length" else answer
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         with self._lock:
             if self._client is None:
                 try:
@@ -84,13 +90,13 @@ class OpenAISummarizer:
                         "OpenAISummarizer needs the openai client: "
                         "pip install 'e2graphrag-integrations[openai]'"
                     ) from error
-                self._client = OpenAI(max_retries=0, **self._options)
+                self._client = OpenAI(max_retries=0, **self._client_options)
             return self._client
 
-    def __repr__(self) -> str:  # never the key
+    def __repr__(self) -> str:  # never includes the key
         return f"OpenAISummarizer({self.model!r})"
 
 
-def _whole_sentences(text: str) -> str:
-    """Drop the last sentence of a text that was broken off, unless it is the only one."""
+def _drop_last_sentence(text: str) -> str:
+    """Return a truncated text without its incomplete last sentence, unless that is its only one."""
     return text[: sentence_starts(text)[-1]].rstrip() or text

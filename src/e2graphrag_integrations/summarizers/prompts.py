@@ -1,0 +1,64 @@
+"""The prompts for summaries."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from e2graphrag_integrations._utils.validation import check_text, short_repr
+from e2graphrag_integrations.errors import InvalidInputError
+
+_WORDS_PER_TOKEN = 0.6
+"""Words requested per token allowed. Below the true ratio, because models overshoot."""
+
+_MIN_WORDS = 10
+"""Smallest length requested, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The two prompt templates for summaries.
+
+    In each, `{text}` is replaced by the texts to summarize and `{words}` by the requested length.
+
+    Attributes:
+        chunks: Summarizes chunks (level 1).
+        summaries: Summarizes summaries (level 2 and above).
+
+    Raises:
+        InvalidInputError: If a template is not a string or lacks `{text}`.
+    """
+
+    chunks: str = (
+        "{text}\n\n---\nSummarise the passages above in at most {words} words. Keep the names, "
+        "places, events and causes that matter. Answer with the summary alone, in the language "
+        "of the passages."
+    )
+    summaries: str = (
+        "{text}\n\n---\nThe texts above are summaries of consecutive parts of one document. Merge "
+        "them in one summary of at most {words} words. Keep the thread and the names. Answer with "
+        "the summary alone, in the language of the texts."
+    )
+
+    def __post_init__(self) -> None:
+        for name, prompt in (("chunks", self.chunks), ("summaries", self.summaries)):
+            if "{text}" not in check_text(f"the prompt for {name}", prompt):
+                raise InvalidInputError(
+                    f"the prompt for {name} must contain {{text}}, the place for the texts to "
+                    f"summarize; got {short_repr(prompt)}"
+                )
+
+    def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
+        """Return the prompt for a summary of `texts` at `level`, of at most `max_tokens` tokens."""
+        template = self.chunks if level == 1 else self.summaries
+        words = str(max(_MIN_WORDS, int(max_tokens * _WORDS_PER_TOKEN)))
+        # str.format would fail on braces in the texts or the template.
+        head, _, tail = template.partition("{text}")
+        body = "\n\n".join(texts)
+        return head.replace("{words}", words) + body + tail.replace("{words}", words)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with the wording of either template."""
+        return hashlib.sha256(f"{self.chunks}\0{self.summaries}".encode()).hexdigest()[:16]
