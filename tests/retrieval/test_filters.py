@@ -1,3 +1,5 @@
+"""The metadata filter `where`: its language, and its effect on nodes."""
+
 import datetime as dt
 import decimal
 import operator
@@ -41,7 +43,7 @@ for _ in range(100_000):
         {"year": {"$in": [np.int64(1895)]}},
     ],
 )
-def test_a_record_passes_where_every_key_holds(where):
+def test_a_record_passes_if_every_condition_holds(where):
     assert compile_where(where)(BOOK)
 
 
@@ -60,11 +62,11 @@ def test_a_record_passes_where_every_key_holds(where):
         {"author": {}},
     ],
 )
-def test_a_record_fails_where_one_key_does_not_hold(where):
+def test_a_record_fails_if_one_condition_does_not_hold(where):
     assert not compile_where(where)(BOOK)
 
 
-def test_null_and_objects_compare_as_json_does():
+def test_null_and_objects_compare_as_json_values():
     record = {"a": None, "b": {"x": 1, "y": 2}}
     assert compile_where({"a": None, "b": {"y": 2, "x": 1}})(record)
     assert not compile_where({"b": {"x": 1}})(record)
@@ -113,7 +115,7 @@ def holds(where, record=BOOK):
         ({"$gte": 1890, "$lt": 1900, "$nin": [1895]}, False),
     ],
 )
-def test_every_operator_compares_and_several_must_all_hold(condition, expected):
+def test_all_operators_of_a_key_must_hold(condition, expected):
     assert holds({"year": condition}) is expected
 
 
@@ -138,22 +140,22 @@ def test_a_missing_key_passes_only_the_negations(condition, expected):
     assert holds({"missing": condition}) is expected
 
 
-def test_null_exists_and_is_in_no_range():
+def test_a_null_value_exists_but_is_outside_every_range():
     assert holds({"a": {"$exists": True, "$eq": None, "$in": [None]}}, {"a": None})
     assert not any(holds({"a": {op: 0}}, {"a": None}) for op in RANGES)
 
 
 @pytest.mark.parametrize("own", [True, False, None, "5", [5], [], {"x": 5}, {}])
-def test_a_range_of_numbers_holds_for_nothing_but_numbers(own):
+def test_a_numeric_range_rejects_other_types(own):
     assert not any(holds({"a": {op: bound}}, {"a": own}) for op in RANGES for bound in (5, -1, 0.5))
 
 
 @pytest.mark.parametrize("own", [True, 5, 0, 1.5, None, ["b"], {"b": "b"}])
-def test_a_range_of_strings_holds_for_nothing_but_strings(own):
+def test_a_string_range_rejects_other_types(own):
     assert not any(holds({"a": {op: bound}}, {"a": own}) for op in RANGES for bound in ("", "b"))
 
 
-def test_numbers_are_in_order_across_kinds_and_however_large():
+def test_integers_and_floats_of_any_size_compare():
     assert holds({"a": {"$gt": 1.5}}, {"a": 2})
     assert holds({"a": {"$lt": 2}}, {"a": 1.5})
     assert holds({"a": {"$gt": 1.7e308}}, {"a": 10**400})
@@ -161,7 +163,7 @@ def test_numbers_are_in_order_across_kinds_and_however_large():
     assert not holds({"a": {"$gt": 2.0**53 + 2}}, {"a": 2**53 + 1})
 
 
-def test_strings_are_in_order_by_code_points():
+def test_strings_compare_by_code_point():
     dates = {"date": {"$gte": "1895-05-01", "$lt": "1895-06"}}
     assert holds(dates, {"date": "1895-05-31T23:59:59"})
     assert not holds(dates, {"date": "1895-06-01"})
@@ -194,18 +196,18 @@ def test_strings_are_in_order_by_code_points():
         ({"$not": {"$or": [{"$and": [{"year": 1895}, {"$not": {"read": True}}]}]}}, True),
     ],
 )
-def test_filters_combine_beside_keys_and_nested(where, expected):
+def test_logical_operators_combine_with_keys_and_nest(where, expected):
     assert holds(where) is expected
 
 
-def test_objects_with_keys_like_operators_are_matched_by_eq():
+def test_eq_matches_an_object_whose_keys_look_like_operators():
     record = {"price": {"$gt": 5}}
     assert holds({"price": {"$eq": {"$gt": 5}}}, record)
     assert holds({"price": {"$in": [{"$gt": 5}]}}, record)
     assert not holds({"price": {"$gt": 5}}, record)
 
 
-def test_what_is_changed_after_compiling_changes_nothing():
+def test_changing_a_filter_after_compilation_has_no_effect():
     years = [1895]
     where = {"$or": [{"year": {"$in": years}}]}
     test = compile_where(where)
@@ -222,14 +224,14 @@ def nested(depth, name="$not"):
 
 
 @pytest.mark.parametrize("name", ["$not", "$and", "$or"])
-def test_filters_nest_fifty_deep_and_no_deeper(name):
+def test_filters_nest_at_most_fifty_deep(name):
     assert holds(nested(50, name))
     for depth in (51, 100_000):
-        with pytest.raises(FilterError, match="nested more than 50 deep: write it flatter"):
+        with pytest.raises(FilterError, match="nested more than 50 deep: flatten it"):
             compile_where(nested(depth, name))
 
 
-def test_a_filter_in_itself_is_refused():
+def test_a_filter_that_contains_itself_is_rejected():
     for name in ("$and", "$or"):
         circle = {}
         circle[name] = [circle, circle]
@@ -242,12 +244,12 @@ def test_a_filter_in_itself_is_refused():
     values = []
     values.append(values)
     for condition in (values, {"$eq": values}, {"$in": values}, {"$nin": [values]}):
-        with pytest.raises(FilterError, match=r"where\['year'\].* is no JSON value"):
+        with pytest.raises(FilterError, match=r"where\['year'\].* is not a JSON value"):
             compile_where({"year": condition})
 
 
 class Hostile(dict):
-    """A mapping that cannot be read."""
+    """A mapping that raises when read."""
 
     def items(self):
         raise OSError("no items")
@@ -273,15 +275,15 @@ class Nameless:
         ("author", "must be a mapping .* not str"),
         (None, "must be a mapping .* not NoneType"),
         ([{"a": 1}], "must be a mapping .* not list"),
-        ({1: "x"}, "key 1 is not a string"),
-        ({b"a": "x"}, "key b'a' is not a string"),
-        ({("a", "b"): "x"}, "is not a string"),
+        ({1: "x"}, "key 1 must be a string"),
+        ({b"a": "x"}, "key b'a' must be a string"),
+        ({("a", "b"): "x"}, "must be a string"),
         (
             {"$gt": 1},
-            r"where: '\$gt' does not stand beside keys; there are \$and, \$or, \$not, and ",
+            r"where: '\$gt' is not a logical operator: use \$and, \$or or \$not here, or ",
         ),
-        ({"$nor": []}, r"'\$nor' does not stand beside keys; .* \$eq, \$ne, \$gt, .* \$exists"),
-        ({"$": []}, "does not stand beside keys"),
+        ({"$nor": []}, r"'\$nor' is not a logical operator: .* \$eq, \$ne, \$gt, .* \$exists"),
+        ({"$": []}, "is not a logical operator"),
         ({"$and": {"a": 1}}, r"where\['\$and'\] needs a list of filters, not {'a': 1}"),
         ({"$or": "a"}, r"where\['\$or'\] needs a list of filters, not 'a'"),
         ({"$or": None}, r"where\['\$or'\] needs a list"),
@@ -289,45 +291,48 @@ class Nameless:
         ({"$or": [{}, 5]}, r"where\['\$or'\]\[1\] must be a mapping of metadata keys, not int"),
         ({"$or": [len]}, r"where\['\$or'\]\[0\] must be a mapping"),
         ({"$not": []}, r"where\['\$not'\] must be a mapping of metadata keys, not list"),
-        ({"$not": {2: 3}}, r"where\['\$not'\]: key 2 is not a string"),
+        ({"$not": {2: 3}}, r"where\['\$not'\]: key 2 must be a string"),
         (
             {"$or": [{}, {"$not": {"year": {"$gt": None}}}]},
             r"where\['\$or'\]\[1\]\['\$not'\]\['year'\]: \$gt needs a finite number",
         ),
-        ({"year": {"$like": 1}}, r"where\['year'\]: '\$like' is no operator; .* \$eq, .* \$nin"),
-        ({"year": {"$gt": 1, "x": 2}}, r"where\['year'\]: 'x' is no operator"),
-        ({"year": {"$gt": 1, 5: 2}}, r"where\['year'\]: 5 is no operator"),
-        ({"year": {"$not": {"$gt": 1}}}, r"where\['year'\]: \$not stands beside keys"),
-        ({"year": {"$or": [1, 2]}}, r"where\['year'\]: \$or stands beside keys"),
+        (
+            {"year": {"$like": 1}},
+            r"where\['year'\]: '\$like' is not an operator: use \$eq, .* \$nin",
+        ),
+        ({"year": {"$gt": 1, "x": 2}}, r"where\['year'\]: 'x' is not an operator"),
+        ({"year": {"$gt": 1, 5: 2}}, r"where\['year'\]: 5 is not an operator"),
+        ({"year": {"$not": {"$gt": 1}}}, r"where\['year'\]: \$not combines filters"),
+        ({"year": {"$or": [1, 2]}}, r"where\['year'\]: \$or combines filters"),
         ({"year": {"$in": "1895"}}, r"where\['year'\]: \$in needs a list, not '1895'"),
         ({"year": {"$nin": 1895}}, r"where\['year'\]: \$nin needs a list, not 1895"),
         ({"year": {"$in": np.arange(3)}}, r"\$in needs a list"),
         ({"year": {"$in": (n for n in (1, 2))}}, r"\$in needs a list"),
-        ({"year": {"$in": range(10**8)}}, r"\$in takes up to .* values: give bounds by \$gte"),
+        ({"year": {"$in": range(10**8)}}, r"\$in takes up to .* values: use \$gte"),
         ({"year": {"$in": range(10**30)}}, r"\$in takes up to"),
         ({"year": {"$exists": 1}}, r"where\['year'\]: \$exists needs True or False, not 1"),
         ({"year": {"$exists": None}}, r"\$exists needs True or False"),
-        ({"year": object()}, "is no JSON value"),
-        ({"year": b"1895"}, r"where\['year'\]: b'1895' is no JSON value; use str, int"),
-        ({"year": 10**5000}, "is no JSON value"),
-        ({"year": {"$eq": 10**5000}}, "is no JSON value"),
-        ({"year": {"$in": [10**5000]}}, "is no JSON value"),
-        ({"year": DEEP}, "is no JSON value"),
-        ({"year": {"$ne": DEEP}}, "is no JSON value"),
-        ({"year": float("nan")}, "is no JSON value"),
-        ({"year": {"$in": [float("inf")]}}, "is no JSON value"),
-        ({"year": {"$ne": {1, 2}}}, r"where\['year'\]: \$ne: {1, 2} is no JSON value"),
-        ({"year": np.datetime64("1895-05-01")}, "is no JSON value"),
+        ({"year": object()}, "is not a JSON value"),
+        ({"year": b"1895"}, r"where\['year'\]: b'1895' is not a JSON value: use str, int"),
+        ({"year": 10**5000}, "is not a JSON value"),
+        ({"year": {"$eq": 10**5000}}, "is not a JSON value"),
+        ({"year": {"$in": [10**5000]}}, "is not a JSON value"),
+        ({"year": DEEP}, "is not a JSON value"),
+        ({"year": {"$ne": DEEP}}, "is not a JSON value"),
+        ({"year": float("nan")}, "is not a JSON value"),
+        ({"year": {"$in": [float("inf")]}}, "is not a JSON value"),
+        ({"year": {"$ne": {1, 2}}}, r"where\['year'\]: \$ne: {1, 2} is not a JSON value"),
+        ({"year": np.datetime64("1895-05-01")}, "is not a JSON value"),
         ({"k" * 10_000: {"$gt": None}}, r"where\['k{79}\.\.\.\]: \$gt needs"),
     ],
     ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
-def test_a_filter_that_is_not_understood_is_refused(where, message):
+def test_an_invalid_filter_is_rejected_with_its_path(where, message):
     with pytest.raises(FilterError, match=message):
         compile_where(where)
 
 
-def test_what_cannot_even_be_looked_at_is_a_filter_error_too():
+def test_an_object_that_raises_when_read_gives_a_filter_error():
     at_key = r"where\['year'\] could not be read: OSError"
     for where, message in (
         (Hostile(a=1), "where could not be read: OSError: no items"),
@@ -367,22 +372,20 @@ def test_what_cannot_even_be_looked_at_is_a_filter_error_too():
     ],
     ids=lambda bound: type(bound).__name__,
 )
-def test_a_bound_that_nothing_can_be_compared_with_is_refused(name, bound):
-    message = (
-        rf"where\['year'\]: \{name} needs a finite number or a string, a date as ISO text, not "
-    )
+def test_a_bound_that_is_not_a_finite_number_or_string_is_rejected(name, bound):
+    message = rf"where\['year'\]: \{name} needs a finite number or a string .*, not "
     with pytest.raises(FilterError, match=message):
         compile_where({"year": {name: bound}})
 
 
-def test_a_node_passes_only_if_all_its_records_do():
+def test_a_node_passes_only_if_all_its_records_pass():
     values = [{"page": 1}, {"page": 2}]
-    # Node 0 on page 1, node 1 on page 2, node 2 (their summary) on both, node 3 on none.
+    # Node 0 is on page 1, node 1 on page 2, their summary node 2 on both, node 3 on neither.
     records = MetadataRecords(
         values,
-        first=np.array([0, 1, 2, 4]),
-        last=np.array([1, 2, 4, 4]),
-        of_node=np.array([0, 1, 0, 1]),
+        starts=np.array([0, 1, 2, 4]),
+        ends=np.array([1, 2, 4, 4]),
+        indices=np.array([0, 1, 0, 1]),
     )
     assert allowed_nodes(records, compile_where({"page": 1})).tolist() == [True, False, False, True]
     both = compile_where({"page": {"$in": [1, 2]}})
@@ -391,24 +394,24 @@ def test_a_node_passes_only_if_all_its_records_do():
     assert allowed_nodes(records, neither).tolist() == [False, False, False, True]
 
 
-def test_records_whose_values_are_not_json_are_tested_as_they_are():
+def test_metadata_values_that_are_not_json_are_tested_unchanged():
     day = dt.date(1895, 5, 7)
     values = [{"at": day}, {"at": {1, 2}}, {}, {"at": 3}]
     bounds = np.arange(5)
-    records = MetadataRecords(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
-    there = compile_where({"at": {"$exists": True}})
-    assert allowed_nodes(records, there).tolist() == [True, True, False, True]
+    records = MetadataRecords(values, starts=bounds[:-1], ends=bounds[1:], indices=bounds[:-1])
+    has_at = compile_where({"at": {"$exists": True}})
+    assert allowed_nodes(records, has_at).tolist() == [True, True, False, True]
     assert allowed_nodes(records, compile_where({"at": {"$gt": 2}})).tolist() == [False] * 3 + [
         True
     ]
 
 
-def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
+def test_each_distinct_value_is_tested_once(monkeypatch):
     tested, real = [], filters._ordered_kind
-    monkeypatch.setattr(filters, "_ordered_kind", lambda own: tested.append(own) or real(own))
+    monkeypatch.setattr(filters, "_ordered_kind", lambda value: tested.append(value) or real(value))
     bounds = np.arange(101)
     values = [{"year": 1890 + n % 3} for n in range(100)]
-    records = MetadataRecords(values, first=bounds[:-1], last=bounds[1:], of_node=bounds[:-1])
+    records = MetadataRecords(values, starts=bounds[:-1], ends=bounds[1:], indices=bounds[:-1])
     after = compile_where({"year": {"$gt": 1891}})
     tested.clear()
     assert allowed_nodes(records, after).sum() == 33
@@ -429,18 +432,18 @@ def test_a_value_that_many_records_share_is_tested_once(monkeypatch):
         ({"$not": {"$or": [{"page": 1}, {"page": 2}]}}, [False, False, False, True]),
     ],
 )
-def test_a_filter_is_decided_for_each_record_of_a_node(where, expected):
-    """A summary of pages 1 and 2 is neither on page 1 nor off it."""
+def test_a_filter_applies_to_each_record_of_a_node(where, expected):
+    """A summary of pages 1 and 2 passes neither `page: 1` nor its negation."""
     records = MetadataRecords(
         [{"page": 1}, {"page": 2}, {}],
-        first=np.array([0, 1, 2, 4]),
-        last=np.array([1, 2, 4, 5]),
-        of_node=np.array([0, 1, 0, 1, 2]),
+        starts=np.array([0, 1, 2, 4]),
+        ends=np.array([1, 2, 4, 5]),
+        indices=np.array([0, 1, 0, 1, 2]),
     )
     assert allowed_nodes(records, compile_where(where)).tolist() == expected
 
 
-# Random filters and records, over few keys and values so that they often meet.
+# Random filters and records over few keys and values, so that they often match.
 
 _scalars = st.one_of(
     st.none(),
@@ -486,7 +489,7 @@ _filters = st.recursive(
 
 
 def same(a, b):
-    """Compare as JSON does, by hand."""
+    """Return whether two values are equal as JSON values."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list) and isinstance(b, list):
@@ -496,37 +499,37 @@ def same(a, b):
     return a == b
 
 
-def in_order(name, own, bound):
+def compares(name, own, bound):
     numbers = all(type(value) in (int, float) for value in (own, bound))
     texts = all(type(value) is str for value in (own, bound))
     compare = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
     return (numbers or texts) and compare[name](own, bound)
 
 
-def oracle_of_key(record, key, name, value):
-    there = key in record
+def reference_for_key(record, key, name, value):
+    has_key = key in record
     if name == "$exists":
-        return there == value
+        return has_key == value
     if name in ("$ne", "$nin"):
-        return not oracle_of_key(record, key, {"$ne": "$eq", "$nin": "$in"}[name], value)
+        return not reference_for_key(record, key, {"$ne": "$eq", "$nin": "$in"}[name], value)
     if name in RANGES:
-        return there and in_order(name, record[key], value)
-    return there and any(same(record[key], one) for one in (value if name == "$in" else [value]))
+        return has_key and compares(name, record[key], value)
+    return has_key and any(same(record[key], one) for one in (value if name == "$in" else [value]))
 
 
-def oracle(where, record):
-    """Say what a filter means, one question at a time."""
+def reference(where, record):
+    """Return whether a record passes a filter, written without the compiler."""
     for key, condition in where.items():
         if key == "$and":
-            passes = all(oracle(one, record) for one in condition)
+            passes = all(reference(one, record) for one in condition)
         elif key == "$or":
-            passes = any(oracle(one, record) for one in condition)
+            passes = any(reference(one, record) for one in condition)
         elif key == "$not":
-            passes = not oracle(condition, record)
+            passes = not reference(condition, record)
         elif isinstance(condition, dict) and any(name[:1] == "$" for name in condition):
-            passes = all(oracle_of_key(record, key, *pair) for pair in condition.items())
+            passes = all(reference_for_key(record, key, *pair) for pair in condition.items())
         else:
-            passes = oracle_of_key(record, key, "$eq", condition)
+            passes = reference_for_key(record, key, "$eq", condition)
         if not passes:
             return False
     return True
@@ -534,38 +537,40 @@ def oracle(where, record):
 
 @quick
 @given(_filters, st.lists(_records, min_size=1, max_size=6))
-def test_any_filter_means_what_an_oracle_says(where, records):
+def test_random_filters_agree_with_the_reference(where, records):
     test = compile_where(where)
-    assert [test(record) for record in records] == [oracle(where, record) for record in records]
+    assert [test(record) for record in records] == [reference(where, record) for record in records]
 
 
 @quick
 @given(_keys, _values, st.sampled_from([*RANGES, "$eq", "$ne", "$in", "$nin"]), _values, _bounds)
-def test_every_operator_means_what_an_oracle_says(key, own, name, value, bound):
+def test_random_operators_agree_with_the_reference(key, own, name, value, bound):
     operand = bound if name in RANGES else [value, bound] if "in" in name else value
     for record in ({key: own}, {key: operand}, {}):
-        assert holds({key: {name: operand}}, record) == oracle_of_key(record, key, name, operand)
+        assert holds({key: {name: operand}}, record) == reference_for_key(
+            record, key, name, operand
+        )
 
 
 @quick
 @given(_filters, st.lists(_records, min_size=1, max_size=4), st.data())
-def test_a_node_passes_only_if_an_oracle_passes_all_its_records(where, values, data):
+def test_random_node_masks_agree_with_the_reference(where, values, data):
     rows = st.lists(st.integers(0, len(values) - 1), max_size=4)
     nodes = data.draw(st.lists(rows, min_size=1, max_size=5))
     ends = np.cumsum([len(node) for node in nodes])
     records = MetadataRecords(
         values,
-        first=ends - [len(node) for node in nodes],
-        last=ends,
-        of_node=np.array([row for node in nodes for row in node], dtype=np.int64),
+        starts=ends - [len(node) for node in nodes],
+        ends=ends,
+        indices=np.array([row for node in nodes for row in node], dtype=np.int64),
     )
-    expected = [all(oracle(where, values[row]) for row in node) for node in nodes]
+    expected = [all(reference(where, values[row]) for row in node) for node in nodes]
     assert allowed_nodes(records, compile_where(where)).tolist() == expected
 
 
 @quick
 @given(_filters, _filters, _records)
-def test_negations_follow_the_laws(one, other, record):
+def test_negation_follows_the_laws_of_logic(one, other, record):
     """Double negation is identity, De Morgan holds, and keys of one mapping are an `$and`."""
     assert holds({"$not": {"$not": one}}, record) == holds(one, record)
     neither = [{"$not": one}, {"$not": other}]
@@ -578,7 +583,7 @@ def test_negations_follow_the_laws(one, other, record):
 
 @quick
 @given(_keys, _values, _records)
-def test_ne_and_nin_are_negations(key, value, record):
+def test_ne_and_nin_negate_eq_and_in(key, value, record):
     assert holds({key: {"$ne": value}}, record) != holds({key: {"$eq": value}}, record)
     assert holds({key: {"$nin": [value]}}, record) != holds({key: {"$in": [value]}}, record)
     assert holds({key: {"$eq": value}}, record) == holds({"$not": {key: {"$ne": value}}}, record)
@@ -597,7 +602,7 @@ WEIRD = [
     10**5000,
     -(10**400),
     decimal.Decimal("NaN"),
-    dt.datetime(1895, 5, 1, tzinfo=dt.timezone.utc),
+    dt.datetime(1895, 5, 1, tzinfo=dt.UTC),
     np.float64("nan"),
     np.int8(3),
     np.bool_(1),
@@ -622,7 +627,9 @@ WEIRD = [
     NotImplemented,
     ...,
 ]
-_weird = st.integers(0, len(WEIRD) - 1).map(lambda n: WEIRD[n])  # some have no repr to print
+_weird = st.integers(0, len(WEIRD) - 1).map(
+    lambda n: WEIRD[n]
+)  # not st.sampled_from(WEIRD): some objects have no repr
 _hashable = st.sampled_from(
     [1, None, b"a", 2.5, True, (1,), frozenset(), np.int64(1), "\ud800", ""]
 )
@@ -652,7 +659,7 @@ _nearly_filters = st.recursive(
 
 @settings(quick, max_examples=300)
 @given(_nearly_filters | _anything.filter(lambda where: not callable(where)), _records)
-def test_whatever_is_passed_is_understood_or_a_filter_error(where, record):
+def test_any_object_compiles_or_gives_a_filter_error(where, record):
     try:
         test = compile_where(where)
     except FilterError as error:
@@ -662,7 +669,7 @@ def test_whatever_is_passed_is_understood_or_a_filter_error(where, record):
         assert test(record) in (True, False)
 
 
-# End to end: both strategies, on an index of their own.
+# Both strategies over an index.
 
 both_strategies = pytest.mark.parametrize(
     "strategy", [HybridStrategy(), PaperStrategy()], ids=["hybrid", "paper"]
@@ -671,7 +678,7 @@ both_strategies = pytest.mark.parametrize(
 
 @pytest.fixture
 def letters(open_index):
-    """Twenty letters that answer the question, and one that does not."""
+    """An index of twenty letters about the question and one about something else."""
     rag = open_index(":memory:", token_counter=LineCounter(), chunk_size=1, chunk_overlap=0)
     near = [
         SourceDocument(f"near-{n}", "Anna gave Bert the map.", metadata={"year": 1900 + n})
@@ -693,7 +700,7 @@ def letters(open_index):
         {"document_id": {"$nin": [f"near-{n}" for n in range(20)]}},
     ],
 )
-def test_a_filter_holds_before_the_best_k_are_taken(letters, strategy, mode, where):
+def test_a_filter_applies_before_the_cut_to_k(letters, strategy, mode, where):
     question = "What did Anna give Bert?"
     unfiltered = letters.retrieve(question, k=1, mode=mode, strategy=strategy).nodes
     assert unfiltered[0].document_id != "far"
@@ -718,7 +725,7 @@ def test_a_filter_holds_before_the_best_k_are_taken(letters, strategy, mode, whe
         ({"page": {"$exists": False}}, set()),
     ],
 )
-def test_a_summary_is_found_only_if_all_pages_under_it_pass(open_index, strategy, where, pages):
+def test_a_summary_passes_only_if_all_its_pages_pass(open_index, strategy, where, pages):
     lines = [f"Anna wrote page {page}." for page in range(1, 7)]
     text = "\n".join(lines)
     segments = [
@@ -760,7 +767,7 @@ INJECTIONS = [
 
 
 @both_strategies
-def test_words_of_query_languages_are_keys_and_values_like_others(open_index, strategy):
+def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
     rag = open_index(":memory:")
     keys = [key for key in INJECTIONS if not key.startswith("$")]
     rag.add(

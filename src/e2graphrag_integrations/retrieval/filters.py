@@ -50,7 +50,7 @@ class Filter(ABC):
 
 
 _Test = Callable[[Any], bool]
-"""Tests a record's value of one key; `_MISSING` stands for an absent key."""
+"""Tests a record's value of one key; `_MISSING` represents a missing key."""
 
 _MakeTest = Callable[[str, Any], _Test]
 """Builds the test of an operator from its path, for error messages, and its operand."""
@@ -166,7 +166,7 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
     else:
         passes = _mask_of_function(records, predicate)
     failures = exclusive_sums(~passes[records.indices])
-    mask: NDArray[np.bool_] = failures[records.last] == failures[records.first]
+    mask: NDArray[np.bool_] = failures[records.ends] == failures[records.starts]
     return mask
 
 
@@ -216,8 +216,8 @@ def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter
         if key.startswith("$"):
             raise FilterError(
                 f"{path}: {short_repr(key)} is not a logical operator: use "
-                f"{', '.join(_LOGICAL)} or $not here, or put a comparison under a metadata key, as in "
-                f"{{'year': {{'$gte': 1890}}}}: {', '.join(_OPERATORS)}"
+                f"{', '.join(_LOGICAL)} or $not here, or {', '.join(_OPERATORS)} under a metadata "
+                "key, as in {'year': {'$gte': 1890}}"
             )
         return _Key(key, _compile_condition(condition, here))
 
@@ -282,7 +282,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
         if kind is None:
             raise FilterError(
                 f"{path} needs a finite number or a string (an ISO date, for example), not "
-                f"{short_repr(value)}: leave it out if there is no bound"
+                f"{short_repr(value)}: to leave a side unbounded, omit the operator"
             )
         return lambda actual: _ordered_kind(actual) is kind and compare(actual, bound)
 

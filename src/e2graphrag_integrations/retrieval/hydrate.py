@@ -84,8 +84,8 @@ def hydrate_in_batches(
         candidates: Best first.
         links: Entities of the question.
         reader: The texts and the snapshot.
-        first_batch: Characters of candidates in the first batch. Each further batch has four times
-            as many as the last.
+        first_batch: Characters of candidates in the first batch. Each later batch is four times
+            larger than the one before.
     """
     batch: list[Candidate] = []
     size = 0

@@ -71,7 +71,7 @@ class Query:
             2212.10496, section 3.2).
         question_vector: Unit vector to use instead of embedding the question.
         mentions: Names and nouns in the question, without duplicates.
-        allowed: Mask of the nodes that pass `where`, shape (nodes,); None if there is no filter.
+        allowed: Mask of the nodes that pass `where`, shape (nodes,); None without a filter.
         embedder: Embeds the question when a strategy first reads `vector`.
 
     Raises:

@@ -32,7 +32,8 @@ class RetrievedNode:
         reasons: Why the node was found, in words.
         entities: Linked entities of the question that the node mentions, in question order.
         title: Title of the document.
-        metadata: Metadata of the document and its segments, as far as all segments agree.
+        metadata: Metadata of the document and its segments, without the keys on which segments
+            disagree.
         segment_metadata: Metadata of each segment under the node, in order; empty if there is only
             one segment.
         position: Position among the nodes of the same document and level, from 0.
