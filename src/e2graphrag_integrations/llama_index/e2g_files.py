@@ -15,7 +15,7 @@ from llama_index.core.schema import Document
 
 from e2graphrag_integrations.entities.normalize import count_words
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.pipeline import extraction_key
+from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
@@ -25,7 +25,8 @@ from e2graphrag_integrations.llama_index.storage.storage import IndexedDocument,
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path
-from e2graphrag_integrations.snapshot.snapshot import Snapshot, build_snapshot
+from e2graphrag_integrations.snapshot.build import build_snapshot
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids

@@ -11,11 +11,12 @@ from llama_index.core.schema import BaseNode
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import DuplicateDocumentError
+from e2graphrag_integrations.indexing.context import IndexingContext
 from e2graphrag_integrations.indexing.cost import estimate_cost
-from e2graphrag_integrations.indexing.pipeline import IndexingContext, write_documents
+from e2graphrag_integrations.indexing.pipeline import index_documents
 from e2graphrag_integrations.indexing.planning import plan_document
-from e2graphrag_integrations.indexing.progress import ProgressBar
-from e2graphrag_integrations.indexing.run import StopSignal
+from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
+from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.adapters.models import Models
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
@@ -139,23 +140,19 @@ class InsertPipeline:
             given = trees.get(document.id)
             return plan_document(document, settings, counter) if given is None else given
 
-        context = IndexingContext(
+        context = IndexingContext.create(
+            components,
+            self.settings,
             store=sink,
             manifest=manifest,
-            settings=self.settings,
-            counter=components.counter,
-            embedder=components.embedder,
-            embedder_print=components.embedder_fingerprint,
-            extractor=components.extractor,
-            extractor_print=components.extractor_fingerprint,
             summaries=summaries,
             concurrency=self.num_workers,
             planner=plan,
-            stop=options.stop,
         )
         bar = ProgressBar(always=True) if options.show_progress else None
+        control = RunControl(StageTimer(bar), stop=options.stop)
         try:
-            report = write_documents(context, [source.document for source in sources], bar)
+            report = index_documents([source.document for source in sources], context, control)
         finally:
             if bar is not None:
                 bar.close()
@@ -168,10 +165,11 @@ class InsertPipeline:
         components = self.components()
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, OwnLoop())
-        documents = [source.document for source in inputs if not self._is_unchanged(source)]
-        for document in documents:
+        trees = []
+        for document in [s.document for s in inputs if not self._is_unchanged(s)]:
             sink.put_in_memory(stored_summaries(self.storage, document.id, summaries))
-        return estimate_cost(documents, self.settings, components.counter, summaries)
+            trees.append(plan_document(document, self.settings, components.counter))
+        return estimate_cost(trees, components.counter, summaries)
 
     def components(self, *, is_async: bool = False) -> Components:
         """Return the models, checked against those that built the index."""
@@ -191,8 +189,8 @@ class InsertPipeline:
     def _summary_builder(
         self, components: Components, sink: MemorySink, runner: AwaitableRunner
     ) -> SummaryBuilder:
-        return SummaryBuilder.of(
-            components, self.settings, retry=self.retry, store=sink, bridge=runner
+        return SummaryBuilder.create(
+            components, self.settings, retry=self.retry, store=sink, runner=runner
         )
 
     # Comparison with the index

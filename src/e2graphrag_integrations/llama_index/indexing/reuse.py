@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
-from e2graphrag_integrations.indexing.pipeline import extraction_key
+from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import texts_below
@@ -89,10 +89,10 @@ def _vectors(
         return {}
     if vectors is None:
         return {}
-    embedder = components.embedder
+    embedder, fingerprint = components.embedder, components.embedder_fingerprint
     prefix = embedder.title_prefix(record.title)
     texts = [nodes[w.node_row].text[w.span.start : w.span.end] for w in record.windows]
     return {
-        embedder.cache_key(prefix + text, components.embedder_fingerprint): vector.astype("<f4").tobytes()
+        embedder.cache_key(prefix + text, fingerprint): vector.astype("<f4").tobytes()
         for text, vector in zip(texts, vectors, strict=True)
     }

@@ -19,12 +19,11 @@ from e2graphrag_integrations.llama_index.storage.nodes import LEVEL
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.snapshot.build import window_texts
+from e2graphrag_integrations.snapshot.build import build_node_table, window_texts
 from e2graphrag_integrations.snapshot.snapshot import (
     MetadataRecords,
     NodeTable,
     Snapshot,
-    node_table,
 )
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import NOUN, Node
@@ -46,7 +45,7 @@ def build_snapshot(
     generation = struct.generation
     records = list(struct.records())
     nodes = [node for record in records for node in record.nodes]
-    table, chunk_nodes = node_table(nodes, {record.id: i for i, record in enumerate(records)})
+    table, chunk_nodes = build_node_table(nodes, {record.id: i for i, record in enumerate(records)})
     first_row, owners, ids, spans = 0, [], [], []
     for record in records:
         for window in record.windows:
@@ -62,7 +61,7 @@ def build_snapshot(
         titles=[record.title for record in records],
         nodes=table,
         chunk_nodes=chunk_nodes,
-        words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
+        chunk_words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
         graph=build_graph(records),
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),

@@ -191,11 +191,11 @@ class SimpleAdapter(VectorStoreAdapter):
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - this search takes a mask of nodes
         """Return the search through the vectors of an index."""
-        owners = owners.astype(np.int64)
+        rows = owners.astype(np.int64)
         try:
-            return DenseIndex(self.read(ids), owners)
+            return DenseIndex(self.read(ids), rows)
         except CorruptStoreError as error:
-            return UnavailableSearch(error, owners)  # local retrieval needs no vectors
+            return UnavailableSearch(error, rows)  # local retrieval needs no vectors
 
     def read(self, ids: Sequence[str]) -> FloatArray:
         """Return stored vectors, shape (ids, dimension).
