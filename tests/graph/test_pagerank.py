@@ -1,4 +1,4 @@
-"""Personalized PageRank, against networkx-free arithmetic by hand."""
+"""Personalized PageRank, compared with hand-computed scores and dense matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.graph.entity_graph import build_graph
+from e2graphrag_integrations.graph import pagerank as pagerank_module
+from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.titles import TitledEntities
 from e2graphrag_integrations.search.fusion import top_rows
@@ -20,26 +21,32 @@ def chunks_of(*lines):
     return [[[(word, True) for word in line.split()]] for line in lines]
 
 
-def walk_of(graph, titles=(None,), documents=None):
-    """Return the walk over chunks of these documents, all of the first one unless told."""
+def pagerank_of(graph, titles=(None,), documents=None):
+    """Return the ranker and its entities; by default all chunks belong to one document."""
     if documents is None:
         documents = [0] * graph.postings.shape[1]
-    subjects = TitledEntities.of(graph, titles)
-    return PersonalizedPageRank.of(graph, subjects, np.asarray(documents, dtype=np.int64)), subjects
+    entities = TitledEntities.from_titles(graph, titles)
+    chunk_documents = np.asarray(documents, dtype=np.int64)
+    return PersonalizedPageRank.from_graph(graph, entities, chunk_documents), entities
 
 
-def shares(walk, seeds, **options):
-    """Return the share of every chunk."""
-    chunks, found = walk.rank(seeds, **options)
+def in_subgraph(pagerank):
+    """Return a ranker that always uses a subgraph."""
+    return replace(pagerank, exact_limit=0)
+
+
+def all_scores(pagerank, seeds, **options):
+    """Return the score of every chunk."""
+    chunks, scores = pagerank.rank(seeds, **options)
     assert chunks.tolist() == sorted(set(chunks.tolist()))
-    dense = np.zeros(walk.by_chunk.shape[0])
-    dense[chunks] = found
+    dense = np.zeros(pagerank.chunk_entities.shape[0])
+    dense[chunks] = scores
     return dense
 
 
-def counted(graph, titles, documents):
-    """Return how often each chunk mentions each entity, a title three times more."""
-    names = TitledEntities.of(graph, titles).names
+def mention_counts(graph, titles, documents):
+    """Return the mentions of each entity in each chunk; a title counts as three more."""
+    names = TitledEntities.from_titles(graph, titles).names
     counts = np.zeros((graph.postings.shape[1], len(names)))
     counts[:, : len(graph.names)] = graph.postings.toarray().T
     for chunk, document in enumerate(documents):
@@ -48,71 +55,72 @@ def counted(graph, titles, documents):
     return counts
 
 
-def dense_walk(counts, seeds, damping, steps):
+def dense_pagerank(counts, seeds, damping, n_iter):
     size = counts.shape[0]
     idf = np.log((size + 1) / ((counts > 0).sum(axis=0) + 1)) + 1e-6
     weights = np.log1p(counts) * idf
     rows = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
     columns = weights / np.maximum(weights.sum(axis=0, keepdims=True), 1e-300)
-    start = np.zeros(counts.shape[1])
+    restart = np.zeros(counts.shape[1])
     for entity, weight in seeds.items():
-        start[entity] = weight
-    start /= start.sum()
-    entities = start
-    for _ in range(steps):
+        restart[entity] = weight
+    restart /= restart.sum()
+    entities = restart
+    for _ in range(n_iter):
         chunks = columns @ entities
-        entities = (1 - damping) * start + damping * rows.T @ chunks
+        entities = (1 - damping) * restart + damping * rows.T @ chunks
     return chunks
 
 
-def test_one_step_from_one_entity_by_hand():
+def test_one_iteration_from_one_entity_matches_hand_computed_scores():
     graph = build_graph(chunks_of("anna bert", "anna anna", "cleo"))
-    walk, _ = walk_of(graph)
-    share = shares(walk, {graph.index["anna"]: 3.0}, steps=1)
-    one, two = math.log(2), math.log(3)
-    assert share.tolist() == pytest.approx([one / (one + two), two / (one + two), 0])
+    pagerank, _ = pagerank_of(graph)
+    scores = all_scores(pagerank, {graph.index["anna"]: 3.0}, n_iter=1)
+    once, twice = math.log(2), math.log(3)
+    assert scores.tolist() == pytest.approx([once / (once + twice), twice / (once + twice), 0])
 
 
-def test_a_title_counts_as_three_mentions_in_each_chunk_under_it():
+def test_title_counts_as_three_mentions_in_each_chunk_of_its_document():
     graph = build_graph(chunks_of("anna bert", "cleo", "anna", "dora"))
-    walk, subjects = walk_of(graph, [None, "Anna", None], [0, 1, 1, 2])
-    share = shares(walk, {subjects.index["anna"]: 1.0}, steps=1)
+    pagerank, entities = pagerank_of(graph, [None, "Anna", None], [0, 1, 1, 2])
+    scores = all_scores(pagerank, {entities.index["anna"]: 1.0}, n_iter=1)
     # Mentioned once, under the title, both: ln(1 + 1), ln(1 + 3), ln(1 + 1 + 3).
     weights = [math.log(2), math.log(4), math.log(5), 0]
-    assert share.tolist() == pytest.approx([weight / sum(weights) for weight in weights])
+    assert scores.tolist() == pytest.approx([weight / sum(weights) for weight in weights])
 
 
-def test_a_walk_begins_at_an_entity_that_only_a_title_names():
+def test_entity_that_occurs_only_as_a_title_can_be_a_seed():
     graph = build_graph(chunks_of("anna", "bert", "bert"))
-    walk, subjects = walk_of(graph, ["Dune (novel)", None], [0, 1, 0])
-    dune = subjects.index["dune"]
-    assert walk.chunks_of(dune).tolist() == [0, 2]
-    # Two steps: the title's chunks hold "anna" and "bert", and bert leads on to chunk 1.
-    first, second = (shares(walk, {dune: 1.0}, steps=steps) for steps in (1, 2))
+    pagerank, entities = pagerank_of(graph, ["Dune (novel)", None], [0, 1, 0])
+    dune = entities.index["dune"]
+    assert pagerank.chunks_of(dune).tolist() == [0, 2]
+    # The title's chunks mention "anna" and "bert"; the second iteration reaches chunk 1 by "bert".
+    first, second = (all_scores(pagerank, {dune: 1.0}, n_iter=n_iter) for n_iter in (1, 2))
     assert first.tolist() == pytest.approx([0.5, 0, 0.5])
     assert second[1] > 0
 
 
-def test_who_holds_whom_by_hand():
+def test_chunks_and_entities_include_titles():
     graph = build_graph(chunks_of("anna bert anna", "cleo", "bert"))
-    walk, subjects = walk_of(graph, ["Cleo", "Oslo"], [0, 0, 1])
-    assert list(subjects.names) == ["anna", "bert", "cleo", "oslo"]
-    assert [walk.chunks_of(entity).tolist() for entity in range(4)] == [[0], [0, 2], [0, 1], [2]]
-    assert [sorted(walk.entities_of(chunk)) for chunk in range(3)] == [[0, 1, 2], [2], [1, 3]]
-    assert walk.held.tolist() == [1, 2, 2, 1]
+    pagerank, entities = pagerank_of(graph, ["Cleo", "Oslo"], [0, 0, 1])
+    assert list(entities.names) == ["anna", "bert", "cleo", "oslo"]
+    chunks = [pagerank.chunks_of(entity).tolist() for entity in range(4)]
+    assert chunks == [[0], [0, 2], [0, 1], [2]]
+    assert [sorted(pagerank.entities_of(chunk)) for chunk in range(3)] == [[0, 1, 2], [2], [1, 3]]
+    assert pagerank.doc_freq.tolist() == [1, 2, 2, 1]
 
 
-def test_a_title_without_chunks_is_held_by_none_and_leads_nowhere():
+def test_title_without_chunks_reaches_no_chunk():
     graph = build_graph(chunks_of("anna"))
-    walk, subjects = walk_of(graph, [None, "Oslo"], [0])
-    assert walk.held.tolist() == [1, 0]
-    for one in (walk, replace(walk, exact=0)):
-        assert shares(one, {subjects.index["oslo"]: 1.0}).tolist() == [0]
+    pagerank, entities = pagerank_of(graph, [None, "Oslo"], [0])
+    assert pagerank.doc_freq.tolist() == [1, 0]
+    for ranker in (pagerank, in_subgraph(pagerank)):
+        assert all_scores(ranker, {entities.index["oslo"]: 1.0}).tolist() == [0]
 
 
-def test_an_index_of_nothing_has_a_walk():
-    walk, _ = walk_of(build_graph([]), [])
-    assert (walk.held.tolist(), walk.by_entity.shape) == ([], (0, 0))
+def test_empty_index_is_accepted():
+    pagerank, _ = pagerank_of(build_graph([]), [])
+    assert (pagerank.doc_freq.tolist(), pagerank.entity_chunks.shape) == ([], (0, 0))
 
 
 lines = st.lists(
@@ -124,153 +132,151 @@ lines = st.lists(
 
 @st.composite
 def indexes(draw):
-    """Draw a graph, titles in their normal form, and the document of each chunk."""
-    some = draw(lines)
+    """Draw a graph, titles in normal form, and the document of each chunk."""
+    chunk_texts = draw(lines)
     titles = draw(st.lists(st.none() | st.sampled_from("abxy"), min_size=1, max_size=4))
-    of_chunk = st.lists(
-        st.integers(0, len(titles) - 1), min_size=len(some), max_size=len(some)
-    ).map(sorted)
-    return build_graph(chunks_of(*some)), titles, draw(of_chunk)
+    size = len(chunk_texts)
+    documents = st.lists(st.integers(0, len(titles) - 1), min_size=size, max_size=size).map(sorted)
+    return build_graph(chunks_of(*chunk_texts)), titles, draw(documents)
+
+
+def draw_seeds(data, counts, max_size=3):
+    """Draw weighted seeds among the entities that occur in a chunk."""
+    present = np.flatnonzero(counts.any(axis=0)).tolist()
+    assume(present)
+    return data.draw(
+        st.dictionaries(st.sampled_from(present), st.floats(0.1, 5), min_size=1, max_size=max_size)
+    )
 
 
 @given(indexes(), st.floats(0, 1), st.integers(1, 12), st.data())
-def test_the_walk_is_that_of_dense_matrices_and_loses_nothing(drawn, damping, steps, data):
-    graph, titles, documents = drawn
-    counts = counted(*drawn)
-    held = np.flatnonzero(counts.any(axis=0)).tolist()
-    assume(held)
-    seeds = data.draw(
-        st.dictionaries(st.sampled_from(held), st.floats(0.1, 5), min_size=1, max_size=3)
-    )
-    walk, _ = walk_of(graph, titles, documents)
-    share = shares(walk, seeds, damping=damping, steps=steps)
-    np.testing.assert_allclose(share, dense_walk(counts, seeds, damping, steps), atol=1e-9)
-    assert share.sum() == pytest.approx(1)
+def test_scores_match_dense_matrices_and_sum_to_one(drawn, damping, n_iter, data):
+    counts = mention_counts(*drawn)
+    seeds = draw_seeds(data, counts)
+    pagerank, _ = pagerank_of(*drawn)
+    scores = all_scores(pagerank, seeds, damping=damping, n_iter=n_iter)
+    np.testing.assert_allclose(scores, dense_pagerank(counts, seeds, damping, n_iter), atol=1e-9)
+    assert scores.sum() == pytest.approx(1)
 
 
 @given(indexes(), st.floats(0, 1), st.integers(1, 4), st.data())
-def test_a_walk_over_part_of_a_small_graph_is_over_all_of_it(drawn, damping, steps, data):
-    graph, titles, documents = drawn
-    held = np.flatnonzero(counted(*drawn).any(axis=0)).tolist()
-    assume(held)
-    seeds = data.draw(
-        st.dictionaries(st.sampled_from(held), st.floats(0.1, 5), min_size=1, max_size=3)
-    )
-    walk, _ = walk_of(graph, titles, documents)
-    part = shares(replace(walk, exact=0), seeds, damping=damping, steps=steps)
+def test_subgraph_of_a_small_graph_gives_exact_scores(drawn, damping, n_iter, data):
+    seeds = draw_seeds(data, mention_counts(*drawn))
+    pagerank, _ = pagerank_of(*drawn)
+    options = {"damping": damping, "n_iter": n_iter}
     np.testing.assert_allclose(
-        part, shares(walk, seeds, damping=damping, steps=steps), rtol=1e-9, atol=1e-12
+        all_scores(in_subgraph(pagerank), seeds, **options),
+        all_scores(pagerank, seeds, **options),
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
 @given(indexes())
-def test_who_holds_whom_is_what_the_counts_say(drawn):
-    counts = counted(*drawn)
-    walk, _ = walk_of(*drawn)
-    assert walk.held.tolist() == (counts > 0).sum(axis=0).tolist()
+def test_chunks_and_entities_match_the_mention_counts(drawn):
+    counts = mention_counts(*drawn)
+    pagerank, _ = pagerank_of(*drawn)
+    assert pagerank.doc_freq.tolist() == (counts > 0).sum(axis=0).tolist()
     for entity, column in enumerate(counts.T):
-        assert walk.chunks_of(entity).tolist() == np.flatnonzero(column).tolist()
+        assert pagerank.chunks_of(entity).tolist() == np.flatnonzero(column).tolist()
     for chunk, row in enumerate(counts):
-        assert sorted(walk.entities_of(chunk)) == np.flatnonzero(row).tolist()
+        assert sorted(pagerank.entities_of(chunk)) == np.flatnonzero(row).tolist()
 
 
-def test_in_a_large_graph_the_best_chunks_of_the_exact_walk_are_found():
+def test_subgraph_of_a_large_graph_finds_the_best_chunks():
     random = np.random.default_rng(0)
-    common = 1 / (np.arange(1500) + 5.0)
-    drawn = random.choice(1500, size=(3000, 5), p=common / common.sum())
-    graph = build_graph([[[(f"e{one:04d}", True) for one in chunk]] for chunk in drawn.tolist()])
-    walk, _ = walk_of(graph)
-    large = replace(walk, exact=0)
+    zipf = 1 / (np.arange(1500) + 5.0)
+    drawn = random.choice(1500, size=(3000, 5), p=zipf / zipf.sum())
+    graph = build_graph([[[(f"e{n:04d}", True) for n in chunk]] for chunk in drawn.tolist()])
+    pagerank, _ = pagerank_of(graph)
     recalls = []
     for _ in range(20):
-        seeds = {int(e): 1 / int(walk.held[e]) for e in random.integers(0, len(graph.names), 3)}
-        expected = top_rows(shares(walk, seeds), 50)
-        found = top_rows(shares(large, seeds), 50)
+        entities = random.integers(0, len(graph.names), 3)
+        seeds = {int(entity): 1 / int(pagerank.doc_freq[entity]) for entity in entities}
+        expected = top_rows(all_scores(pagerank, seeds), 50)
+        found = top_rows(all_scores(in_subgraph(pagerank), seeds), 50)
         recalls.append(len(np.intersect1d(expected, found)) / 50)
     assert np.mean(recalls) >= 0.97
 
 
-def test_of_a_name_that_very_many_chunks_hold_those_with_most_of_it_are_found(monkeypatch):
+def test_frequent_entity_keeps_the_chunks_with_most_mentions(monkeypatch):
     twice = {7, 30, 31, 200, 299}
     anna = [("anna", True)]
     graph = build_graph([[anna, anna] if n in twice else [anna] for n in range(300)])
-    walk, _ = walk_of(graph)
-    monkeypatch.setattr("e2graphrag_integrations.graph.pagerank._KEPT", len(twice))
-    chunks, found = replace(walk, exact=0).rank({graph.index["anna"]: 1.0})
+    pagerank, _ = pagerank_of(graph)
+    monkeypatch.setattr(pagerank_module, "_CHUNK_BUDGET", len(twice))
+    chunks, scores = in_subgraph(pagerank).rank({graph.index["anna"]: 1.0})
     assert set(chunks.tolist()) == twice
-    assert len(set(found.tolist())) == 1
+    assert len(set(scores.tolist())) == 1
 
 
-def test_of_two_names_that_many_chunks_hold_neither_is_left_out(monkeypatch):
+def test_chunk_budget_is_shared_by_two_frequent_entities(monkeypatch):
     random = np.random.default_rng(1)
     others = [[(f"e{n}", True) for n in row] for row in random.zipf(1.2, (9000, 3))]
     graph = build_graph(
         [
-            [[*names, (("anna", "bert")[at % 8], True)] if at % 8 < 2 else names]
-            for at, names in enumerate(others)
+            [[*names, (("anna", "bert")[n % 8], True)] if n % 8 < 2 else names]
+            for n, names in enumerate(others)
         ]
     )
-    walk, _ = walk_of(graph)
+    pagerank, _ = pagerank_of(graph)
     seeds = {graph.index[name]: 1 / 1125 for name in ("anna", "bert")}
-    # Each of their 2,250 chunks holds one of them once: which are best, other names tell.
-    monkeypatch.setattr("e2graphrag_integrations.graph.pagerank._KEPT", 200)
-    best = top_rows(shares(replace(walk, exact=0), seeds), 100)
+    # Each of the 2,250 chunks mentions one of the two once; the other entities decide the order.
+    monkeypatch.setattr(pagerank_module, "_CHUNK_BUDGET", 200)
+    best = top_rows(all_scores(in_subgraph(pagerank), seeds), 100)
     assert 25 <= np.count_nonzero(best % 8 == 1) <= 75
-    expected = top_rows(shares(walk, seeds), 100)
+    expected = top_rows(all_scores(pagerank, seeds), 100)
     assert len(np.intersect1d(best, expected)) >= 80
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_what_returns_to_a_chunk_is_the_diagonal_of_what_goes_between_them(seed):
+def test_return_probability_is_the_diagonal_of_the_transition_matrix(seed):
     random = np.random.default_rng(seed)
     rows = [random.integers(0, 12, random.integers(0, 5)) for _ in range(9)]
-    walk, _ = walk_of(build_graph([[[(f"e{n}", True) for n in row]] for row in rows]))
-    np.testing.assert_allclose(walk._returned, np.diag(walk._between), atol=1e-12)
+    pagerank, _ = pagerank_of(build_graph([[[(f"e{n}", True) for n in row]] for row in rows]))
+    np.testing.assert_allclose(
+        pagerank._return_probability, np.diag(pagerank._transitions), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("damping", [0.5, 1])
-def test_of_a_common_names_chunks_those_that_may_be_seen_are_kept_beside_the_best(
-    monkeypatch, damping
-):
-    # The hidden ones have the name three times: all that are kept if nobody asks what is seen.
+def test_filter_keeps_matching_chunks_of_a_frequent_entity(monkeypatch, damping):
+    # The filtered chunks mention the entity three times: they alone would fill the budget.
     anna = [("anna", True)]
     graph = build_graph([[anna, anna, anna] if n < 40 else [anna] for n in range(300)])
-    walk, _ = walk_of(graph)
-    seen = np.arange(300) >= 40
-    monkeypatch.setattr(
-        "e2graphrag_integrations.graph.pagerank._KEPT", 15
-    )  # twice as many where a filter is
+    pagerank, _ = pagerank_of(graph)
+    allowed = np.arange(300) >= 40
+    monkeypatch.setattr(pagerank_module, "_CHUNK_BUDGET", 15)  # 30 under a filter
     seeds = {graph.index["anna"]: 1.0}
-    chunks, found = replace(walk, exact=0).rank(seeds, damping=damping, seen=seen)
+    chunks, scores = in_subgraph(pagerank).rank(seeds, damping=damping, allowed=allowed)
     assert len(chunks) == 30
-    assert seen[chunks].all()
-    assert (found > 0).all()
+    assert allowed[chunks].all()
+    assert (scores > 0).all()
 
 
-def test_of_few_chunks_that_may_be_seen_every_one_is_weighed():
-    # All of the first thousand hold the name; the walk follows but some of them.
+def test_selective_filter_scores_every_matching_chunk_exactly():
+    # A thousand chunks mention the seed; the subgraph includes only some of them.
     graph = build_graph(
         [[[("anna", True), (f"e{n % 40}", True)]] for n in range(1000)]
         + [[[(f"e{n % 40}", True)]] for n in range(50)]
     )
-    walk, _ = walk_of(graph)
-    seen = np.zeros(1050, dtype=np.bool_)
-    seen[[3, 500, 999, 1001, 1040]] = True
+    pagerank, _ = pagerank_of(graph)
+    allowed = np.zeros(1050, dtype=np.bool_)
+    allowed[[3, 500, 999, 1001, 1040]] = True
     seeds = {graph.index["anna"]: 1.0}
-    chunks, found = replace(walk, exact=20).rank(seeds, steps=4, seen=seen)
+    chunks, scores = replace(pagerank, exact_limit=20).rank(seeds, n_iter=4, allowed=allowed)
     assert chunks.tolist() == [3, 500, 999, 1001, 1040]
-    np.testing.assert_allclose(found, shares(walk, seeds, steps=4)[chunks], rtol=1e-9)
+    np.testing.assert_allclose(scores, all_scores(pagerank, seeds, n_iter=4)[chunks], rtol=1e-9)
 
 
 @given(indexes(), st.data())
-def test_what_may_not_be_seen_is_left_out_of_the_walks_end_alone(drawn, data):
-    graph, titles, documents = drawn
-    held = np.flatnonzero(counted(*drawn).any(axis=0)).tolist()
-    assume(held)
-    seeds = {data.draw(st.sampled_from(held)): 1.0}
-    mask = st.lists(st.booleans(), min_size=len(documents), max_size=len(documents))
-    seen = np.asarray(data.draw(mask), dtype=np.bool_)
-    walk, _ = walk_of(graph, titles, documents)
-    for one in (walk, replace(walk, exact=0)):
-        whole = shares(one, seeds, steps=3)
-        np.testing.assert_allclose(shares(one, seeds, steps=3, seen=seen), whole * seen, rtol=1e-9)
+def test_filter_does_not_change_the_scores_of_matching_chunks(drawn, data):
+    seeds = draw_seeds(data, mention_counts(*drawn), max_size=1)
+    size = len(drawn[2])
+    mask = st.lists(st.booleans(), min_size=size, max_size=size)
+    allowed = np.asarray(data.draw(mask), dtype=np.bool_)
+    pagerank, _ = pagerank_of(*drawn)
+    for ranker in (pagerank, in_subgraph(pagerank)):
+        unfiltered = all_scores(ranker, seeds, n_iter=3)
+        filtered = all_scores(ranker, seeds, n_iter=3, allowed=allowed)
+        np.testing.assert_allclose(filtered, unfiltered * allowed, rtol=1e-9)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.graph.entity_graph import build_graph
+from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.titles import TitledEntities, title_form
 
 
@@ -23,37 +23,39 @@ def graph_of(*names):
         ("“Emma”", "emma"),
     ],
 )
-def test_a_title_loses_what_parentheses_at_its_end_add(title, form):
+def test_title_form_drops_parentheses_at_the_end(title, form):
     assert title_form(title) == form
 
 
-def test_a_title_that_is_all_in_parentheses_stays():
+def test_title_form_keeps_a_title_entirely_in_parentheses():
     assert title_form("(Untitled)") == "untitled"
 
 
 @pytest.mark.parametrize("title", [None, "", "  ", "()", "?!", "(…)"])
-def test_a_title_without_a_word_has_no_form(title):
+def test_title_without_a_word_has_an_empty_form(title):
     assert title_form(title) == ""
 
 
-def test_titles_that_are_no_entities_follow_those_of_the_graph():
-    made = TitledEntities.of(
+def test_new_titles_follow_the_entities_of_the_graph():
+    entities = TitledEntities.from_titles(
         graph_of("anna", "oslo"), ["Zoo", "Oslo", "Bergen", None, "ZOO (film)", "?"]
     )
-    assert list(made.names) == ["anna", "oslo", "zoo", "bergen"]
-    assert made.of_document.tolist() == [2, 1, 3, -1, 2, -1]
-    assert made.index == {"anna": 0, "oslo": 1, "zoo": 2, "bergen": 3}
+    assert list(entities.names) == ["anna", "oslo", "zoo", "bergen"]
+    assert entities.title_of_document.tolist() == [2, 1, 3, -1, 2, -1]
+    assert entities.index == {"anna": 0, "oslo": 1, "zoo": 2, "bergen": 3}
 
 
-def test_documents_of_one_title_are_found_by_it_in_order():
-    made = TitledEntities.of(graph_of("anna", "oslo"), ["Zoo", "Oslo", None, "ZOO (film)"])
-    assert made.documents == {1: [1], 2: [0, 3]}
+def test_documents_are_grouped_by_title_in_order():
+    titles = ["Zoo", "Oslo", None, "ZOO (film)"]
+    entities = TitledEntities.from_titles(graph_of("anna", "oslo"), titles)
+    assert entities.documents == {1: [1], 2: [0, 3]}
 
 
-def test_no_documents_add_no_subjects():
-    made = TitledEntities.of(graph_of("anna"), [])
-    assert (list(made.names), made.of_document.tolist(), made.documents) == (["anna"], [], {})
-    assert made.of_document.dtype.kind == "i"
+def test_index_without_documents_has_only_the_graphs_entities():
+    entities = TitledEntities.from_titles(graph_of("anna"), [])
+    assert list(entities.names) == ["anna"]
+    assert (entities.title_of_document.tolist(), entities.documents) == ([], {})
+    assert entities.title_of_document.dtype.kind == "i"
 
 
 titles = st.lists(
@@ -63,13 +65,14 @@ titles = st.lists(
 
 
 @given(st.lists(st.sampled_from(["a", "b", "anna", "cleo"]), unique=True), titles)
-def test_every_title_leads_to_its_name_and_back(names, some):
+def test_titles_and_names_map_to_each_other(names, drawn):
     graph = graph_of(*names)
-    made = TitledEntities.of(graph, some)
-    rows = made.of_document.tolist()
-    assert [made.names[row] if row >= 0 else "" for row in rows] == [title_form(t) for t in some]
-    assert list(made.names[: len(graph.names)]) == list(graph.names)
-    assert len(set(made.names)) == len(made.names)
-    assert set(made.names) == {*names, *map(title_form, some)} - {""}
-    bearers = [(entity, d) for entity, found in made.documents.items() for d in found]
-    assert sorted(bearers) == sorted((row, d) for d, row in enumerate(rows) if row >= 0)
+    entities = TitledEntities.from_titles(graph, drawn)
+    rows = entities.title_of_document.tolist()
+    forms = [title_form(title) for title in drawn]
+    assert [entities.names[row] if row >= 0 else "" for row in rows] == forms
+    assert list(entities.names[: len(graph.names)]) == list(graph.names)
+    assert len(set(entities.names)) == len(entities.names)
+    assert set(entities.names) == {*names, *forms} - {""}
+    pairs = [(entity, d) for entity, documents in entities.documents.items() for d in documents]
+    assert sorted(pairs) == sorted((row, d) for d, row in enumerate(rows) if row >= 0)

@@ -1,0 +1,148 @@
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from e2graphrag_integrations.graph import builder as builder_module
+from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph, cap_degrees
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from strategies import quick
+
+
+def nouns(*sentences):
+    """Return a chunk of sentences of space-separated words; capitalized words are names."""
+    return [[(w.lower(), w[0].isupper()) for w in sentence.split()] for sentence in sentences]
+
+
+def weight(graph, a, b):
+    return graph.edges[graph.index[a], graph.index[b]]
+
+
+def test_edge_weight_sums_one_over_the_distinct_entities_of_each_shared_sentence():
+    graph = build_graph([nouns("a b c", "a b"), nouns("b a a", "c")])
+    # ab: 1/3 + 1/2 in chunk 0, 1/2 in chunk 1 ("a" twice is one entity); ac and bc: 1/3.
+    assert weight(graph, "a", "b") == pytest.approx(4 / 3)
+    assert weight(graph, "a", "c") == pytest.approx(1 / 3)
+    assert weight(graph, "b", "c") == pytest.approx(1 / 3)
+
+
+def test_edges_are_symmetric_without_self_loops():
+    graph = build_graph([nouns("a a", "b a", "c")])
+    assert (graph.edges != graph.edges.T).nnz == 0
+    assert graph.edges.diagonal().tolist() == [0, 0, 0]
+    assert graph.edges.nnz == 2
+
+
+def test_entity_is_named_if_any_mention_is_a_name():
+    graph = build_graph([nouns("rose lily"), nouns("Rose lily")])
+    assert dict(zip(graph.names, graph.named.tolist(), strict=True)) == {
+        "lily": False,
+        "rose": True,
+    }
+
+
+sentences = st.lists(
+    st.tuples(st.integers(0, 14).map(lambda i: f"e{i}"), st.booleans()), max_size=4
+)
+chunk_lists = st.lists(st.lists(sentences, max_size=4), max_size=8)
+
+
+def reference_graph(chunks):
+    """Build the graph directly from the definition of an edge."""
+    graph = nx.Graph()
+    for sentence in (s for chunk in chunks for s in chunk):
+        names = {name for name, _ in sentence}
+        graph.add_nodes_from(names)
+        for a, b in combinations(sorted(names), 2):
+            before = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else 0.0
+            graph.add_edge(a, b, weight=before + 1 / len(names))
+    return graph
+
+
+@quick
+@given(chunk_lists)
+def test_graph_matches_its_definition(chunks):
+    graph, expected = build_graph(chunks).to_networkx(), reference_graph(chunks)
+    assert set(graph.nodes) == set(expected.nodes)
+    assert {frozenset(e) for e in graph.edges} == {frozenset(e) for e in expected.edges}
+    for a, b, value in expected.edges(data="weight"):
+        assert graph.edges[a, b]["weight"] == pytest.approx(value)
+
+
+def assert_equal_graphs(one: EntityGraph, other: EntityGraph):
+    assert one.names == other.names
+    assert one.named.tolist() == other.named.tolist()
+    np.testing.assert_allclose(one.edges.toarray(), other.edges.toarray(), rtol=1e-12)
+    np.testing.assert_array_equal(one.postings.toarray(), other.postings.toarray())
+
+
+@quick
+@given(chunk_lists, st.integers(0, 6))
+def test_pending_limit_does_not_change_the_graph(chunks, limit):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder_module, "_PENDING_LIMIT", limit)
+        flushed = build_graph(chunks)
+    assert_equal_graphs(flushed, build_graph(chunks))
+
+
+def test_pending_mentions_are_bounded(monkeypatch):
+    monkeypatch.setattr(builder_module, "_PENDING_LIMIT", 10)
+    builder = GraphBuilder()
+    for _ in range(50):
+        builder.add(nouns("a b c"))
+        assert sum(len(entities) for _, entities in builder._pending) <= 10
+        assert len(builder._pairs[0]) <= 3
+    assert weight(builder.finish(), "a", "b") == pytest.approx(50 / 3)
+
+
+@quick
+@given(chunk_lists, st.integers(0, 4))
+def test_adding_columns_equals_adding_sentences(chunks, cut):
+    builder = GraphBuilder()
+    for part in (chunks[:cut], chunks[cut:]):
+        sentences = [sentence for chunk in part for sentence in chunk]
+        mentions = [mention for sentence in sentences for mention in sentence]
+        names = sorted({name for name, _ in mentions})
+        builder.add_columns(
+            names,
+            [any(named for n, named in mentions if n == name) for name in names],
+            np.asarray([names.index(name) for name, _ in mentions], dtype=np.int64),
+            np.asarray([len(sentence) for sentence in sentences], dtype=np.int64),
+            np.asarray([len(chunk) for chunk in part], dtype=np.int64),
+        )
+    assert_equal_graphs(builder.finish(), build_graph(chunks))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 4)), max_size=25),
+    st.integers(1, 8),
+)
+def test_capped_edges_are_among_the_heaviest_of_both_endpoints(drawn, max_degree):
+    dense = np.zeros((8, 8))
+    for a, b, value in drawn:
+        if a != b:
+            dense[a, b] = dense[b, a] = value
+    capped = cap_degrees(csr_array(dense), max_degree).toarray()
+    heaviest = [
+        set(sorted(np.flatnonzero(row), key=lambda b, row=row: (-row[b], b))[:max_degree])
+        for row in dense
+    ]
+    expected = [
+        [dense[a, b] if b in heaviest[a] and a in heaviest[b] else 0 for b in range(8)]
+        for a in range(8)
+    ]
+    assert capped.tolist() == expected
+
+
+def test_hub_entity_keeps_its_heaviest_edges(monkeypatch):
+    monkeypatch.setattr(builder_module, "MAX_NEIGHBORS", 3)
+    chunks = [[[("hub", False), (f"e{n}", True)]] * (9 - n) for n in range(8)]
+    graph = build_graph(chunks)
+    neighbors = [graph.names[row] for row in graph.neighbors(graph.index["hub"])]
+    assert neighbors == ["e0", "e1", "e2"]
+    assert graph.neighbors(graph.index["e5"]).tolist() == []
+    assert len(graph.chunks(graph.index["e5"])[0]) == 1  # still in the index
