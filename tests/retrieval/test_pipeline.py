@@ -1,13 +1,19 @@
-"""One call of `retrieve`: its arguments, and what a result's nodes say of themselves."""
+"""The retrieval pipeline: arguments, stages and timings."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import Mention, PaperStrategy, SourceDocument
+from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
-from fakes import CountingLLM
+from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.trace import Trace
+from fakes import NameExtractor
 
 
 @pytest.fixture
@@ -28,40 +34,40 @@ def rag(open_index, story):
         ({"token_budget": "9"}, "token_budget='9'"),
         ({"mode": "both"}, "mode='both'"),
         ({"expand": "up"}, "expand='up'"),
-        ({"k": 10**5000 * -1}, "k=(int, too large to show)"),
+        ({"k": 10**5000 * -1}, "k=(int, too large to print)"),
         ({"mode": []}, "mode=[]"),
         ({"strategy": object()}, "has no method rank"),
         ({"strategy": 0}, "has no method rank"),
         ({"strategy": PaperStrategy}, "has no method rank"),
     ],
 )
-def test_an_argument_out_of_range_is_named(rag, options, word):
+def test_an_invalid_argument_is_rejected(rag, options, word):
     with pytest.raises(InvalidInputError) as caught:
         rag.retrieve("Anna", **options)
     assert word in str(caught.value)
 
 
 @pytest.mark.parametrize("question", ["", "  \n\t "])
-def test_a_question_without_words_is_refused(rag, question):
+def test_a_blank_question_is_rejected(rag, question):
     with pytest.raises(InvalidInputError, match="question is empty"):
         rag.retrieve(question)
 
 
 @pytest.mark.parametrize("question", [None, 7, b"Anna", ["Anna"]])
-def test_a_question_that_is_no_string_is_refused(rag, question):
+def test_a_question_that_is_not_a_string_is_rejected(rag, question):
     kind = type(question).__name__
     with pytest.raises(InvalidInputError, match=f"question must be a string, not {kind}"):
         rag.retrieve(question)
 
 
-def test_numbers_of_numpy_are_taken(rag):
+def test_numpy_integers_are_accepted(rag):
     expected = rag.retrieve("Anna and Bert", k=3, token_budget=30)
     given = rag.retrieve("Anna and Bert", k=np.int64(3), token_budget=np.int32(30))
     assert given.nodes == expected.nodes
 
 
 @pytest.mark.parametrize("answer", [None, [], ([],), ([], None), ("ab", None), 7])
-def test_a_strategy_that_ranks_nothing_is_named(rag, answer):
+def test_a_strategy_that_returns_something_else_is_named(rag, answer):
     class Wrong:
         name = "wrong"
 
@@ -75,33 +81,15 @@ def test_a_strategy_that_ranks_nothing_is_named(rag, answer):
 @pytest.mark.parametrize(
     "where", [{"kind": {"$like": 1}}, {"$or": 1}, ["kind"], {"kind": {"$in": 1}}]
 )
-def test_a_filter_that_is_not_understood_is_refused_even_by_an_empty_index(open_index, where):
+def test_an_invalid_filter_is_rejected_even_on_an_empty_index(open_index, where):
     with pytest.raises(FilterError):
         open_index().retrieve("Anna", where=where)
 
 
-def test_a_node_carries_its_source_title_and_metadata(rag, story):
-    node = rag.retrieve("Emil", k=1).nodes[0]
-    assert node.document_id == "story"
-    assert node.title == "A Map"
-    assert node.metadata == {"kind": "tale"}
-    assert story.text[node.start : node.end] == node.text
-    assert node.spans == ((node.start, node.end),)
-    assert node.entities == ("emil",)
-    assert node.reasons
-
-
-def test_a_nodes_metadata_is_its_segments_where_they_agree(open_index):
-    text = "Anna sat here. Bert sat there. Cleo ran off now."
-    pages = [(0, 14, {"page": 1, "ink": "red"}), (15, len(text), {"page": 2, "ink": "red"})]
-    rag = open_index(chunk_size=4, chunk_overlap=0, summarizer=CountingLLM())
-    rag.add(SourceDocument("d", text, metadata={"lang": "en"}, segments=pages))
-    by_place = {
-        (n.level, n.position): n.metadata for n in rag.retrieve("x", k=9, mode="global").nodes
-    }
-    assert by_place[0, 0] == {"lang": "en", "ink": "red", "page": 1}
-    assert by_place[0, 1] == {"lang": "en", "ink": "red", "page": 2}
-    assert by_place[1, 0] == {"lang": "en", "ink": "red"}  # pages 1 and 2 do not agree
+def test_a_function_filters_like_a_mapping(rag):
+    by_mapping = rag.retrieve("Anna?", k=20, where={"kind": "tale"}).nodes
+    by_function = rag.retrieve("Anna?", k=20, where=lambda m: m.get("kind") == "tale").nodes
+    assert by_mapping == by_function != ()
 
 
 @pytest.mark.parametrize(
@@ -114,9 +102,7 @@ def test_a_nodes_metadata_is_its_segments_where_they_agree(open_index):
         [["Anna"]],
     ],
 )
-def test_an_extractor_that_fails_on_a_question_gives_a_typed_error(open_index, story, answer):
-    from fakes import NameExtractor
-
+def test_an_invalid_extraction_of_a_question_is_an_extraction_error(open_index, story, answer):
     class Turning(NameExtractor):
         broken = False
 
@@ -132,22 +118,19 @@ def test_an_extractor_that_fails_on_a_question_gives_a_typed_error(open_index, s
     assert rag.verify().ok
 
 
-def test_k_beyond_the_index_returns_all_there_is(rag):
+def test_k_larger_than_the_index_returns_every_node(rag):
     stats = rag.stats()
     result = rag.retrieve("nothing in particular", k=10_000)
     assert len(result.nodes) == stats.chunks + stats.summaries
 
 
-async def test_aretrieve_gives_what_retrieve_gives(rag):
+async def test_aretrieve_returns_the_same_nodes_as_retrieve(rag):
     one = rag.retrieve("Anna and Bert", k=3, token_budget=30)
     other = await rag.aretrieve("Anna and Bert", k=3, token_budget=30)
     assert other.nodes == one.nodes
 
 
-def test_a_strategy_given_with_the_call_ranks_it(rag):
-    from e2graphrag_integrations.retrieval.strategy import Candidate
-    from e2graphrag_integrations.retrieval.trace import Trace
-
+def test_a_strategy_passed_to_retrieve_ranks(rag):
     class FirstNode:
         name = "first"
 
@@ -159,3 +142,56 @@ def test_a_strategy_given_with_the_call_ranks_it(rag):
     result = rag.retrieve("Anna", strategy=FirstNode())
     assert result.trace.strategy == "first"
     assert [node.reasons for node in result.nodes] == [("first",)]
+
+
+def test_the_pipeline_reranks_the_candidates_of_any_strategy_with_a_reranker(rag):
+    class Longest:
+        def rerank(self, question, texts):
+            return [len(text) for text in texts]
+
+    class Reranked:
+        name = "reranked"
+        reranker = Longest()
+        rerank_top_n = 2
+
+        def rank(self, query, snapshot):
+            rows = range(len(snapshot.nodes.ids))
+            candidates = [Candidate(row, 1 / (row + 1), "global", ()) for row in rows]
+            return candidates, Trace(query.question, self.name, query.mode)
+
+    plain = rag.retrieve("Anna", k=2, strategy=type("Plain", (Reranked,), {"reranker": None})())
+    result = rag.retrieve("Anna", k=2, strategy=Reranked())
+    assert {node.node_id for node in result.nodes} == {node.node_id for node in plain.nodes}
+    assert len(result.nodes[0].text) >= len(result.nodes[1].text)
+    assert [node.score for node in result.nodes] == [1.0, 0.5]
+    assert result.trace.cuts["k"] == rag.stats().chunks + rag.stats().summaries - 2
+    assert "rerank" in result.trace.timings
+
+
+@pytest.mark.parametrize("strategy", [PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
+def test_mode_local_does_not_embed_the_question(rag, strategy):
+    timings = rag.retrieve("Anna and Bert", mode="local", strategy=strategy).trace.timings
+    assert "embed" not in timings
+    timings = rag.retrieve("Anna and Bert", mode="global", strategy=strategy).trace.timings
+    assert "embed" in timings
+
+
+def test_a_query_without_a_vector_and_an_embedder_says_so():
+    with pytest.raises(InvalidInputError, match="pass question_vector or embedder"):
+        _ = Query("Anna?").vector
+    vector = np.array([1, 0], dtype=np.float32)
+    assert Query("Anna?", question_vector=vector).vector is vector
+
+
+def test_the_time_of_an_inner_step_does_not_count_toward_the_outer_step():
+    watch = Stopwatch()
+    began = time.perf_counter()
+    with watch.step("outer"):
+        with watch.step("inner"):
+            time.sleep(0.02)
+        with watch.step("inner"):
+            time.sleep(0.02)
+    total = time.perf_counter() - began
+    assert watch.seconds["inner"] >= 0.04
+    assert sum(watch.seconds.values()) <= total
+    assert watch.seconds["outer"] <= total - 0.04

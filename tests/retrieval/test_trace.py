@@ -1,4 +1,4 @@
-"""The trace: data for machines, text for people."""
+"""The trace as data and as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-def test_a_trace_survives_json_unchanged(open_index, story, question, mode):
+def test_a_trace_round_trips_through_json(open_index, story, question, mode):
     rag = open_index()
     rag.add(story)
     trace = rag.retrieve(question, k=2, mode=mode, token_budget=40).trace
@@ -29,7 +29,7 @@ def test_a_trace_survives_json_unchanged(open_index, story, question, mode):
     assert {"k", "token_budget"} <= set(again["cuts"])
 
 
-def test_a_list_of_windows_has_each_node_once_by_its_best_window():
+def test_a_list_of_windows_ranks_each_node_by_its_best_window():
     owners = np.array([0, 0, 1, 1, 1, 2])
     windows, cosines = np.array([3, 0, 4, 1, 5]), np.array([0.9, 0.7, 0.6, 0.5, 0.1])
     listing = Listing(["a", "b", "c"], "cosine", windows, cosines, owners)
@@ -42,9 +42,12 @@ def test_a_list_of_windows_has_each_node_once_by_its_best_window():
 
 @pytest.mark.parametrize(
     ("strategy", "name"),
-    [(PaperStrategy(), "occurrence"), (HybridStrategy(entities=0, bridges=0), "relevance")],
+    [
+        (PaperStrategy(), "occurrence"),
+        (HybridStrategy(entity_weight=0, title_link_weight=0), "relevance"),
+    ],
 )
-def test_the_lists_hold_every_ranked_node_before_the_cut(open_index, story, strategy, name):
+def test_lists_contain_the_nodes_that_k_cuts(open_index, story, strategy, name):
     rag = open_index(strategy=strategy)
     rag.add(story)
     trace = rag.retrieve("Emil", k=1).trace
@@ -54,7 +57,7 @@ def test_the_lists_hold_every_ranked_node_before_the_cut(open_index, story, stra
     assert trace.cuts["k"] == len(ranks) - 1
 
 
-def test_explain_names_route_entities_pairs_hops_and_cuts(open_index, story):
+def test_explain_of_the_paper_strategy_lists_every_decision(open_index, story):
     rag = open_index(strategy=PaperStrategy())
     rag.add(story)
     text = rag.retrieve("Did Anna meet Mrs. Bert or Waldo?", k=1).trace.explain()
@@ -63,11 +66,11 @@ def test_explain_names_route_entities_pairs_hops_and_cuts(open_index, story):
     assert "bert" in text
     assert "not in the index:" in text
     assert "pair: anna - bert: 1 hop(s)" in text
-    assert "<- taken" in text
+    assert "<- chosen" in text
     assert "time: " in text
 
 
-def test_explain_names_the_reason_and_every_list_of_the_hybrid(open_index, story):
+def test_explain_of_the_hybrid_strategy_lists_the_reason_and_every_list(open_index, story):
     rag = open_index(strategy=HybridStrategy())
     rag.add(story)
     trace = rag.retrieve("Did Anna meet Mrs. Bert or Waldo?", k=1).trace
@@ -75,18 +78,18 @@ def test_explain_names_the_reason_and_every_list_of_the_hybrid(open_index, story
     assert f"route: {trace.route}\nwhy: {trace.reason}" in text
     assert "entities: anna, bert" in text
     assert "not in the index: " in text
-    for name in ("dense", "words", "relevance", "entities"):
+    for name in ("dense", "bm25", "relevance", "entities"):
         assert f"list {name}: {len(trace.lists[name])} node(s)" in text
     assert f"cut by k: {trace.cuts['k']} node(s)" in text
 
 
-def test_explain_says_where_nothing_was_linked(open_index, story):
+def test_explain_says_that_no_entity_was_linked(open_index, story):
     rag = open_index()
     rag.add(story)
     assert "entities: none linked" in rag.retrieve("and then").trace.explain()
 
 
-def test_a_repeated_retrieval_differs_in_timings_only(open_index, story):
+def test_repeated_retrievals_differ_only_in_timings(open_index, story):
     rag = open_index()
     rag.add(story)
     for question in QUESTIONS:
@@ -97,14 +100,14 @@ def test_a_repeated_retrieval_differs_in_timings_only(open_index, story):
         assert first == second
 
 
-def test_what_was_not_looked_up_is_not_said_to_be_missing(open_index, story):
+def test_explain_says_that_mode_global_looks_up_no_entities(open_index, story):
     rag = open_index()
     rag.add(story)
     trace = rag.retrieve("Where did Anna meet Bert?", mode="global").trace
     assert "entities: not looked up" in trace.explain()
 
 
-def test_loading_the_models_is_timed_apart(open_index, story):
+def test_loading_the_models_is_a_separate_step(open_index, story):
     rag = open_index()
     rag.add(story)
     timings = rag.retrieve("Where did Anna meet Bert?").trace.timings

@@ -14,7 +14,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
+from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
@@ -27,7 +27,12 @@ from e2graphrag_integrations.retrieval.query import Query, QuestionEmbedder
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
-from e2graphrag_integrations.retrieval.strategy import Candidate, RerankingStrategy, Strategy
+from e2graphrag_integrations.retrieval.strategy import (
+    Candidate,
+    RerankingStrategy,
+    Strategy,
+    check_strategy,
+)
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
@@ -57,9 +62,11 @@ def retrieve(
         components: The models of the index.
 
     Raises:
+        InvalidInputError: If the strategy cannot rank.
         StaleSnapshotError: If the stored nodes are newer than the snapshot, or one is missing.
         SettingsMismatchError: If a model differs from the one that built the index.
     """
+    check_strategy(strategy)
     components.revalidate(snapshot.made_with)
     watch = Stopwatch()
     reader = NodeReader(snapshot, source, watch)
@@ -97,18 +104,20 @@ def analyze(query: Query, snapshot: Snapshot, components: Components, watch: Sto
         allowed=allowed,
         embedder=QuestionEmbedder(components, watch),
     )
+    with watch.step("entities"):
+        return replace(query, mentions=find_mentions(query, snapshot, components, watch))
+
+
+def find_mentions(
+    query: Query, snapshot: Snapshot, components: Components, watch: Stopwatch
+) -> tuple[Mention, ...]:
+    """Return the mentions in the question, one for each entity, if the strategy can use them."""
     has_names = bool(snapshot.graph.names) or any(snapshot.titles)
     if query.mode == "global" or not has_names:
-        return query
+        return ()
     with watch.step("load"):
         extractor = components.extractor
-    with watch.step("entities"):
-        return replace(query, mentions=extract_mentions(query.question, extractor))
-
-
-def extract_mentions(question: str, extractor: EntityExtractor) -> tuple[Mention, ...]:
-    """Return the mentions in a question, one for each entity."""
-    [sentences] = extract_checked(extractor, [question], ["the question"])
+    [sentences] = extract_checked(extractor, [query.question], ["the question"])
     first: dict[str, Mention] = {}
     for sentence in sentences:
         for mention in sentence:

@@ -46,12 +46,6 @@ class RetrievalSession:
         self._snapshot: Snapshot | None = None
         self._base: Snapshot | None = None  # the same with the file's vectors, for the next build
 
-    def search_through(self, node_search: Callable[[Snapshot], NodeSearch] | None) -> None:
-        """Replace the vector search."""
-        with self._lock:
-            self._node_search = node_search
-            self._snapshot = None
-
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the store's current generation."""
         snapshot = self._snapshot

@@ -1,4 +1,4 @@
-"""Corners of the hybrid that a review found: each was wrong once."""
+"""Regressions: each test reproduces a bug that a review found."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from e2graphrag_integrations import (
+    ApproximateTokenCounter,
     HashingEmbedder,
     HybridStrategy,
     Mention,
@@ -15,7 +16,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     Span,
 )
-from e2graphrag_integrations.retrieval.packing import pack_parts
+from e2graphrag_integrations.retrieval.packing import pack_windows
 from fakes import STORY, CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter
 
@@ -30,7 +31,7 @@ def found(result):
     return [n.document_id for n in result.nodes]
 
 
-def test_parts_of_overlapping_chunks_that_touch_are_read_in_document_order(open_index):
+def test_adjacent_windows_of_overlapping_chunks_read_in_document_order(open_index):
     text = " ".join(f"Point {i} says word{i} twice." for i in range(8))
     rag = open_index(chunk_size=21, chunk_overlap=7, strategy=HYBRID)
     rag.add(SourceDocument("a", text))
@@ -38,20 +39,23 @@ def test_parts_of_overlapping_chunks_that_touch_are_read_in_document_order(open_
     assert rag.retrieve(question, token_budget=200).context() == text
 
 
-def test_a_summary_covers_no_chunk():
+def test_a_packed_summary_does_not_cover_its_chunks():
     def node(id_, level, text, start, end):
         return RetrievedNode(
             id_, text, level, "d", start, end, (Span(start, end),), 1.0, "global", ()
         )
 
-    parts = node("s", 1, "All fish.", 0, 50), node("c", 0, "Red fish.", 20, 29)
-    nodes, _ = pack_parts(parts, 100, WordCounter(), {"c": "Red fish."})
+    windows = node("s", 1, "All fish.", 0, 50), node("c", 0, "Red fish.", 20, 29)
+    nodes, _ = pack_windows(windows, 100, WordCounter(), {"c": "Red fish."})
     assert [n.node_id for n in nodes] == ["s", "c"]
 
 
-def test_filled_up_chunks_survive_a_summary(open_index):
+def test_filled_chunks_are_packed_next_to_their_summary(open_index):
     rag = open_index(
-        summarizer=CountingLLM(), chunk_size=6, chunk_overlap=0, strategy=HybridStrategy(share=0)
+        summarizer=CountingLLM(),
+        chunk_size=6,
+        chunk_overlap=0,
+        strategy=HybridStrategy(neighbor_decay=0),
     )
     text = "The digest of it sat. Old nets tore. Wet gray stones."
     rag.add(SourceDocument("a", text))
@@ -61,7 +65,7 @@ def test_filled_up_chunks_survive_a_summary(open_index):
     assert {n for n in range(len(text)) if text[n] != " "} <= letters
 
 
-def test_mode_local_fills_its_budget_with_the_chunks_it_found(open_index):
+def test_mode_local_fills_its_budget_with_complete_chunks(open_index):
     rag = open_index(embedder=HashingEmbedder(max_tokens=8), chunk_size=100, strategy=HYBRID)
     rag.add(SourceDocument("a", STORY))
     rag.add(SourceDocument("b", "Zed sat."))
@@ -70,7 +74,7 @@ def test_mode_local_fills_its_budget_with_the_chunks_it_found(open_index):
 
 @pytest.fixture
 def far(open_index):
-    """205 nearer documents, and three that hold a name: what dense search does not reach."""
+    """An index where dense search does not reach the three documents that mention a name."""
     near = {f"filler {n}": [0.9 - n / 1000, 0.3] for n in range(205)}
     named = {
         t: [-1, 0] for t in ("Zedekiah.", "Zedekiah sat by Rome.", "Zedekiah met Anna and Bert.")
@@ -80,29 +84,29 @@ def far(open_index):
     return rag
 
 
-def test_parts_that_only_other_lists_found_stand_in_their_order(far):
+def test_windows_found_only_by_entities_keep_the_order_of_that_list(far):
     result = far.retrieve("Zedekia?", token_budget=10_000)
     order = [one.node_id for one in result.trace.lists["entities"]]
     assert [n.node_id for n in result.nodes if "Zed" in n.text] == order
 
 
-def test_a_name_that_only_titles_have_is_looked_up_where_no_text_names_anything(open_index):
+def test_a_name_that_occurs_only_in_titles_is_found(open_index):
     rag = open_index(strategy=HYBRID)
     rag.add(docs(("Cleo", "nothing here at all."), ("Dora", "other things here.")))
     result = rag.retrieve("Cleo?", mode="local")
     assert found(result)[:1] == ["d000"]
 
 
-def test_of_documents_with_one_title_the_best_stays_first(open_index):
+def test_a_shared_title_does_not_change_the_best_document(open_index):
     rag = open_index(chunk_size=100, strategy=HYBRID)
     texts = "red fish swam home and slept", "red fish swam home", "cold day", "old net", "more"
     rag.add(docs(*[("Notes", text) for text in texts]))
     question = "red fish swam home"
-    assert found(rag.retrieve(question, strategy=HybridStrategy(bridges=0)))[0] == "d001"
+    assert found(rag.retrieve(question, strategy=HybridStrategy(title_link_weight=0)))[0] == "d001"
     assert found(rag.retrieve(question))[0] == "d001"
 
 
-def test_a_bridge_from_a_passage_that_does_not_fit_beats_no_best_one(open_index):
+def test_a_title_link_from_an_irrelevant_chunk_does_not_win(open_index):
     rag = open_index(chunk_size=100, strategy=HYBRID)
     rag.add(
         docs(
@@ -116,13 +120,13 @@ def test_a_bridge_from_a_passage_that_does_not_fit_beats_no_best_one(open_index)
     assert found(result)[0] == "d000"
 
 
-def test_with_a_budget_no_part_is_cut_by_k(open_index, story):
+def test_k_cuts_no_window_under_a_budget(open_index, story):
     rag = open_index(strategy=HYBRID)
     rag.add(story)
     assert rag.retrieve("Emil?", k=1, token_budget=3).trace.cuts["k"] == 0
 
 
-def test_a_part_that_did_not_fit_is_counted(open_index):
+def test_a_window_that_does_not_fit_is_counted_as_cut(open_index):
     rag = open_index(strategy=HYBRID)
     rag.add(SourceDocument("a", "anna sat."))
     result = rag.retrieve("who sat?", token_budget=1)
@@ -130,39 +134,43 @@ def test_a_part_that_did_not_fit_is_counted(open_index):
     assert result.trace.cuts["token_budget"] == 1
 
 
-def test_a_budget_of_long_tokens_is_filled(open_index):
+def test_a_budget_is_filled_if_tokens_are_long(open_index):
     lines = [f"Line {n} {'x' * 200}" for n in range(30)]
     rag = open_index(token_counter=LineCounter(), chunk_size=1, chunk_overlap=0, strategy=HYBRID)
     rag.add(SourceDocument("a", "\n".join(lines)))
     assert (
-        len(rag.retrieve("line", token_budget=60, strategy=HybridStrategy(summaries=False)).nodes)
+        len(
+            rag.retrieve(
+                "line", token_budget=60, strategy=HybridStrategy(include_summaries=False)
+            ).nodes
+        )
         == 20
     )
 
 
-def test_a_budget_is_filled_where_chunks_overlap_much(open_index):
+def test_a_budget_is_filled_if_chunks_overlap_a_lot(open_index):
     rag = open_index(chunk_size=50, chunk_overlap=48, strategy=HYBRID)
     rag.add(SourceDocument("a", " ".join(f"word{n}" for n in range(400))))
-    count = rag._components.counter.count
+    count = ApproximateTokenCounter().count
     assert count(rag.retrieve("word7", token_budget=200).context()) > 150
 
 
-def test_mode_local_without_a_name_says_local(open_index, story):
+def test_mode_local_reports_the_local_route_without_names(open_index, story):
     rag = open_index(strategy=HYBRID)
     rag.add(story)
     assert rag.retrieve("Zoe?", mode="local", strategy=PaperStrategy()).route == "local"
     assert rag.retrieve("Zoe?", mode="local").route == "local"
 
 
-def test_without_entities_the_route_is_not_local(open_index):
-    rag = open_index(strategy=HybridStrategy(entities=0, bridges=0))
+def test_the_route_is_global_if_entities_have_no_weight(open_index):
+    rag = open_index(strategy=HybridStrategy(entity_weight=0, title_link_weight=0))
     rag.add(docs((None, "Anna sat."), *[(None, "x")] * 20))
     result = rag.retrieve("Anna?")
     assert {n.route for n in result.nodes} == {"global"}
     assert result.route == "global"
 
 
-def test_an_endless_mention_of_which_a_letter_is_an_entity_is_answered(open_index):
+def test_a_very_long_mention_is_handled_without_warnings(open_index):
     class Words:
         fingerprint = "fake:words"
 
@@ -179,7 +187,7 @@ def test_an_endless_mention_of_which_a_letter_is_an_entity_is_answered(open_inde
         assert rag.retrieve("Xa " + "z" * 50_000, mode="local").nodes
 
 
-def test_a_docstore_that_fails_while_words_are_read_is_a_store_error(monkeypatch):
+def test_a_docstore_that_fails_gives_a_store_error(monkeypatch):
     from llama_index.core import Document
 
     from e2graphrag_integrations.errors import StoreError
@@ -203,14 +211,18 @@ def test_a_docstore_that_fails_while_words_are_read_is_a_store_error(monkeypatch
         index.as_retriever(strategy=HYBRID).retrieve("Anna?")
 
 
-def test_cosines_that_differ_by_rounding_alone_are_equal(open_index):
-    rag = open_index(strategy=HybridStrategy(words=0, share=0, bridges=0, entities=0))
+def test_cosines_that_differ_only_by_rounding_are_equal(open_index):
+    rag = open_index(
+        strategy=HybridStrategy(
+            bm25_weight=0, neighbor_decay=0, title_link_weight=0, entity_weight=0
+        )
+    )
     rag.add(docs((None, "map of. map of. map of."), (None, "map of."), (None, "map of. map of.")))
     result = rag.retrieve("of harbour")  # cosines 0.320256..., one of them 3e-8 lower
     assert [one.figures["relevance"] for one in result.trace.lists["relevance"]] == [1.0] * 3
 
 
-def test_a_part_that_fills_the_budget_to_the_last_token_is_no_part_that_fell_out():
-    part = RetrievedNode("c", "Red fish.", 0, "d", 0, 9, (Span(0, 9),), 1.0, "global", ())
-    nodes, dropped = pack_parts([part], 4, WordCounter(), {"c": "Red fish."})
-    assert ([n.text for n in nodes], dropped) == (["Red fish."], 0)
+def test_a_window_that_exactly_fills_the_budget_is_not_counted_as_cut():
+    window = RetrievedNode("c", "Red fish.", 0, "d", 0, 9, (Span(0, 9),), 1.0, "global", ())
+    nodes, packed = pack_windows([window], 4, WordCounter(), {"c": "Red fish."})
+    assert ([n.text for n in nodes], packed) == (["Red fish."], 1)

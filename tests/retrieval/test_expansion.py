@@ -1,0 +1,147 @@
+"""Expansion of summaries, and results filled up to k."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    HybridStrategy,
+    PaperStrategy,
+    SourceDocument,
+)
+from fakes import STORY, CountingLLM, LineCounter, numbered
+
+QUESTIONS = ("Anna and Bert?", "Emil?", "what happened there?", "Zoe and Yann?")
+
+
+@pytest.fixture
+def twelve(open_index):
+    """An index of twelve one-line chunks with three summaries over 5, 5 and 2 of them."""
+    rag = open_index(
+        token_counter=LineCounter(),
+        summarizer=CountingLLM(),
+        strategy=PaperStrategy(),
+        chunk_size=1,
+        chunk_overlap=0,
+    )
+    rag.add(SourceDocument("d", "\n".join(f"Row {number} is here." for number in range(12))))
+    return rag
+
+
+@pytest.fixture
+def tall(open_index):
+    """An index of 30 chunks with 6 summaries of chunks and 2 summaries of summaries."""
+    rag = open_index(
+        summarizer=CountingLLM(), strategy=PaperStrategy(), chunk_size=4, chunk_overlap=0
+    )
+    rag.add(numbered(30))
+    return rag
+
+
+@pytest.fixture(params=[PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
+def rag(request, open_index, story) -> E2GraphRAG:
+    rag = open_index(group_size=2, strategy=request.param)
+    rag.add([story, SourceDocument("second", STORY.replace("Anna", "Zita"))])
+    return rag
+
+
+def levels(result):
+    return [node.level for node in result.nodes]
+
+
+def test_expand_none_keeps_summaries(tall):
+    result = tall.retrieve("digest of it", k=38, mode="global")
+    assert sorted(levels(result)) == [0] * 30 + [1] * 6 + [2] * 2
+
+
+def test_expand_leaves_returns_each_chunk_once(tall):
+    result = tall.retrieve("digest of it", k=38, mode="global", expand="leaves")
+    assert levels(result) == [0] * 30
+    assert len({node.node_id for node in result.nodes}) == 30
+
+
+def test_expand_children_replaces_a_summary_with_the_level_below(tall):
+    alone = tall.retrieve("digest of it", k=1, mode="global").nodes[0]
+    assert alone.level > 0
+    expanded = tall.retrieve("digest of it", k=5, mode="global", expand="children").nodes
+    first = [n for n in expanded if n.reasons[0] == f"under summary {alone.node_id}"]
+    assert [node.level for node in first] == [alone.level - 1] * len(first)
+    assert expanded[: len(first)] == tuple(first)
+    assert all(alone.start <= node.start and node.end <= alone.end for node in first)
+    assert {node.score for node in first} == {alone.score}
+
+
+def test_expand_children_of_two_levels_returns_no_duplicates(tall):
+    result = tall.retrieve("digest of it", k=38, mode="global", expand="children")
+    ids = [node.node_id for node in result.nodes]
+    assert (
+        len(ids) == len(set(ids)) == 36
+    )  # 30 chunks and 6 summaries; the 2 at the top are replaced
+
+
+def test_k_counts_nodes_after_expansion(twelve):
+    found = twelve.retrieve("digest", k=3, mode="global", expand="leaves")
+    assert len(found.nodes) == 3
+    # The best summary alone has 5 leaves.
+    assert found.trace.cuts["k"] >= 2
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("mode", ["auto", "local", "global"])
+@pytest.mark.parametrize("expand", ["none", "children", "leaves"])
+def test_fill_returns_k_nodes_if_the_index_has_them(rag, question, mode, expand):
+    nodes = rag.stats().chunks + (rag.stats().summaries if expand == "none" else 0)
+    for k in (1, 3, nodes, nodes + 5):
+        found = rag.retrieve(question, k=k, mode=mode, expand=expand, fill=True).nodes
+        if expand == "children":  # the number depends on the summaries found
+            assert len(found) <= k
+        else:
+            assert len(found) == min(k, nodes)
+        assert len({node.node_id for node in found}) == len(found)
+        scores = [node.score for node in found]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_filled_nodes_follow_the_ranked_ones_and_say_so(rag):
+    plain = rag.retrieve("Anna and Bert?", k=11, mode="local").nodes
+    filled = rag.retrieve("Anna and Bert?", k=11, mode="local", fill=True).nodes
+    assert 0 < len(plain) < 11 == len(filled)
+    assert filled[: len(plain)] == plain
+    for node in filled[len(plain) :]:
+        assert node.route == "global"
+        assert node.reasons[0].startswith("filled up to k")
+
+
+def test_fill_never_makes_the_number_of_cut_nodes_negative(rag):
+    cuts = rag.retrieve("Anna and Bert?", k=8, fill=True).trace.cuts
+    assert all(count >= 0 for count in cuts.values())
+
+
+def test_fill_applies_the_filter(rag):
+    found = rag.retrieve("Anna and Bert?", k=30, where={"kind": "tale"}, fill=True).nodes
+    assert {node.document_id for node in found} == {"story"}
+
+
+def test_fill_on_an_empty_index_returns_nothing(open_index):
+    assert open_index().retrieve("Anna?", fill=True).nodes == ()
+
+
+def test_fill_does_not_embed_the_question_if_k_nodes_are_found(open_index, story):
+    class Recorder(HashingEmbedder):
+        def __init__(self):
+            super().__init__()
+            self.questions = []
+
+        def embed_query(self, text):
+            self.questions.append(text)
+            return super().embed_query(text)
+
+    embedder = Recorder()
+    rag = open_index(embedder=embedder, strategy=PaperStrategy(), chunk_size=8, chunk_overlap=0)
+    rag.add(story)
+    assert rag.retrieve("Anna?", k=1, mode="local", fill=True).nodes
+    assert embedder.questions == []
+    rag.retrieve("Anna?", k=50, mode="local", fill=True)
+    assert embedder.questions == ["Anna?"]
