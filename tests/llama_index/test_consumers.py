@@ -272,7 +272,9 @@ def test_selector_positions_are_configurable_and_checked(index_with_rare_names):
     selector = GraphProximitySelector(index_with_rare_names, local_index=2, global_index=1)
     assert [selector.select(choices, one).ind for one in (LOCAL, GLOBAL)] == [2, 1]
     assert selector.get_prompts() == {}
-    with pytest.raises(InvalidInputError, match=r"local_index=2, but the router has 2 choices"):
+    with pytest.raises(
+        InvalidInputError, match="local_index=2 must be less than the router's 2 choices"
+    ):
         selector.select(choices[:2], GLOBAL)
     with pytest.raises(InvalidInputError, match="local_index"):
         GraphProximitySelector(index_with_rare_names, local_index=-1)

@@ -523,7 +523,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
         def embed(texts: Sequence[str], title: str | None) -> FloatArray:
             embedder = self._pipeline.components().embedder
-            return embedder.embed([embedder.prefix(title) + text for text in texts])
+            return embedder.embed([embedder.title_prefix(title) + text for text in texts])
 
         write_e2g(self._storage, path, embed)
 
@@ -677,7 +677,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             replace=replace,
             show_progress=self._show_progress,
         )
-        return await run_in_thread(lambda: self._pipeline.insert(inputs, options), options.stop.all)
+        return await run_in_thread(
+            lambda: self._pipeline.insert(inputs, options), options.stop.stop_all
+        )
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:

@@ -148,7 +148,7 @@ class SummaryTreeNodeParser(NodeParser):
                 max_tokens=self.summary_tokens,
                 retry=RetryPolicy(attempts=self.max_attempts),
                 store=store,
-                bridge=runner,
+                runner=runner,
             )
             summaries = self._summarize(trees, builder, show_progress=show_progress)
         finally:
