@@ -1,11 +1,11 @@
-r"""What each constant of the hybrid does at half and at double its default, on dev halves.
+r"""Measure `HybridStrategy` with half and double of each default, on the dev halves.
 
-From the repository's root, after `make bench-quality` has made the indexes:
+From the repository's root, after `make bench-quality` has built the indexes:
 
     python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 
-Writes a Markdown table beside the JSON. Every 4th question of hotpotqa, every 2nd of lihuaworld,
-every 6th of qmsum and every 16th of the novels is asked.
+Writes the JSON file and a Markdown table with the same name. Asks every 4th question of hotpotqa,
+every 2nd of lihuaworld, every 6th of qmsum and every 16th of the novels.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from quality_bench.systems import system
 from runs import this_run
 
 EVERY = {"hotpotqa": 4, "lihuaworld": 2, "qmsum": 6, "graphrag_bench_novel": 16}
-CONSTANTS = {
-    "constant": (0.5, 2),
+SETTINGS = {
+    "rrf_k": (0.5, 2),
     "gate": (1, 4),
-    "rarity": (0.5, 2),
-    "sharpness": (1, 4),
-    "share": (0.25, 0.75),
-    "sources": (4, 16),
+    "idf_power": (0.5, 2),
+    "relevance_power": (1, 4),
+    "neighbor_decay": (0.25, 0.75),
+    "title_link_sources": (4, 16),
     "damping": (0.25, 0.75),
-    "steps": (5, 20),
-    "dense": (0.5, 2),
-    "words": (0.5, 2),
-    "entities": (0.5, 2),
-    "bridges": (0.5, 2),
+    "n_iter": (5, 20),
+    "dense_weight": (0.5, 2),
+    "bm25_weight": (0.5, 2),
+    "entity_weight": (0.5, 2),
+    "title_link_weight": (0.5, 2),
 }
-"""Two of them end at 1: they are tried at a quarter and at three quarters."""
+"""Half and double of each default. Two settings cannot exceed 1: for them, 0.25 and 0.75."""
 
 
 def measured(corpus: Corpus) -> dict[str, float]:
     """Return the headline measure of a set for each setting."""
-    names = ["hybrid", *(f"hybrid:{n}={v}" for n, tried in CONSTANTS.items() for v in tried)]
+    names = ["hybrid", *(f"hybrid:{n}={v}" for n, values in SETTINGS.items() for v in values)]
     with corpus.index() as rag:
         settings = {name: system(name) for name in names}
         return headlines(rag, corpus, settings, EVERY[corpus.name])

@@ -18,13 +18,13 @@ from typing import Any
 
 from constants import EVERY
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.graph.entity_graph import cap_degrees
+from e2graphrag_integrations.graph.builder import cap_degrees
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import headlines
 from runs import this_run
 
 CAPS = (1_000_000, 1000, 300, 100, 30, 10)
-STRATEGIES = {"paper": PaperStrategy(), "hybrid, paths": HybridStrategy(path_chunks=True)}
+STRATEGIES = {"paper": PaperStrategy(), "hybrid, paths": HybridStrategy(use_path_chunks=True)}
 
 
 def measured(corpus: Corpus) -> dict[str, Any]:

@@ -34,7 +34,7 @@ SETS = {"hotpotqa": (240, 12), "lihuaworld": (80, 12), "qmsum": (3, 12)}
 STRATEGIES = {
     "paper": PaperStrategy(),
     "hybrid": HybridStrategy(),
-    "hybrid_paths": HybridStrategy(path_chunks=True),
+    "hybrid_paths": HybridStrategy(use_path_chunks=True),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "nodes": {"k": 10},

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.search.bm25 import tokenize
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -26,12 +27,12 @@ class Baseline:
 
     Args:
         kind: Which of them.
-        constant: Of the reciprocal rank fusion.
+        rrf_k: Constant of reciprocal rank fusion.
         whole: Whether a budget is filled with whole chunks, not with windows.
     """
 
     kind: Kind
-    constant: float = 1.0
+    rrf_k: float = 1.0
     whole: bool = False
 
     @property
@@ -42,10 +43,10 @@ class Baseline:
         allowed = snapshot.nodes.level == 0
         if query.allowed is not None:
             allowed = allowed & query.allowed
-        owners = snapshot.dense.nodes
+        owners = snapshot.dense.window_nodes
         scores = self.scores(query, snapshot, allowed)
         found = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        parts = query.parts and not self.whole
+        parts = query.packs_windows and not self.whole
         candidates: list[Candidate] = []
         seen: set[int] = set()
         for window, score in found:
@@ -53,7 +54,9 @@ class Baseline:
             if parts or row not in seen:
                 seen.add(row)
                 span = Span(*snapshot.window_spans[window].tolist())
-                candidates.append(Candidate(row, score, "global", (), best=span, part=parts))
+                candidates.append(
+                    Candidate(row, score, "global", (), best_span=span, is_window=parts)
+                )
         kept = candidates if parts else candidates[: query.k]
         return kept, Trace(query.question, self.name, query.mode)
 
@@ -61,17 +64,17 @@ class Baseline:
         """Return the score of each window found, of the nodes that are allowed."""
         scores: dict[int, float] = {}
         if self.kind != "bm25":
-            rows, _ = snapshot.dense.windows(query.vector, _LIST, allowed)
+            rows, _ = snapshot.dense.search_windows(query.vector, _LIST, allowed)
             self._add(scores, rows)
         if self.kind != "dense":
-            seen = allowed[snapshot.dense.nodes]
-            rows, _ = snapshot.lexical.best(tokenize(query.question), _LIST, seen)
+            seen = allowed[snapshot.dense.window_nodes]
+            rows, _ = snapshot.bm25.search(tokenize(query.question), _LIST, seen)
             self._add(scores, rows)
         return scores
 
     def _add(self, scores: dict[int, float], rows: Any) -> None:
         for rank, window in enumerate(np.asarray(rows).tolist(), 1):
-            scores[window] = scores.get(window, 0.0) + 1 / (self.constant + rank)
+            scores[window] = scores.get(window, 0.0) + 1 / (self.rrf_k + rank)
 
 
 BASELINES = ("dense", "bm25", "rrf")
@@ -80,20 +83,20 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "dense": lambda: Baseline("dense"),
     "bm25": lambda: Baseline("bm25"),
     "rrf": lambda: Baseline("rrf"),
-    "rrf60": lambda: Baseline("rrf", constant=60),
+    "rrf60": lambda: Baseline("rrf", rrf_k=60),
     "dense-chunks": lambda: Baseline("dense", whole=True),
     "paper": PaperStrategy,
     "hybrid": HybridStrategy,
     "no-gate": lambda: HybridStrategy(gate=0),
-    "no-entities": lambda: HybridStrategy(entities=0),
-    "no-bridges": lambda: HybridStrategy(bridges=0),
-    "no-words": lambda: HybridStrategy(words=0),
-    "no-vectors": lambda: HybridStrategy(dense=0),
-    "no-summaries": lambda: HybridStrategy(summaries=False),
-    "no-aliases": lambda: HybridStrategy(aliases=False),
-    "no-neighbors": lambda: HybridStrategy(share=0),
+    "no-entities": lambda: HybridStrategy(entity_weight=0),
+    "no-title-links": lambda: HybridStrategy(title_link_weight=0),
+    "no-bm25": lambda: HybridStrategy(bm25_weight=0),
+    "no-dense": lambda: HybridStrategy(dense_weight=0),
+    "no-summaries": lambda: HybridStrategy(include_summaries=False),
+    "no-aliases": lambda: HybridStrategy(use_aliases=False),
+    "no-neighbors": lambda: HybridStrategy(neighbor_decay=0),
     "no-windows": lambda: WholeNodes(HybridStrategy()),
-    "path-chunks": lambda: HybridStrategy(path_chunks=True),
+    "path-chunks": lambda: HybridStrategy(use_path_chunks=True),
     "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
 }
 
@@ -128,15 +131,15 @@ class PackedSummaries:
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         leaves, trace = self.inner.rank(query, snapshot)
-        if not query.parts:
+        if not query.packs_windows:
             return leaves, trace
         above = snapshot.nodes.level > 0
         if query.allowed is not None:
             above = above & query.allowed
-        owners = snapshot.dense.nodes
+        owners = snapshot.dense.window_nodes
         both = Baseline("rrf").scores(query, snapshot, above)
         summaries = [
-            Candidate(int(owners[window]), score, "global", (), part=True)
+            Candidate(int(owners[window]), score, "global", (), is_window=True)
             for window, score in sorted(both.items(), key=lambda item: (-item[1], item[0]))
         ]
         once = {one.row: one for one in reversed(summaries)}
@@ -157,5 +160,5 @@ def system(name: str) -> Any:
     if ":" not in name:
         return SYSTEMS[name]()
     settings = dict(part.split("=") for part in name.partition(":")[2].split("+"))
-    whole = {"sources", "steps", "reranked"}
+    whole = {"title_link_sources", "n_iter", "rerank_top_n"}
     return HybridStrategy(**{k: int(v) if k in whole else float(v) for k, v in settings.items()})

@@ -56,7 +56,7 @@ def test_budgets_are_words_times_one_point_three():
     assert content_words("What did the Whale eat?") == {"whale", "eat"}
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, "hybrid:share=0.3+sources=4"])
+@pytest.mark.parametrize("name", [*SYSTEMS, "hybrid:neighbor_decay=0.3+title_link_sources=4"])
 def test_every_system_answers_with_and_without_a_budget(open_index, story, name):
     rag = open_index()
     rag.add(story)

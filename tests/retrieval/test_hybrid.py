@@ -1,4 +1,4 @@
-"""`HybridStrategy`: its lists, its gate, its fusion and its reranker, worked out by hand."""
+"""`HybridStrategy`: lists, gate, fusion and reranking, computed by hand."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fakes import STORY, CountingLLM, numbered
 from strategies import FakeEmbedder
 
 HYBRID = HybridStrategy()
-ONLY_ENTITIES = HybridStrategy(dense=0, words=0, bridges=0)
+ONLY_ENTITIES = HybridStrategy(dense_weight=0, bm25_weight=0, title_link_weight=0)
 QUESTIONS = ("What did Anna give Cleo?", "Emil?", "what was sold at night", "Zoe and Yann?")
-FIRST = {"dense", "words", "relevance"}
+RELEVANCE_LISTS = {"dense", "bm25", "relevance"}
 SEA = "Red fish swam. Old nets tore. Ships went by. The moon rose. Gulls cried on. It was calm."
 SENTENCE_WINDOWS = {
-    # Without a tokenizer of the model's own, half of what it reads is filled: four tokens.
+    # A model without its own tokenizer gets windows of half its limit: four tokens.
     "embedder": HashingEmbedder(max_tokens=8),
     "chunk_size": 12,
     "chunk_overlap": 0,
@@ -44,7 +44,7 @@ def rag(open_index, story) -> E2GraphRAG:
 
 @pytest.fixture
 def index_of(open_index):
-    """Index (title, text) as documents d00, d01, ... of one chunk each."""
+    """Index (title, text) pairs as documents d00, d01, ... with one chunk each."""
 
     def make(*documents, **options) -> E2GraphRAG:
         rag = open_index(**({"strategy": HYBRID, "chunk_size": 100} | options))
@@ -64,19 +64,19 @@ def found(result):
     return [node.document_id for node in result.nodes]
 
 
-def everything(rag, **options):
-    """Return all nodes, by the paper's strategy, which leaves none out."""
+def all_nodes(rag, **options):
+    """Return all nodes: the paper's strategy ranks every node in mode global."""
     return rag.retrieve("x", k=999, mode="global", strategy=PaperStrategy(), **options).nodes
 
 
-def gate_of(rag, question, strategy):
-    """Return the gate of a question, told by the score of the best of the list that it weighs."""
-    alone = replace(ONLY_ENTITIES, gate=strategy.gate)
-    nodes = rag.retrieve(question, k=1, strategy=alone).nodes
+def graph_weight(rag, question, strategy):
+    """Return the weight of the entity list: its best node scores weight / (1 + 1)."""
+    only_entities = replace(ONLY_ENTITIES, gate=strategy.gate)
+    nodes = rag.retrieve(question, k=1, strategy=only_entities).nodes
     return nodes[0].score * 2 if nodes else 0.0
 
 
-# The score and the gate.
+# Scores and the gate.
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -84,43 +84,42 @@ def gate_of(rag, question, strategy):
     "settings",
     [
         {},
-        {"constant": 0},
-        {"constant": 60, "entities": 0.5, "bridges": 2},
-        {"gate": 0.5, "path_chunks": True},
-        {"gate": 0, "dense": 0},
+        {"rrf_k": 0},
+        {"rrf_k": 60, "entity_weight": 0.5, "title_link_weight": 2},
+        {"gate": 0.5, "use_path_chunks": True},
+        {"gate": 0, "dense_weight": 0},
     ],
 )
-def test_the_score_is_the_sum_of_reciprocal_ranks_names_weighed_by_the_gate(
-    rag, question, settings
-):
+def test_the_score_is_the_weighted_sum_of_reciprocal_ranks(rag, question, settings):
     strategy = HybridStrategy(**settings)
     result = rag.retrieve(question, k=999, strategy=strategy)
-    gate = gate_of(rag, question, strategy)
-    led = result.trace.lists.get("bridges")
+    entity_weight = graph_weight(rag, question, strategy) * strategy.entity_weight
+    links = result.trace.lists.get("title_links")
+    best_link = min(1, links[0].figures["score"]) if links else 0
     weights = {
         "relevance": 1,
-        "entities": gate * strategy.entities,
-        "paths": gate * strategy.entities,
-        "bridges": strategy.bridges * (min(1, led[0].figures["value"]) if led else 0),
+        "entities": entity_weight,
+        "paths": entity_weight,
+        "title_links": strategy.title_link_weight * best_link,
     }
-    in_lists = {name: ranks(result.trace, name) for name in weights}
-    assert {n.node_id for n in result.nodes} == set().union(*in_lists.values())
+    rank_in = {name: ranks(result.trace, name) for name in weights}
+    assert {n.node_id for n in result.nodes} == set().union(*rank_in.values())
     for node in result.nodes:
         assert node.score == pytest.approx(
             sum(
-                weight / (strategy.constant + in_lists[name][node.node_id])
+                weight / (strategy.rrf_k + rank_in[name][node.node_id])
                 for name, weight in weights.items()
-                if node.node_id in in_lists[name]
+                if node.node_id in rank_in[name]
             ),
-            rel=1e-5,  # figures of the trace are rounded
+            rel=1e-5,  # The trace rounds its scores.
         )
     scores = [node.score for node in result.nodes]
     assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize(
-    ("held", "chunks", "specific"),
-    [  # ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in powers of two
+    ("doc_freq", "chunks", "specificity"),
+    [  # ln((N + 1) / (df + 1)) / ln((N + 1) / 2); N + 1 and df + 1 are powers of two
         (1, 7, 2 / 2),
         (3, 7, 1 / 2),
         (7, 7, 0),
@@ -131,50 +130,52 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_names_weighed_by_the_gate(
         (1, 1, 0),
     ],
 )
-@pytest.mark.parametrize("power", [0.5, 1, 2])
-def test_the_gate_is_the_power_of_how_specific_the_name_is(index_of, held, chunks, specific, power):
-    texts = [f"{'Anna' if n < held else 'Bert'} said {n}." for n in range(chunks)]
+@pytest.mark.parametrize("gate", [0.5, 1, 2])
+def test_the_graph_weight_is_the_specificity_to_the_power_of_the_gate(
+    index_of, doc_freq, chunks, specificity, gate
+):
+    texts = [f"{'Anna' if n < doc_freq else 'Bert'} said {n}." for n in range(chunks)]
     rag = index_of(*[(None, text) for text in texts])
-    result = rag.retrieve("Anna?", k=99, strategy=replace(ONLY_ENTITIES, gate=power))
-    ranked = range(1, held + 1) if specific else ()
+    result = rag.retrieve("Anna?", k=99, strategy=replace(ONLY_ENTITIES, gate=gate))
+    expected_ranks = range(1, doc_freq + 1) if specificity else ()
     assert [node.score for node in result.nodes] == pytest.approx(
-        [specific**power / (1 + rank) for rank in ranked]
+        [specificity**gate / (1 + rank) for rank in expected_ranks]
     )
-    assert result.route == ("local" if specific >= 0.5 else "global")
+    assert result.route == ("local" if specificity >= 0.5 else "global")
 
 
-def test_a_gate_of_power_0_is_open_to_any_name(index_of):
+def test_gate_0_gives_full_weight_to_any_linked_name(index_of):
     rag = index_of(*[(None, f"Anna said {n}.") for n in range(7)])
-    assert gate_of(rag, "Anna?", HYBRID) == 0
-    assert gate_of(rag, "Anna?", HybridStrategy(gate=0)) == 1
-    assert gate_of(rag, "Zoe?", HybridStrategy(gate=0)) == 0
+    assert graph_weight(rag, "Anna?", HYBRID) == 0
+    assert graph_weight(rag, "Anna?", HybridStrategy(gate=0)) == 1
+    assert graph_weight(rag, "Zoe?", HybridStrategy(gate=0)) == 0
 
 
-def test_the_rarest_of_several_names_opens_the_gate(index_of):
+def test_the_rarest_name_sets_the_graph_weight(index_of):
     texts = *["Anna sat."] * 3, *["Bert sat."] * 7, *["x"] * 5
     rag = index_of(*[(None, text) for text in texts])
-    assert gate_of(rag, "Anna?", HYBRID) == pytest.approx(4 / 9)
-    assert gate_of(rag, "Bert?", HYBRID) == pytest.approx(1 / 9)
-    assert gate_of(rag, "Bert and Anna?", HYBRID) == pytest.approx(4 / 9)
+    assert graph_weight(rag, "Anna?", HYBRID) == pytest.approx(4 / 9)
+    assert graph_weight(rag, "Bert?", HYBRID) == pytest.approx(1 / 9)
+    assert graph_weight(rag, "Bert and Anna?", HYBRID) == pytest.approx(4 / 9)
     reason = rag.retrieve("Bert and Anna?").trace.reason
-    assert reason == "its names are 0.67 specific: entities count 0.44"
+    assert reason == "entity specificity 0.67 -> graph weight 0.44"
 
 
-def test_two_names_that_share_chunks_are_as_specific_as_those(index_of):
+def test_two_names_have_the_specificity_of_their_shared_chunks(index_of):
     texts = "Anna met Bert.", *["Anna sat.", "Bert sat."] * 6, "x", "x"
     rag = index_of(*[(None, text) for text in texts])
-    assert gate_of(rag, "Anna?", HYBRID) == gate_of(rag, "Bert?", HYBRID)
-    assert gate_of(rag, "Anna?", HYBRID) == pytest.approx(1 / 9)
-    assert gate_of(rag, "Anna and Bert?", HYBRID) == pytest.approx(1)
+    assert graph_weight(rag, "Anna?", HYBRID) == graph_weight(rag, "Bert?", HYBRID)
+    assert graph_weight(rag, "Anna?", HYBRID) == pytest.approx(1 / 9)
+    assert graph_weight(rag, "Anna and Bert?", HYBRID) == pytest.approx(1)
 
 
-def test_chunks_under_a_title_that_is_the_name_hold_it_too(index_of):
+def test_chunks_of_a_document_with_the_name_as_title_count_for_its_specificity(index_of):
     texts = [("Anna", "She sat."), ("Anna (singer)", "She ran."), (None, "Anna rose.")]
     rag = index_of(*texts, *[(None, "x")] * 4)
-    assert gate_of(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1 / 2)
+    assert graph_weight(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1 / 2)
 
 
-def test_under_a_filter_only_chunks_that_pass_count_for_the_gate(index_of):
+def test_only_allowed_chunks_count_for_the_specificity(index_of):
     names = ["Anna" if n in {0, 9, 10} else "Bert" for n in range(15)]
     rag = index_of(*[(None, f"{name} {n}.") for n, name in enumerate(names)])
 
@@ -189,21 +190,21 @@ def test_under_a_filter_only_chunks_that_pass_count_for_the_gate(index_of):
     assert among(1, 2, 3).route == "global"
 
 
-def test_a_name_linked_by_a_part_opens_the_gate_as_far_as_it_is_sure(index_of):
-    class Whole:
-        fingerprint = "fake:whole"
+def test_the_link_score_scales_the_specificity(index_of):
+    class TextAsName:
+        fingerprint = "fake:text-as-name"
 
         def extract(self, texts):
             return [[[Mention(t[:-1], 0, len(t) - 1, "PERSON")]] for t in texts]
 
-    rag = index_of(*[(None, f"{name}.") for name in ("Anna", *"bcdefg")], extractor=Whole())
+    rag = index_of(*[(None, f"{name}.") for name in ("Anna", *"bcdefg")], extractor=TextAsName())
     [link] = rag.retrieve("Anna Zed?").trace.links
     assert (link.entity, link.how, link.score) == ("anna", "part", 0.5)
-    assert gate_of(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1)
-    assert gate_of(rag, "Anna Zed?", HybridStrategy(gate=1)) == pytest.approx(0.5)
+    assert graph_weight(rag, "Anna?", HybridStrategy(gate=1)) == pytest.approx(1)
+    assert graph_weight(rag, "Anna Zed?", HybridStrategy(gate=1)) == pytest.approx(0.5)
 
 
-def test_a_noun_is_left_to_the_words_unless_a_title_makes_it_a_subject(index_of):
+def test_a_noun_is_linked_only_if_it_is_a_title(index_of):
     class Nouns:
         fingerprint = "fake:nouns"
 
@@ -220,67 +221,70 @@ def test_a_noun_is_left_to_the_words_unless_a_title_makes_it_a_subject(index_of)
         assert ("entities" in trace.lists) == bool(linked)
 
 
-def test_without_a_name_of_the_index_the_entity_list_is_not_there(rag):
+def test_without_a_linked_name_there_is_no_entity_list(rag):
     trace = rag.retrieve("Zoe and Yann?").trace
     assert "entities" not in trace.lists
-    assert trace.reason == "no name of the question is in the index"
+    assert trace.reason == "no query entity is in the index"
     assert trace.unlinked == ("Zoe", "Yann")
 
 
-# What is in each list.
+# Contents of the lists.
 
 
 @pytest.mark.parametrize(
-    ("settings", "gone"),
+    ("settings", "missing"),
     [
-        ({"dense": 0}, {"dense"}),
-        ({"words": 0}, {"words"}),
-        ({"dense": 0, "words": 0}, FIRST | {"bridges"}),  # what they lead to fits nothing
-        ({"entities": 0}, {"entities"}),
-        ({"bridges": 0}, {"bridges"}),
-        ({"sources": 0}, {"bridges"}),
+        ({"dense_weight": 0}, {"dense"}),
+        ({"bm25_weight": 0}, {"bm25"}),
+        # Without relevance, every title link scores 0.
+        ({"dense_weight": 0, "bm25_weight": 0}, RELEVANCE_LISTS | {"title_links"}),
+        ({"entity_weight": 0}, {"entities"}),
+        ({"title_link_weight": 0}, {"title_links"}),
+        ({"title_link_sources": 0}, {"title_links"}),
     ],
 )
-def test_a_weight_of_nothing_leaves_its_list_out(rag, settings, gone):
+def test_weight_0_leaves_out_a_list(rag, settings, missing):
     question = "Where is Oslo and what did Anna give Cleo?"
     lists = rag.retrieve(question).trace.lists
-    assert set(lists) == FIRST | {"entities", "bridges"}
-    less = rag.retrieve(question, strategy=HybridStrategy(**settings)).trace.lists
-    assert set(less) == set(lists) - gone
+    assert set(lists) == RELEVANCE_LISTS | {"entities", "title_links"}
+    fewer = rag.retrieve(question, strategy=HybridStrategy(**settings)).trace.lists
+    assert set(fewer) == set(lists) - missing
 
 
-def test_with_no_list_at_all_there_is_no_answer(rag):
-    nothing = HybridStrategy(dense=0, words=0, entities=0, bridges=0)
-    assert rag.retrieve(QUESTIONS[0], strategy=nothing).nodes == ()
+def test_without_any_list_the_result_is_empty(rag):
+    strategy = replace(ONLY_ENTITIES, entity_weight=0)
+    assert rag.retrieve(QUESTIONS[0], strategy=strategy).nodes == ()
 
 
-def test_a_summary_is_in_the_first_lists_unless_it_is_left_out(rag):
-    level = {node.node_id: node.level for node in everything(rag)}
+def test_summaries_are_in_the_relevance_lists_unless_excluded(rag):
+    level = {node.node_id: node.level for node in all_nodes(rag)}
     lists = rag.retrieve("Anna and the map", k=99).trace.lists
-    assert all(any(level[one.node_id] for one in lists[name]) for name in FIRST)
-    for name in ("entities", "bridges"):
+    assert all(any(level[one.node_id] for one in lists[name]) for name in RELEVANCE_LISTS)
+    for name in ("entities", "title_links"):
         assert not any(level[one.node_id] for one in lists[name])
-    leaves = rag.retrieve("Anna and the map", k=99, strategy=HybridStrategy(summaries=False))
+    leaves = rag.retrieve(
+        "Anna and the map", k=99, strategy=HybridStrategy(include_summaries=False)
+    )
     assert not any(level[one.node_id] for ranked in leaves.trace.lists.values() for one in ranked)
     assert not any(node.level for node in leaves.nodes)
 
 
-def test_a_node_is_as_relevant_as_its_best_window_and_says_where_that_is(open_index):
+def test_a_node_reports_the_span_of_its_most_relevant_window(open_index):
     rag = open_index(**SENTENCE_WINDOWS)
     rag.add(SourceDocument("d", SEA))
     result = rag.retrieve("when the moon rose", k=9)
-    best = {n.position: n.best for n in result.nodes if n.level == 0}
+    best = {n.position: n.best_span for n in result.nodes if n.level == 0}
     assert SEA[slice(*best[1])] == "The moon rose."
-    assert SEA[slice(*best[0])] == "Ships went by."  # next to it
-    assert all(node.best is None for node in result.nodes if node.level)
+    assert SEA[slice(*best[0])] == "Ships went by."  # The window next to the best one.
+    assert all(node.best_span is None for node in result.nodes if node.level)
 
 
-def test_a_document_whose_title_alone_is_the_name_is_found_by_it(rag):
+def test_a_document_is_found_by_a_name_that_only_its_title_contains(rag):
     [first, *_] = rag.retrieve("Oslo?", mode="local").trace.lists["entities"]
-    assert first.node_id in {n.node_id for n in everything(rag) if n.document_id == "third"}
+    assert first.node_id in {n.node_id for n in all_nodes(rag) if n.document_id == "third"}
 
 
-def test_a_name_that_no_text_has_is_found_by_its_title(index_of):
+def test_a_name_that_no_text_contains_links_to_a_title(index_of):
     rag = index_of(("Thule (island)", "It lies in the north."), (None, "Anna sat."))
     result = rag.retrieve("Where is Thule?", mode="local")
     assert [link.entity for link in result.trace.links] == ["thule"]
@@ -297,18 +301,18 @@ def test_aliases_link_surnames_initials_and_misspellings(index_of, name, how):
     trace = rag.retrieve(f"Who is {name}?").trace
     assert [link.how for link in trace.links] == [how]
     assert "entities" in trace.lists
-    plain = rag.retrieve(f"Who is {name}?", strategy=HybridStrategy(aliases=False)).trace
+    plain = rag.retrieve(f"Who is {name}?", strategy=HybridStrategy(use_aliases=False)).trace
     assert plain.links == ()
     assert name in plain.unlinked
 
 
-def test_path_chunks_are_a_list_of_their_own_where_they_are_asked_for(index_of):
+def test_use_path_chunks_adds_a_list_of_chunks_along_the_path(index_of):
     texts = "Anna met Bert.", "Bert met Cleo.", "Cleo met Dora.", "Anna sat.", "Dora sat."
     rag = index_of(*[(None, text) for text in texts])
     assert "paths" not in rag.retrieve("Anna and Cleo?").trace.lists
-    strategy = HybridStrategy(path_chunks=True)
+    strategy = HybridStrategy(use_path_chunks=True)
     result = rag.retrieve("Anna and Cleo?", strategy=strategy)
-    ids = {n.node_id: n.document_id for n in everything(rag)}
+    ids = {n.node_id: n.document_id for n in all_nodes(rag)}
     listed = result.trace.lists["paths"]
     assert [ids[one.node_id] for one in listed] == ["d00", "d01"]
     assert [one.figures for one in listed] == [{"closeness": 0.5}] * 2
@@ -316,63 +320,65 @@ def test_path_chunks_are_a_list_of_their_own_where_they_are_asked_for(index_of):
     assert "paths" not in rag.retrieve("Anna?", strategy=strategy).trace.lists
 
 
-BRIDGED = [
+TWO_HOPS = [
     (None, "The mayor of the town in the novel was Anna Bloom, whom Bert admired."),
     ("Bert", "He was born in a village by the sea."),
     (None, "The people of the town like the novel."),
 ]
 
 
-def test_a_title_named_in_the_best_passage_leads_to_its_document(index_of):
-    rag = index_of(*BRIDGED)
-    question, strategy = "the mayor of the town in the novel", HybridStrategy(sources=1)
+def test_a_title_in_the_best_chunk_links_to_its_document(index_of):
+    rag = index_of(*TWO_HOPS)
+    question, strategy = "the mayor of the town in the novel", HybridStrategy(title_link_sources=1)
     result = rag.retrieve(question, strategy=strategy)
     ids = {n.node_id: n.document_id for n in result.nodes}
-    assert [ids[one.node_id] for one in result.trace.lists["bridges"]] == ["d01"]
+    assert [ids[one.node_id] for one in result.trace.lists["title_links"]] == ["d01"]
     assert set(found(result)[:2]) == {"d00", "d01"}
-    without = rag.retrieve(question, strategy=HybridStrategy(bridges=0))
+    without = rag.retrieve(question, strategy=HybridStrategy(title_link_weight=0))
     assert found(without)[:2] == ["d00", "d02"]
 
 
-def test_the_title_of_the_best_passage_leads_to_those_that_name_it(index_of):
+def test_the_title_of_the_best_chunk_links_to_chunks_that_mention_it(index_of):
     rag = index_of(
         ("Bert", "The mayor of the town in the novel was admired."),
         (None, "Anna is a sister of Bert and the like."),
         (None, "Other people like other towns and other novels."),
     )
-    question, strategy = "the mayor of the town in the novel", HybridStrategy(sources=1)
+    question, strategy = "the mayor of the town in the novel", HybridStrategy(title_link_sources=1)
     result = rag.retrieve(question, strategy=strategy)
     ids = {n.node_id: n.document_id for n in result.nodes}
-    assert [ids[one.node_id] for one in result.trace.lists["bridges"]] == ["d01"]
+    assert [ids[one.node_id] for one in result.trace.lists["title_links"]] == ["d01"]
 
 
-def test_bridges_lead_from_as_many_of_the_best_chunks_as_are_asked_for(index_of):
+def test_title_link_sources_limits_the_chunks_whose_links_are_followed(index_of):
     rag = index_of(
         (None, "The town in the novel."), (None, "The town of Bert."), ("Bert", "The sea.")
     )
     question = "the town in the novel"
-    assert "bridges" in rag.retrieve(question, strategy=HybridStrategy(sources=2)).trace.lists
-    assert "bridges" not in rag.retrieve(question, strategy=HybridStrategy(sources=1)).trace.lists
+    for sources in (1, 2):
+        strategy = HybridStrategy(title_link_sources=sources)
+        lists = rag.retrieve(question, strategy=strategy).trace.lists
+        assert ("title_links" in lists) == (sources == 2)
 
 
-def test_a_filter_holds_in_every_list(rag):
+def test_every_list_respects_the_filter(rag):
     result = rag.retrieve(QUESTIONS[0], k=50, where={"kind": "tale"})
     assert set(found(result)) == {"story"}
-    of_story = {node.node_id for node in everything(rag, where={"kind": "tale"})}
-    assert set(result.trace.lists) >= FIRST | {"entities"}
+    of_story = {node.node_id for node in all_nodes(rag, where={"kind": "tale"})}
+    assert set(result.trace.lists) >= RELEVANCE_LISTS | {"entities"}
     for ranked in result.trace.lists.values():
         assert {one.node_id for one in ranked} <= of_story
 
 
-def test_no_bridge_leads_across_a_filter(index_of):
-    rag = index_of(*BRIDGED)
+def test_title_links_respect_the_filter(index_of):
+    rag = index_of(*TWO_HOPS)
     question = "the mayor of the town in the novel"
     result = rag.retrieve(question, where={"document_id": {"$in": ["d00", "d02"]}})
-    assert "bridges" not in result.trace.lists
+    assert "title_links" not in result.trace.lists
     assert set(found(result)) <= {"d00", "d02"}
 
 
-def test_a_filter_that_lets_nothing_through_leaves_no_list(rag):
+def test_a_filter_that_allows_no_node_leaves_no_list(rag):
     for mode in ("auto", "local", "global"):
         result = rag.retrieve(QUESTIONS[0], mode=mode, where={"kind": "none"})
         assert result.nodes == ()
@@ -382,60 +388,60 @@ def test_a_filter_that_lets_nothing_through_leaves_no_list(rag):
 # Modes, k and order.
 
 
-def test_mode_local_asks_entities_alone_with_an_open_gate(rag):
+def test_mode_local_ranks_by_entities_only_with_full_weight(rag):
     result = rag.retrieve(QUESTIONS[0], k=99, mode="local")
     assert set(result.trace.lists) == {"entities"}
-    in_list = ranks(result.trace, "entities")
-    assert [n.node_id for n in result.nodes] == sorted(in_list, key=in_list.get)
+    rank_of = ranks(result.trace, "entities")
+    assert [n.node_id for n in result.nodes] == sorted(rank_of, key=rank_of.get)
     for rank, node in enumerate(result.nodes, 1):
-        assert (node.level, node.route, node.best) == (0, "local", None)
+        assert (node.level, node.route, node.best_span) == (0, "local", None)
         assert node.score == pytest.approx(1 / (1 + rank))
-    assert (result.route, result.trace.reason) == ("local", "asked for")
-    paths = rag.retrieve(QUESTIONS[0], mode="local", strategy=HybridStrategy(path_chunks=True))
+    assert (result.route, result.trace.reason) == ("local", "requested by the caller")
+    paths = rag.retrieve(QUESTIONS[0], mode="local", strategy=HybridStrategy(use_path_chunks=True))
     assert set(paths.trace.lists) == {"entities", "paths"}
 
 
 @pytest.mark.parametrize("budget", [None, 30])
-def test_mode_local_asks_for_no_vector(open_index, story, budget):
-    class Mute(HashingEmbedder):
+def test_mode_local_does_not_embed_the_query(open_index, story, budget):
+    class UnusedEmbedder(HashingEmbedder):
         def embed_query(self, text):
-            raise AssertionError("asked for a vector")
+            raise AssertionError("embedded the query")
 
-    rag = open_index(embedder=Mute(), strategy=HYBRID)
+    rag = open_index(embedder=UnusedEmbedder(), strategy=HYBRID)
     rag.add(story)
     assert rag.retrieve(QUESTIONS[0], mode="local", token_budget=budget).nodes
-    with pytest.raises(EmbeddingError, match="asked for a vector"):
+    with pytest.raises(EmbeddingError, match="embedded the query"):
         rag.retrieve(QUESTIONS[0], token_budget=budget)
 
 
 @pytest.mark.parametrize("question", ["Zoe?", "what was sold at night"])
-def test_mode_local_has_no_answer_without_a_name(rag, question):
+def test_mode_local_returns_nothing_without_a_linked_name(rag, question):
     result = rag.retrieve(question, mode="local")
     assert result.nodes == ()
     assert result.trace.lists == {}
     assert result.route == "local"
 
 
-def test_mode_global_asks_no_entity_and_follows_no_bridge(rag):
+def test_mode_global_uses_neither_entities_nor_title_links(rag):
     result = rag.retrieve(QUESTIONS[0], k=99, mode="global")
-    assert set(result.trace.lists) == FIRST
+    assert set(result.trace.lists) == RELEVANCE_LISTS
     assert (result.trace.links, result.trace.mentions) == ((), ())
     assert {node.route for node in result.nodes} == {result.route} == {"global"}
 
 
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-def test_k_cuts_the_answer_and_the_trace_says_what_fell_out(rag, mode):
-    whole = rag.retrieve(QUESTIONS[0], k=999, mode=mode)
-    assert whole.trace.cuts["k"] == 0
-    for k in (1, 2, len(whole.nodes) - 1):
-        part = rag.retrieve(QUESTIONS[0], k=k, mode=mode)
-        assert part.nodes == whole.nodes[:k]
-        assert part.trace.cuts["k"] == len(whole.nodes) - k
-        assert part.trace.lists == whole.trace.lists
+def test_k_limits_the_nodes_and_the_trace_counts_the_others(rag, mode):
+    full = rag.retrieve(QUESTIONS[0], k=999, mode=mode)
+    assert full.trace.cuts["k"] == 0
+    for k in (1, 2, len(full.nodes) - 1):
+        limited = rag.retrieve(QUESTIONS[0], k=k, mode=mode)
+        assert limited.nodes == full.nodes[:k]
+        assert limited.trace.cuts["k"] == len(full.nodes) - k
+        assert limited.trace.lists == full.trace.lists
 
 
 @pytest.mark.parametrize("question", ["Anna?", "the map", "Anna and the map"])
-def test_ties_go_to_the_earlier_document_whatever_came_first(open_index, question):
+def test_ties_are_ordered_by_document_id_and_not_by_time_of_indexing(open_index, question):
     documents = [SourceDocument(name, "Anna had the map.") for name in "abc"]
     for order in permutations(documents):
         rag = open_index(strategy=HYBRID)
@@ -443,22 +449,22 @@ def test_ties_go_to_the_earlier_document_whatever_came_first(open_index, questio
         assert found(rag.retrieve(question)) == ["a", "b", "c"]
 
 
-def test_answers_are_the_same_from_a_file_opened_again(open_index, story, tmp_path):
+def test_a_reopened_file_gives_the_same_results(open_index, story, tmp_path):
     options = {"group_size": 2, "strategy": HYBRID}
-    asked = [(q, budget) for q in QUESTIONS for budget in (None, 60)]
+    cases = [(question, budget) for question in QUESTIONS for budget in (None, 60)]
 
-    def answers(rag):
-        return [rag.retrieve(question, token_budget=budget).nodes for question, budget in asked]
+    def results(rag):
+        return [rag.retrieve(question, token_budget=budget).nodes for question, budget in cases]
 
     with open_index(tmp_path / "a.e2g", **options) as rag:
         rag.add([story, SourceDocument("titled", "It is old.", title="Emil")])
-        expected = answers(rag)
-    for _ in range(2):  # once built anew, once from the snapshot
+        expected = results(rag)
+    for _ in range(2):  # The first opening may build the snapshot, the second one loads it.
         with open_index(tmp_path / "a.e2g", strategy=HYBRID) as rag:
-            assert answers(rag) == expected
+            assert results(rag) == expected
 
 
-def test_a_strategy_of_one_call_stands_in_for_the_indexes_own(rag):
+def test_a_strategy_passed_to_retrieve_replaces_that_of_the_index(rag):
     assert rag.retrieve("Emil?").trace.strategy == "hybrid"
     assert rag.retrieve("Emil?", strategy=PaperStrategy()).trace.strategy == "paper"
 
@@ -467,23 +473,23 @@ def test_a_strategy_of_one_call_stands_in_for_the_indexes_own(rag):
 
 
 class Shortest:
-    """Prefers short texts, and keeps what it was given."""
+    """Prefers short texts and records its calls."""
 
     def __init__(self):
-        self.given = []
+        self.calls = []
 
     def rerank(self, question, texts):
-        self.given.append((question, list(texts)))
+        self.calls.append((question, list(texts)))
         return [-len(text) for text in texts]
 
 
-def test_a_reranker_orders_the_best_and_leaves_the_others_after_them(index_of):
+def test_a_reranker_reorders_the_top_n_and_leaves_the_others_after_them(index_of):
     rag = index_of(*[(None, f"The map {'x ' * (9 - n)}{n}.") for n in range(9)])
     plain = rag.retrieve("the map", k=99)
     reranker = Shortest()
-    strategy = HybridStrategy(reranker=reranker, reranked=5)
+    strategy = HybridStrategy(reranker=reranker, rerank_top_n=5)
     result = rag.retrieve("the map", k=99, strategy=strategy)
-    [(question, texts)] = reranker.given
+    [(question, texts)] = reranker.calls
     assert question == "the map"
     assert texts == [node.text for node in plain.nodes[:5]]
     head = sorted(plain.nodes[:5], key=lambda node: len(node.text))
@@ -495,13 +501,13 @@ def test_a_reranker_orders_the_best_and_leaves_the_others_after_them(index_of):
     assert result.nodes[0].reasons[-1] == f"reranked: {-len(head[0].text):.4f}, rank {place} before"
 
 
-def test_a_reranker_reads_thirty_and_lifts_what_k_would_have_cut(index_of):
+def test_a_reranker_reads_30_texts_and_may_promote_one_below_k(index_of):
     rag = index_of(*[(None, f"map {'the ' * (n % 31)}{n}") for n in range(40)])
     plain = rag.retrieve("the map", k=99)
     assert len(plain.nodes) > 30
     reranker = Shortest()
     result = rag.retrieve("the map", k=1, strategy=HybridStrategy(reranker=reranker))
-    assert len(reranker.given[0][1]) == 30
+    assert len(reranker.calls[0][1]) == 30
     assert result.nodes[0].text == min((n.text for n in plain.nodes[:30]), key=len)
     assert result.trace.cuts["k"] == len(plain.nodes) - 1
 
@@ -510,44 +516,44 @@ def test_a_reranker_reads_the_title_before_the_text(index_of):
     rag = index_of(("A Map", "It is old."), (None, "The map is new."))
     reranker = Shortest()
     rag.retrieve("old map", strategy=HybridStrategy(reranker=reranker))
-    assert sorted(reranker.given[0][1]) == ["A Map. It is old.", "The map is new."]
+    assert sorted(reranker.calls[0][1]) == ["A Map. It is old.", "The map is new."]
 
 
-def test_with_a_budget_the_reranker_reads_the_parts_that_are_packed(open_index):
+def test_a_reranker_reads_windows_under_a_token_budget(open_index):
     rag = open_index(**SENTENCE_WINDOWS | {"embedder": HashingEmbedder(max_tokens=12)})
     rag.add(SourceDocument("d", SEA, title="Sea"))
     reranker = Shortest()
     strategy = HybridStrategy(reranker=reranker)
     result = rag.retrieve("the moon", token_budget=8, strategy=strategy)
-    [(_, given)] = reranker.given
-    assert sorted(given) == sorted(f"Sea. {part}." for part in SEA[:-1].split(". "))
+    [(_, texts)] = reranker.calls
+    assert sorted(texts) == sorted(f"Sea. {part}." for part in SEA[:-1].split(". "))
     assert result.nodes[0].text == "It was calm."
 
 
-def test_ties_of_a_reranker_keep_the_order_before(rag):
-    class Alike:
+def test_equal_reranker_scores_keep_the_fused_order(rag):
+    class Constant:
         def rerank(self, question, texts):
             return [1.0] * len(texts)
 
     plain = rag.retrieve(QUESTIONS[0], k=99)
-    same = rag.retrieve(QUESTIONS[0], k=99, strategy=HybridStrategy(reranker=Alike()))
+    same = rag.retrieve(QUESTIONS[0], k=99, strategy=HybridStrategy(reranker=Constant()))
     assert [(n.node_id, n.score) for n in same.nodes] == [(n.node_id, n.score) for n in plain.nodes]
 
 
 @pytest.mark.parametrize(
     "scores", [[], [1.0], None, "no", [float("nan")] * 3, [[1.0, 2.0]] * 3, ["a", "b", "c"]]
 )
-def test_a_reranker_that_returns_no_number_for_each_text_is_named(index_of, scores):
-    class Wrong:
+def test_an_error_names_a_reranker_that_returns_invalid_scores(index_of, scores):
+    class Invalid:
         def rerank(self, question, texts):
             return scores
 
     rag = index_of(*[(None, f"map {n}") for n in range(3)])
-    with pytest.raises(RerankError, match=r"Wrong\.rerank\(\)"):
-        rag.retrieve("map", strategy=HybridStrategy(reranker=Wrong()))
+    with pytest.raises(RerankError, match=r"Invalid\.rerank\(\)"):
+        rag.retrieve("map", strategy=HybridStrategy(reranker=Invalid()))
 
 
-def test_what_a_reranker_raises_surfaces_as_an_error_of_this_package(rag):
+def test_an_exception_of_a_reranker_becomes_a_rerank_error(rag):
     class Broken:
         def rerank(self, question, texts):
             raise OSError("out of order")
@@ -555,7 +561,9 @@ def test_what_a_reranker_raises_surfaces_as_an_error_of_this_package(rag):
     strategy = HybridStrategy(reranker=Broken())
     with pytest.raises(RerankError, match=r"Broken\.rerank\(\) failed.*out of order"):
         rag.retrieve("Anna", strategy=strategy)
-    assert rag.retrieve("Zoe?", mode="local", strategy=strategy).nodes == ()  # never asked
+    assert (
+        rag.retrieve("Zoe?", mode="local", strategy=strategy).nodes == ()
+    )  # No candidates to rerank.
 
 
 # Settings and edges.
@@ -564,29 +572,29 @@ def test_what_a_reranker_raises_surfaces_as_an_error_of_this_package(rag):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"constant": -1},
-        {"constant": float("nan")},
+        {"rrf_k": -1},
+        {"rrf_k": float("nan")},
         {"gate": "2"},
         {"gate": True},
         {"gate": -0.1},
-        {"dense": 1001},
-        {"words": -1},
-        {"entities": None},
-        {"bridges": float("inf")},
-        {"rarity": 11},
-        {"sharpness": 0},
-        {"share": 1.01},
-        {"sources": 2.5},
+        {"dense_weight": 1001},
+        {"bm25_weight": -1},
+        {"entity_weight": None},
+        {"title_link_weight": float("inf")},
+        {"idf_power": 11},
+        {"relevance_power": 0},
+        {"neighbor_decay": 1.01},
+        {"title_link_sources": 2.5},
         {"damping": 1.5},
-        {"steps": 0},
-        {"steps": 1.0},
-        {"reranked": 0},
-        {"reranked": 1.5},
+        {"n_iter": 0},
+        {"n_iter": 1.0},
+        {"rerank_top_n": 0},
+        {"rerank_top_n": 1.5},
         {"reranker": object()},
         {"reranker": Shortest},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_invalid_settings_raise_an_error_that_names_them(settings):
     with pytest.raises(InvalidInputError, match=next(iter(settings))):
         HybridStrategy(**settings)
 
@@ -605,9 +613,9 @@ def test_settings_that_make_no_sense_are_refused(settings):
     ids=["empty", "blank", "one", "its own title", "no words", "same titles", "no spaces"],
 )
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-def test_an_odd_index_is_answered(index_of, documents, mode):
+def test_an_unusual_index_gives_finite_scores(index_of, documents, mode):
     rag = index_of(*documents)
-    nodes = {node.node_id for node in everything(rag)}
+    nodes = {node.node_id for node in all_nodes(rag)}
     for question in ("Anna?", "?", "文"):
         for budget in (None, 1, 50):
             result = rag.retrieve(question, mode=mode, k=99, token_budget=budget)
@@ -615,27 +623,27 @@ def test_an_odd_index_is_answered(index_of, documents, mode):
             assert all(math.isfinite(node.score) for node in result.nodes)
 
 
-def test_a_chunk_that_the_first_lists_do_not_reach_is_found_by_its_name(index_of):
+def test_a_chunk_beyond_the_relevance_lists_is_found_by_its_name(index_of):
     near = {f"filler {n}": [0.9 - n / 1000, 0.3] for n in range(205)}
     vectors = near | {"Zedekiah sat.": [-1, 0]}
     rag = index_of(*[(None, text) for text in vectors], embedder=FakeEmbedder(vectors=vectors))
     result = rag.retrieve("Zedekia?", k=3)
     assert len(result.trace.lists["dense"]) == 200
     [named] = [node for node in result.nodes if node.text == "Zedekiah sat."]
-    assert named.best is None
+    assert named.best_span is None
     assert named.reasons == ("entities: rank 1",)
 
 
-def test_leaves_take_a_summarys_place_and_keep_no_window_of_it(open_index):
+def test_leaves_that_replace_a_summary_have_no_best_span(open_index):
     rag = open_index(summarizer=CountingLLM(), strategy=HYBRID, chunk_size=4, chunk_overlap=0)
     rag.add(SourceDocument("d", " ".join(f"Item {n} ends." for n in range(12))))
     result = rag.retrieve("digest of it", k=12, mode="global", expand="leaves")
     assert [node.level for node in result.nodes] == [0] * 12
     assert result.nodes[0].reasons[0].startswith("under summary ")
-    assert result.nodes[0].best is None
+    assert result.nodes[0].best_span is None
 
 
-def test_more_nodes_than_a_list_holds_are_returned_where_asked_for(open_index):
+def test_k_above_the_list_length_extends_the_lists(open_index):
     rag = open_index(chunk_size=4, chunk_overlap=0)
     rag.add(numbered(400))
     assert len(rag.retrieve("Which item ends?", k=450).nodes) == 450

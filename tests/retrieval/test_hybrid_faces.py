@@ -1,4 +1,4 @@
-"""`HybridStrategy` on real vectors, and the same answers through both faces."""
+"""`HybridStrategy` on real vectors, and equal results in the core, LlamaIndex and LangChain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
-from e2graphrag_integrations.retrieval.pipeline import Request
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import GAP
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
@@ -23,8 +23,8 @@ from llama_stores import Distinct, new_store
 HYBRID = HybridStrategy()
 STRATEGIES = (
     HYBRID,
-    HybridStrategy(constant=60, path_chunks=True, summaries=False),
-    HybridStrategy(dense=0, gate=0),
+    HybridStrategy(rrf_k=60, use_path_chunks=True, include_summaries=False),
+    HybridStrategy(dense_weight=0, gate=0),
 )
 QUESTIONS = (
     "What did Anna give Bert?",
@@ -39,7 +39,7 @@ OPTIONS = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
 
 
 class Windows(Distinct):
-    """Reads so little that a chunk is several windows; no two are equally near."""
+    """Has an input limit that splits chunks into windows, and distinct cosines."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +68,7 @@ SATELLITE = "A colony of penguins on the ice shelf was photographed from a satel
 
 @pytest.fixture(scope="module")
 def real(real_embedder, real_extractor):
-    """Index five paragraphs, and one chunk of several windows."""
+    """Index five paragraphs, and one chunk with several windows."""
     filler = "The committee discussed the drainage of the northern car park at length. "
     with E2GraphRAG.open(
         ":memory:",
@@ -96,14 +96,12 @@ def real(real_embedder, real_extractor):
         ("Antarctic birds spotted by spacecraft", "long"),
     ],
 )
-def test_on_real_vectors_the_best_answer_goes_by_meaning_where_no_word_is_shared(
-    real, question, document
-):
+def test_real_vectors_find_the_answer_by_meaning_if_no_word_matches(real, question, document):
     assert real.retrieve(question, k=1).nodes[0].document_id == document
 
 
 @pytest.mark.parametrize("name", ["Irene Adler", "Adler", "Irene Adlar"])
-def test_on_real_vectors_a_name_is_found_in_texts_and_titles(real_embedder, real_extractor, name):
+def test_real_vectors_find_a_name_in_texts_and_titles(real_embedder, real_extractor, name):
     with E2GraphRAG.open(
         ":memory:", embedder=real_embedder, extractor=real_extractor, strategy=HYBRID
     ) as rag:
@@ -114,8 +112,8 @@ def test_on_real_vectors_a_name_is_found_in_texts_and_titles(real_embedder, real
         assert [node.document_id for node in result.nodes] == ["adler", "p1"]
 
 
-def test_on_real_vectors_a_budget_holds_the_windows_that_answer_and_no_more(real):
-    count = real._components.counter.count
+def test_a_token_budget_is_filled_with_the_relevant_windows_of_a_long_chunk(real):
+    count = real._index.components.counter.count
     result = real.retrieve("birds of the Antarctic seen from space", token_budget=300)
     assert count(result.context()) <= 300
     best = result.nodes[0]
@@ -127,8 +125,8 @@ def test_on_real_vectors_a_budget_holds_the_windows_that_answer_and_no_more(real
         assert node.text == GAP.join(text[start:end] for start, end in node.spans)
 
 
-def test_on_real_vectors_small_and_large_budgets_are_filled(real):
-    count = real._components.counter.count
+def test_small_and_large_token_budgets_are_filled(real):
+    count = real._index.components.counter.count
     everything = real.retrieve("whales and ice", token_budget=10_000)
     assert {node.document_id for node in everything.nodes} == set(real.document_ids)
     for budget in (20, 60, 250):
@@ -153,7 +151,7 @@ def core(open_index):
 
 @pytest.fixture(params=["simple", "plain"])
 def llama(request, tmp_path):
-    """The same documents over LlamaIndex's own store, and over one that only answers queries."""
+    """Index the same documents in LlamaIndex's own store and in one that only supports queries."""
     with ExitStack() as closing:
         store = new_store(request.param, tmp_path, closing)
         yield LlamaIndex.from_documents(
@@ -172,8 +170,8 @@ def of_core(nodes):
     return [(node.text, pytest.approx(node.score, abs=1e-5)) for node in nodes]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "words"])
-def test_llama_index_gives_the_answers_of_the_core(core, llama, strategy):
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25"])
+def test_llama_index_returns_the_nodes_of_the_core(core, llama, strategy):
     for question in QUESTIONS:
         for mode, mode_of_core in MODES.items():
             options = {"strategy": strategy, "similarity_top_k": 6}
@@ -182,7 +180,7 @@ def test_llama_index_gives_the_answers_of_the_core(core, llama, strategy):
             assert [(n.node.get_content(), n.score) for n in found] == of_core(expected.nodes)
 
 
-def test_llama_index_gives_the_answers_of_the_core_under_a_filter(core, llama):
+def test_llama_index_returns_the_nodes_of_the_core_under_a_filter(core, llama):
     filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Hal")])
     for question in QUESTIONS:
         retriever = llama.as_retriever(strategy=HYBRID, filters=filters, similarity_top_k=6)
@@ -192,17 +190,17 @@ def test_llama_index_gives_the_answers_of_the_core_under_a_filter(core, llama):
         assert {n.node.ref_doc_id for n in found} <= {"other"}
 
 
-def test_llama_index_packs_the_parts_of_the_core(core, llama):
+def test_llama_index_packs_the_windows_of_the_core(core, llama):
     for question in QUESTIONS:
         for budget in (12, 40, 1000):
-            result, _ = llama.answer(Request(question, HYBRID, token_budget=budget))
+            result, _ = llama.answer(Query(question, token_budget=budget), HYBRID)
             expected = core.retrieve(question, strategy=HYBRID, token_budget=budget)
             assert [(n.text, n.score) for n in result.nodes] == of_core(expected.nodes)
             assert result.context() == expected.context()
 
 
-def test_llama_index_hands_out_nodes_of_the_docstore_after_reranking(core, llama):
-    strategy = HybridStrategy(reranker=Shortest(), reranked=3)
+def test_llama_index_returns_nodes_of_the_docstore_after_reranking(core, llama):
+    strategy = HybridStrategy(reranker=Shortest(), rerank_top_n=3)
     for question in QUESTIONS:
         found = llama.as_retriever(strategy=strategy, similarity_top_k=5).retrieve(question)
         expected = core.retrieve(question, k=5, strategy=strategy)
@@ -214,7 +212,7 @@ def test_llama_index_hands_out_nodes_of_the_docstore_after_reranking(core, llama
 
 @pytest.fixture(params=[None, "memory"])
 def pages_index(request):
-    """Two sources of pages, searched by FAISS and through a vector store."""
+    """Index the same documents, searched by FAISS and by a LangChain vector store."""
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=256)) if request.param else None
     index = LangChainIndex.from_documents(
         [
@@ -230,8 +228,8 @@ def pages_index(request):
     index.close()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "words"])
-def test_langchain_gives_the_answers_of_the_core(core, pages_index, strategy):
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25"])
+def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
     for question in QUESTIONS:
         for mode in MODES.values():
             found = pages_index.retrieve(question, k=6, mode=mode, strategy=strategy)
@@ -246,7 +244,7 @@ def test_langchain_gives_the_answers_of_the_core(core, pages_index, strategy):
             ] == of_core(filled.nodes)
 
 
-def test_langchain_packs_the_parts_of_the_core(core, pages_index):
+def test_langchain_packs_the_windows_of_the_core(core, pages_index):
     for question in QUESTIONS:
         for budget in (12, 40, 1000):
             options = {"strategy": HYBRID, "token_budget": budget}

@@ -1,4 +1,4 @@
-"""The paper's retrieval: local where the question's entities are close, global elsewhere."""
+"""The paper's strategy: local retrieval if the query's entities are close, else global."""
 
 from __future__ import annotations
 
@@ -8,61 +8,95 @@ from itertools import combinations
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.entities.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_MOST_ENTITIES = 32
-"""Entities of a question that are paired; of more, the rarest: a 100 kB question stays quick."""
+_MAX_ENTITIES = 32
+"""Entities of a query, rarest first, that form pairs. Bounds the cost of a very long query."""
 
-_MOST_HOPS = 100
-"""More than any graph of co-occurrence needs, and within what distances are stored in."""
+_MAX_HOPS_LIMIT = 100
+"""Highest `max_hops`: distances are stored in 8 bits."""
+
+_REQUESTED = "requested by the caller"
 
 
 @dataclass(frozen=True, slots=True)
 class PaperStrategy:
-    """E2GraphRAG's adaptive retrieval (arXiv 2505.24226, section 3.3), its code's defects mended.
+    """The adaptive retrieval of E2GraphRAG (arXiv 2505.24226, section 3.3).
 
-    Linked entities of the question are paired; h falls from `max_hops` until the chunks shared by
-    pairs within h hops number 1 to k. Those chunks, ranked by distinct query entities, coverage and
-    occurrence, are the local answer. With fewer than two entities, or no shared chunk at all, the
-    2k nearest nodes by cosine are ranked by occurrence; with none, the k nearest are the answer.
+    With E the query's entities in the index and `hops(a, b)` their distance in the entity graph::
+
+        C_h = union of chunks(a) & chunks(b) over all pairs a, b of E with hops(a, b) <= h
+
+    * **Local**: h falls from `max_hops` until `1 <= |C_h| <= k`; if C_h becomes empty first, the
+      last h with a non-empty C_h counts. The chunks in C_h are ranked by the number of distinct
+      query entities, then by coverage (query entities / entities in the chunk), then by occurrence
+      (mentions of query entities / words).
+    * **Global by occurrence**: with one entity, or if every C_h is empty, the 2k nodes with the
+      highest cosine similarity are ranked by occurrence, and nodes without a query entity are
+      dropped unless that drops all.
+    * **Global**: without an entity, the k nodes with the highest cosine similarity.
+
+    `mode="local"` goes beyond the paper: if no close pair shares a chunk, it ranks every chunk with
+    a query entity.
 
     Args:
-        max_hops: Largest distance, in edges, at which two entities count as close.
+        max_hops: Largest h, in edges; from 1 to 100.
+
+    Raises:
+        InvalidInputError: If `max_hops` is out of range.
     """
 
     max_hops: int = 4
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
-        if not whole or not 1 <= self.max_hops <= _MOST_HOPS:
+        is_int = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
+        if not is_int or not 1 <= self.max_hops <= _MAX_HOPS_LIMIT:
             raise InvalidInputError(
-                f"max_hops={self.max_hops!r} must be a whole number from 1 to {_MOST_HOPS}"
+                f"max_hops={short_repr(self.max_hops)} must be an integer from 1 to "
+                f"{_MAX_HOPS_LIMIT}"
             )
 
     @property
     def name(self) -> str:
-        """How the trace calls it."""
+        """The name of the strategy in the trace."""
         return "paper"
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
-        """Return at most `query.k` candidates, best first, and what was done."""
-        return _Retrieval(self, query, snapshot).run()
+        """Return up to `query.k` candidates, best first, and the trace."""
+        search = _PaperSearch(self, query, snapshot)
+        if query.mode == "global":
+            return search.by_cosine(_REQUESTED)
+        if not search.entities and query.mode == "auto":
+            return search.by_cosine("no query entity is in the index")
+        chunks = search.shared_chunks()
+        if query.mode == "local":
+            if len(chunks):
+                return search.by_entities(chunks, _REQUESTED)
+            reason = f"{_REQUESTED}; no pair shares a chunk, so each entity adds its own chunks"
+            return search.by_entities(search.entity_chunks(), reason)
+        if len(chunks):
+            reason = f"entities within {search.trace.chosen_h} hop(s) share chunks"
+            return search.by_entities(chunks, reason)
+        few = len(search.entities) < 2  # noqa: PLR2004 - a pair needs two
+        return search.by_occurrence("one query entity" if few else "no close pair shares a chunk")
 
 
-class _Retrieval:
-    """One question's way through the algorithm."""
+class _PaperSearch:
+    """The steps of the algorithm for one query."""
 
     def __init__(self, strategy: PaperStrategy, query: Query, snapshot: Snapshot) -> None:
-        self.strategy = strategy
+        self.max_hops = strategy.max_hops
         self.query = query
         self.snapshot = snapshot
         self.graph = snapshot.graph
         linking = link(query.mentions, self.graph.index)
-        rarest = sorted(linking.links, key=lambda one: len(self._chunks(one)))[:_MOST_ENTITIES]
+        rarest = sorted(linking.links, key=self._doc_freq)[:_MAX_ENTITIES]
         links = tuple(one for one in linking.links if one in rarest)
         self.entities = [self.graph.index[one.entity] for one in links]
         self.trace = Trace(
@@ -74,130 +108,112 @@ class _Retrieval:
             unlinked=linking.unlinked,
         )
 
-    def _chunks(self, one: Link) -> IntArray:
-        return self.graph.chunks(self.graph.index[one.entity])[0]
+    def _doc_freq(self, one: Link) -> int:
+        return len(self.graph.chunks(self.graph.index[one.entity])[0])
 
-    def run(self) -> tuple[list[Candidate], Trace]:
-        if self.query.mode == "global":
-            return self._nearest("asked for")
-        if self.query.mode == "local":
-            return self._forced_local()
-        if not self.entities:
-            return self._nearest("no entity of the question is in the index")
-        chunks = self._shared_chunks()
-        if len(chunks):
-            return self._local(chunks, f"entities within {self.trace.chosen_h} hop(s) share chunks")
-        few = len(self.entities) < 2  # noqa: PLR2004 - a pair needs two
-        reason = "one entity" if few else "no chunk is shared by close entities"
-        return self._by_occurrence(f"occurrence: {reason}")
+    def shared_chunks(self) -> IntArray:
+        """Return C_h for the largest h with 1 to k chunks, else for the last h before it is empty.
 
-    def _forced_local(self) -> tuple[list[Candidate], Trace]:
-        """Beyond the paper: a lone entity, or entities that never meet, give their own chunks."""
-        chunks = self._shared_chunks()
-        if len(chunks):
-            return self._local(chunks, "asked for")
-        parts = [self._allowed_chunks(self.graph.chunks(e)[0]) for e in self.entities]
-        chunks = np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
-        return self._local(chunks, "asked for; no pair shares a chunk: every entity's own")
-
-    def _shared_chunks(self) -> IntArray:
-        """Return C_h for the first h that gives 1 to k chunks, else the last that was not empty."""
-        hops = self.graph.hops(self.entities, self.strategy.max_hops)
-        shared = {
-            pair: self._allowed_chunks(
-                np.intersect1d(
-                    self.graph.chunks(pair[0])[0], self.graph.chunks(pair[1])[0], assume_unique=True
-                )
-            )
-            for pair in combinations(self.entities, 2)
-        }
-        names = self.graph.names
-        self.trace = replace(
-            self.trace,
-            pairs=tuple(
-                Pair(names[a], names[b], hops.get((a, b)), len(chunks))
-                for (a, b), chunks in shared.items()
-            ),
-        )
+        Empty if C_h is empty for every h. Adds the pairs and the steps of h to the trace.
+        """
+        hops = self.graph.hops(self.entities, self.max_hops)
+        shared = {pair: self._chunks_with(*pair) for pair in combinations(self.entities, 2)}
         steps: list[HopStep] = []
-        chosen: tuple[int | None, IntArray] = (None, np.empty(0, dtype=np.int64))
-        for h in range(self.strategy.max_hops, 0, -1):
-            within = [pair for pair, distance in hops.items() if distance <= h]
-            parts = [shared[pair] for pair in within]
-            chunks = np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
-            steps.append(HopStep(h, len(within), len(chunks)))
+        chosen_h: int | None = None
+        chosen: IntArray = np.empty(0, dtype=np.int64)
+        for h in range(self.max_hops, 0, -1):
+            close = [pair for pair, distance in hops.items() if distance <= h]
+            chunks = _union([shared[pair] for pair in close])
+            steps.append(HopStep(h, len(close), len(chunks)))
             if not len(chunks):
                 break
-            chosen = (h, chunks)
+            chosen_h, chosen = h, chunks
             if len(chunks) <= self.query.k:
                 break
-        self.trace = replace(self.trace, hop_steps=tuple(steps), chosen_h=chosen[0])
-        return chosen[1]
+        names = self.graph.names
+        pairs = tuple(
+            Pair(names[a], names[b], hops.get((a, b)), len(chunks))
+            for (a, b), chunks in shared.items()
+        )
+        self.trace = replace(self.trace, pairs=pairs, hop_steps=tuple(steps), chosen_h=chosen_h)
+        return chosen
 
-    def _allowed_chunks(self, chunks: IntArray) -> IntArray:
+    def entity_chunks(self) -> IntArray:
+        """Return the allowed chunks with any query entity, ascending."""
+        return _union([self._allowed(self.graph.chunks(entity)[0]) for entity in self.entities])
+
+    def _chunks_with(self, a: int, b: int) -> IntArray:
+        """Return the allowed chunks with both entities, ascending."""
+        chunks_a, chunks_b = self.graph.chunks(a)[0], self.graph.chunks(b)[0]
+        return self._allowed(np.intersect1d(chunks_a, chunks_b, assume_unique=True))
+
+    def _allowed(self, chunks: IntArray) -> IntArray:
         if self.query.allowed is None:
             return chunks
         return chunks[self.query.allowed[self.snapshot.chunk_nodes[chunks]]]
 
-    def _local(self, chunks: IntArray, reason: str) -> tuple[list[Candidate], Trace]:
-        distinct, mentions = self._matches(chunks, chunks + 1)
+    def by_entities(self, chunks: IntArray, reason: str) -> tuple[list[Candidate], Trace]:
+        """Rank chunks by distinct query entities, coverage and occurrence; route `local`."""
+        distinct, mentions = self._count_entities(chunks, chunks + 1)
         coverage = distinct / np.maximum(1, self.graph.entities_per_chunk[chunks])
-        occurrence = mentions / np.maximum(1, self.snapshot.words[chunks])
-        # Chunks ascend by document and position: a stable sort keeps that for ties.
+        occurrence = mentions / np.maximum(1, self.snapshot.chunk_words[chunks])
+        # Chunk numbers ascend by document and position, which breaks the remaining ties.
         order = np.lexsort((chunks, -occurrence, -coverage, -distinct))
         ranked, candidates = [], []
-        for rank, at in enumerate(order, 1):
-            row = int(self.snapshot.chunk_nodes[chunks[at]])
+        for rank, place in enumerate(order, 1):
+            row = int(self.snapshot.chunk_nodes[chunks[place]])
             figures = {
-                "entities": int(distinct[at]),
-                "coverage": round(float(coverage[at]), 6),
-                "occurrence": round(float(occurrence[at]), 6),
+                "entities": int(distinct[place]),
+                "coverage": round(float(coverage[place]), 6),
+                "occurrence": round(float(occurrence[place]), 6),
             }
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
-            why = (
-                f"holds {figures['entities']} entities of the question",
+            reasons = (
+                f"query entities: {figures['entities']}",
                 f"coverage {figures['coverage']:.4f}",
                 f"occurrence {figures['occurrence']:.4f}",
             )
-            candidates.append(Candidate(row, 1 / rank, "local", why))
+            candidates.append(Candidate(row, 1 / rank, "local", reasons))
         return self._finish(candidates, "local", reason, {"local": tuple(ranked)})
 
-    def _nearest(self, reason: str) -> tuple[list[Candidate], Trace]:
-        found = self._search(self.query.k)
+    def by_cosine(self, reason: str) -> tuple[list[Candidate], Trace]:
+        """Rank the k nearest nodes by cosine similarity; route `global`."""
+        found = self._nearest(self.query.k)
         candidates = [
-            Candidate(row, score, "global", (f"cosine {score:.4f}",)) for row, score in found
+            Candidate(row, cosine, "global", (f"cosine {cosine:.4f}",)) for row, cosine in found
         ]
         return self._finish(candidates, "global", reason, {"dense": self._dense_list(found)})
 
-    def _by_occurrence(self, reason: str) -> tuple[list[Candidate], Trace]:
-        found = self._search(2 * self.query.k)
+    def by_occurrence(self, reason: str) -> tuple[list[Candidate], Trace]:
+        """Rank the 2k nearest nodes by occurrence; route `global`."""
+        found = self._nearest(2 * self.query.k)
         rows = np.asarray([row for row, _ in found], dtype=np.int64)
         first, end = self.snapshot.nodes.first_leaf[rows], self.snapshot.nodes.end_leaf[rows]
-        _, mentions = self._matches(first, end)
-        before = self.snapshot.words_before
-        occurrence = mentions / np.maximum(1, before[end] - before[first])
+        _, mentions = self._count_entities(first, end)
+        words_before = self.snapshot.chunk_word_offsets
+        occurrence = mentions / np.maximum(1, words_before[end] - words_before[first])
         order = np.lexsort((np.arange(len(rows)), -occurrence))
         if mentions.any():
             order = order[mentions[order] > 0]
         ranked, candidates = [], []
-        for rank, at in enumerate(order, 1):
-            row, cosine = found[at]
-            figures = {"occurrence": round(float(occurrence[at]), 6), "cosine": round(cosine, 6)}
+        for rank, place in enumerate(order, 1):
+            row, cosine = found[place]
+            figures = {"occurrence": round(float(occurrence[place]), 6), "cosine": round(cosine, 6)}
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
-            why = (f"occurrence {occurrence[at]:.4f}", f"cosine {cosine:.4f}")
-            candidates.append(Candidate(row, 1 / rank, "global", why))
+            reasons = (f"occurrence {occurrence[place]:.4f}", f"cosine {cosine:.4f}")
+            candidates.append(Candidate(row, 1 / rank, "global", reasons))
         lists = {"dense": self._dense_list(found), "occurrence": tuple(ranked)}
-        dropped = len(found) - len(order)
-        self.trace = replace(self.trace, cuts={"no query entity": dropped})
-        return self._finish(candidates, "global", reason, lists)
+        self.trace = replace(self.trace, cuts={"no query entity": len(found) - len(order)})
+        return self._finish(candidates, "global", f"ranked by occurrence: {reason}", lists)
 
-    def _search(self, count: int) -> list[tuple[int, float]]:
-        if not len(self.snapshot.dense.nodes):
-            return []  # and no model is loaded for it
+    def _nearest(self, count: int) -> list[tuple[int, float]]:
+        """Return the rows and cosines of the nearest allowed nodes."""
+        if not len(self.snapshot.dense.window_nodes):
+            return []  # Reading `query.vector` would load the embedder.
         return self.snapshot.dense.search(self.query.vector, count, self.query.allowed)
 
-    def _matches(self, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-        """Return per range of chunks the distinct query entities in it and their mentions."""
+    def _count_entities(self, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the distinct query entities and their mentions in each half-open chunk range."""
         distinct = np.zeros(len(first), dtype=np.int64)
         mentions = np.zeros(len(first), dtype=np.int64)
         for entity in self.entities:
@@ -211,8 +227,8 @@ class _Retrieval:
     def _dense_list(self, found: list[tuple[int, float]]) -> tuple[Ranked, ...]:
         ids = self.snapshot.nodes.ids
         return tuple(
-            Ranked(ids[row], rank, {"cosine": round(score, 6)})
-            for rank, (row, score) in enumerate(found, 1)
+            Ranked(ids[row], rank, {"cosine": round(cosine, 6)})
+            for rank, (row, cosine) in enumerate(found, 1)
         )
 
     def _finish(
@@ -222,7 +238,12 @@ class _Retrieval:
         reason: str,
         lists: dict[str, tuple[Ranked, ...]],
     ) -> tuple[list[Candidate], Trace]:
-        kept = candidates[: self.query.k]
-        cuts = dict(self.trace.cuts) | {"k": len(candidates) - len(kept)}
-        trace = replace(self.trace, route=route, reason=reason, lists=lists, cuts=cuts)
-        return kept, trace
+        """Cut the candidates to k and complete the trace."""
+        top = candidates[: self.query.k]
+        cuts = {**self.trace.cuts, "k": len(candidates) - len(top)}
+        return top, replace(self.trace, route=route, reason=reason, lists=lists, cuts=cuts)
+
+
+def _union(parts: list[IntArray]) -> IntArray:
+    """Return the distinct chunks of all parts, ascending."""
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))

@@ -1,4 +1,4 @@
-"""Path chunks: where the entities between two names of the question meet, one after the other."""
+"""Path chunks: chunks along the shortest paths between the entities of a query."""
 
 from __future__ import annotations
 
@@ -10,42 +10,51 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 
-_DEPTH = 4
-"""Edges of the longest path, as the paper's largest h."""
+_MAX_EDGES = 4
+"""Edges of the longest path that counts: the largest h in the paper (arXiv 2505.24226)."""
 
 
-def path_chunks(graph: EntityGraph, entities: Sequence[int]) -> NDArray[np.float64]:
-    """Return a value for each chunk: above 0 along a shortest path between every two entities.
+def path_closeness(graph: EntityGraph, entities: Sequence[int]) -> NDArray[np.float64]:
+    """Return how closely each chunk connects two of the entities.
 
-    A chunk is on the path where it holds both ends of one of its edges; its value is one over the
-    path's length. Of several shortest paths that of the heaviest edges, seen from the far end, is
-    taken.
+    A chunk is on a path if it mentions both ends of one of the path's edges; its closeness is then
+    `1 / edges` of that path, and 0 off every path. If a chunk is on several paths, the shortest
+    counts. If two entities have several shortest paths, only one counts: the path that follows the
+    heaviest edge at each step back from the second entity.
 
     Args:
-        graph: Of the index.
-        entities: Rows; those that only titles name are on no path.
+        graph: The entity graph.
+        entities: Entity rows. Rows of entities that only titles name are ignored, because the
+            graph does not contain them.
+
+    Returns:
+        Closeness in [0, 1], shape (chunks,).
     """
-    found = np.zeros(graph.postings.shape[1])
-    inside = [entity for entity in entities if entity < len(graph.names)]
-    reach = {entity: graph.distances(entity, _DEPTH) for entity in inside}
-    for a, b in combinations(inside, 2):
-        path = _path(graph, reach[a], b)
+    closeness = np.zeros(graph.postings.shape[1])
+    in_graph = [entity for entity in entities if entity < len(graph.names)]
+    distances = {entity: graph.distances(entity, _MAX_EDGES) for entity in in_graph}
+    for a, b in combinations(in_graph, 2):
+        path = _shortest_path(graph, distances[a], b)
         for one, other in pairwise(path):
             shared = np.intersect1d(graph.chunks(one)[0], graph.chunks(other)[0])
-            found[shared] = np.maximum(found[shared], 1 / (len(path) - 1))
-    return found
+            closeness[shared] = np.maximum(closeness[shared], 1 / (len(path) - 1))
+    return closeness
 
 
-def _path(
-    graph: EntityGraph, distance: np.ndarray[tuple[int], np.dtype[np.int8]], end: int
-) -> list[int]:
-    """Return a shortest path from `end` to where the distances begin, empty without one."""
-    if distance[end] < 0:
+def _shortest_path(graph: EntityGraph, distances: NDArray[np.int8], end: int) -> list[int]:
+    """Return a shortest path from `end` back to the entity at distance 0; empty if none exists.
+
+    Args:
+        graph: The entity graph.
+        distances: Edges from the start to each entity, -1 beyond reach; shape (entities,).
+        end: Entity row.
+    """
+    if distances[end] < 0:
         return []
     path = [end]
-    while distance[path[-1]] > 0:
+    while distances[path[-1]] > 0:
         row = slice(graph.edges.indptr[path[-1]], graph.edges.indptr[path[-1] + 1])
         neighbors, weights = graph.edges.indices[row], graph.edges.data[row]
-        nearer = distance[neighbors] == distance[path[-1]] - 1
-        path.append(int(neighbors[nearer][np.argmax(weights[nearer])]))
+        closer = distances[neighbors] == distances[path[-1]] - 1
+        path.append(int(neighbors[closer][np.argmax(weights[closer])]))
     return path

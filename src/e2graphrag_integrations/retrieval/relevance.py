@@ -1,4 +1,4 @@
-"""Relevance: how well windows fit a question by meaning and by words, neighbors counted in."""
+"""Relevance of windows to a query: cosine similarity and BM25, smoothed over neighbors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.search.bm25 import tokenize
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -19,138 +19,190 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_REACH = 8
-"""Windows on either side that a window's relevance reaches: 0.5^8 of it is under 1 %."""
+_MAX_NEIGHBOR_DISTANCE = 8
+"""Windows on either side that receive relevance. At the default decay of 0.5, the ninth would get
+0.2 %."""
 
-_ENOUGH = 0.25
-"""Words are trusted in full where the best window holds this share of what is rare in the question;
-docs/constants.md tells of others."""
+_TRUSTED_FRACTION = 0.25
+"""BM25 counts in full if the best window reaches this fraction of the query's full BM25 score.
+docs/constants.md compares other values."""
 
-_LEAST = 1e-3
-"""Of the best window's relevance: what the last of a list has, for it is found, too."""
+_MIN_RELEVANCE = 1e-3
+"""Minimum combined score, before the exponent, so the last hit still scores above zero."""
 
 
 @dataclass(frozen=True)
-class Weights:
-    """How the relevance of a window is made.
+class RelevanceSettings:
+    """Settings of `Relevance`; `HybridStrategy` documents their defaults.
 
     Attributes:
-        dense, words: Weight of cosine and of BM25.
-        rarity: Power of inverse document frequency beyond BM25's own.
-        sharpness: Power of the sum, above 1 for few good windows over many fair ones.
-        share: What a window hands to the next.
-        length: Windows of each list that count.
+        dense_weight: Weight of cosine similarity.
+        bm25_weight: Weight of BM25.
+        idf_power: Exponent of the extra IDF factor of each BM25 term.
+        relevance_power: Exponent of the combined score, before smoothing.
+        neighbor_decay: Fraction of its relevance that a window adds to the next window.
+        list_length: Windows to take from each of the two rankings.
     """
 
-    dense: float
-    words: float
-    rarity: float
-    sharpness: float
-    share: float
-    length: int
+    dense_weight: float
+    bm25_weight: float
+    idf_power: float
+    relevance_power: float
+    neighbor_decay: float
+    list_length: int
 
 
 class Relevance:
-    """The windows that fit one question.
+    """The relevance of windows to one query.
 
-    Both lists are scaled from the score of their last (0) to the best (1), words weighed by how far
-    they can be relied on, added, sharpened, `((d + w) / 2) ** sharpness`, and spread in the
-    document: `share ** distance` of it to each neighbor (retrieval note D.7 measures such votes).
+    With `d` and `b` the dense and BM25 scores, each scaled to [0, 1] from the lowest to the highest
+    score of its ranking, and `c` the confidence in BM25 (`bm25_confidence`)::
+
+        combined = (dense_weight * d + bm25_weight * c * b) / (dense_weight + bm25_weight)
+        relevance(window) = sum over neighbors of neighbor_decay ** distance
+                            * combined(neighbor) ** relevance_power
+
+    Neighbors are the windows of the same document and tree level up to 8 positions away, including
+    the window itself at distance 0. Scaling each ranking before a weighted sum is convex
+    combination with min-max normalization (Bruch et al. 2023).
 
     Args:
-        query: The question.
-        snapshot: Of the index.
-        weights: How they count.
-        leaves_only: Whether windows of summaries are left out.
+        query: The query.
+        snapshot: The search index.
+        settings: Weights and exponents.
+        leaves_only: Whether to leave out windows of summaries.
     """
 
     def __init__(
-        self, query: Query, snapshot: Snapshot, weights: Weights, *, leaves_only: bool = False
+        self,
+        query: Query,
+        snapshot: Snapshot,
+        settings: RelevanceSettings,
+        *,
+        leaves_only: bool = False,
     ) -> None:
         self._query = query
         self._snapshot = snapshot
-        self._weights = weights
+        self._settings = settings
         allowed = query.allowed
         if leaves_only:
-            allowed = snapshot.leaves if allowed is None else allowed & snapshot.leaves
+            allowed = snapshot.is_chunk if allowed is None else allowed & snapshot.is_chunk
         self._allowed = allowed
-        self._owners = snapshot.dense.nodes
-        self._words = tokenize(query.question)
+        self._window_nodes = snapshot.dense.window_nodes
+        self._terms = tokenize(query.question)
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
-        """Return windows by cosine, best first, with their cosines."""
-        if not len(self._owners) or not self._weights.dense:
+        """The windows with the highest cosine similarity, best first, and their cosines."""
+        if not len(self._window_nodes) or not self._settings.dense_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        return self._snapshot.dense.windows(self._query.vector, self._weights.length, self._allowed)
-
-    @lazy
-    def words(self) -> tuple[IntArray, Floats]:
-        """Return windows by BM25, best first, with their scores."""
-        if not self._weights.words:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        allowed = None if self._allowed is None else self._allowed[self._owners]
-        return self._snapshot.lexical.best(
-            self._words, self._weights.length, allowed, rarity=self._weights.rarity
+        return self._snapshot.dense.search_windows(
+            self._query.vector, self._settings.list_length, self._allowed
         )
 
     @lazy
-    def trust(self) -> float:
-        """Return how far words can be relied on, in [0, 1].
+    def bm25(self) -> tuple[IntArray, Floats]:
+        """The windows with the highest BM25 score, best first, and their scores."""
+        if not self._settings.bm25_weight:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        allowed = None if self._allowed is None else self._allowed[self._window_nodes]
+        return self._snapshot.bm25.search(
+            self._terms, self._settings.list_length, allowed, rarity=self._settings.idf_power
+        )
 
-        It is next to nothing where no more than common words match.
+    @lazy
+    def bm25_confidence(self) -> float:
+        """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
+
+        The best score divided by a quarter of the query's full score, at most 1. The full score is
+        that of a window of average length that contains every query term once.
         """
-        _, scores = self.words
-        full = self._snapshot.lexical.full(self._words, rarity=self._weights.rarity)
-        return min(1.0, float(scores[0]) / (full * _ENOUGH)) if len(scores) and full else 0.0
+        _, scores = self.bm25
+        full = self._snapshot.bm25.reference_score(self._terms, rarity=self._settings.idf_power)
+        if not len(scores) or not full:
+            return 0.0
+        return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
-        """Return all windows that fit, ascending, with their relevance."""
-        (near, cosines), (worded, scores) = self.dense, self.words
-        # Beyond a list nothing counts; words that the list has to the last begin at nothing.
-        lowest = float(scores[-1]) if len(scores) == self._weights.length else 0.0
-        rows = [near, worded]
+        """All windows with a positive relevance, ascending, and their relevance."""
+        settings = self._settings
+        (near, cosines), (matching, scores) = self.dense, self.bm25
+        # A BM25 ranking below its limit contains every match, so its scores scale from 0.
+        floor = float(scores[-1]) if len(scores) == settings.list_length else 0.0
         values = [
-            self._weights.dense
+            settings.dense_weight
             * scale_scores(cosines, float(cosines[-1]) if len(cosines) else 0.0),
-            self._weights.words * self.trust * scale_scores(scores, lowest),
+            settings.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
         ]
-        together, sums = sum_by_key(np.concatenate(rows), np.concatenate(values), len(self._owners))
-        most = self._weights.dense + self._weights.words
-        sharp = np.maximum(sums / max(most, 1e-9), _LEAST) ** self._weights.sharpness
-        reached, spreaded = smooth_over_neighbors(
-            together, sharp, self._snapshot.neighborhoods, self._weights.share, _REACH
+        windows, sums = sum_by_key(
+            np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
         )
-        seen = spreaded > 0
+        combined = sums / max(settings.dense_weight + settings.bm25_weight, 1e-9)
+        windows, relevance = smooth_over_neighbors(
+            windows,
+            np.maximum(combined, _MIN_RELEVANCE) ** settings.relevance_power,
+            self._snapshot.level_window_starts,
+            settings.neighbor_decay,
+            _MAX_NEIGHBOR_DISTANCE,
+        )
+        found = relevance > 0
         if self._allowed is not None:
-            seen &= self._allowed[self._owners[reached]]
-        return reached[seen], spreaded[seen]
+            found &= self._allowed[self._window_nodes[windows]]
+        return windows[found], relevance[found]
 
     @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
-        """Return nodes by their best window, best first: their rows, those windows, relevance."""
-        windows, values = self.windows
-        order = np.lexsort((windows, -values))
-        order = order[first_occurrences(self._owners[windows[order]])]
-        return self._owners[windows[order]], windows[order], values[order]
+        """Nodes by the relevance of their best window, best first: rows, windows, relevance."""
+        windows, relevance = self.windows
+        order = np.lexsort((windows, -relevance))
+        order = order[first_occurrences(self._window_nodes[windows[order]])]
+        return self._window_nodes[windows[order]], windows[order], relevance[order]
 
-    def plain(self, windows: IntArray) -> NDArray[np.float64]:
-        """Return the relevance of any windows, each list by its best score, neighbors left out.
+    def best_windows(self, rows: IntArray) -> IntArray:
+        """Return the most relevant window of each node row, -1 for none; shape (n,)."""
+        nodes, windows, _ = self.nodes
+        if not len(nodes):
+            return np.full(len(rows), -1)
+        order = np.argsort(nodes)
+        places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
+        return np.where(nodes[places] == rows, windows[places], -1)
 
-        Where a vector store tells no cosine of a window, that of the list's last stands for it.
+    def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
+        """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""
+        rows = self._snapshot.chunk_nodes[chunks]
+        first = np.searchsorted(self._window_nodes, rows)
+        sizes = np.searchsorted(self._window_nodes, rows, side="right") - first
+        best = np.zeros(len(chunks))
+        values = self.unsmoothed(concatenated_ranges(first, sizes))
+        np.maximum.at(best, np.repeat(np.arange(len(chunks)), sizes), values)
+        return best
+
+    def unsmoothed(self, windows: IntArray) -> NDArray[np.float64]:
+        """Return `dense_weight * d + bm25_weight * c * b` for any windows, without neighbors.
+
+        Here, `d` and `b` are scores relative to the best score of their ranking. A window outside
+        the dense ranking gets the lowest cosine of the ranking, because a vector store may not
+        return the cosine of a given window.
+
+        Args:
+            windows: Window numbers, shape (n,).
+
+        Returns:
+            Values of at least 0, shape (n,).
         """
         values = np.zeros(len(windows))
-        found, cosines = self.dense
-        if len(found) and cosines[0] > 0:
-            order = np.argsort(found)
-            at = np.searchsorted(found[order], windows)
-            at = np.minimum(at, len(found) - 1)
-            known = found[order][at] == windows
-            cosine = np.where(known, cosines[order][at], cosines[-1])
-            values += self._weights.dense * np.maximum(0, cosine) / cosines[0]
-        _, best = self.words
+        ranked, cosines = self.dense
+        if len(ranked) and cosines[0] > 0:
+            order = np.argsort(ranked)
+            places = np.minimum(np.searchsorted(ranked[order], windows), len(ranked) - 1)
+            is_ranked = ranked[order][places] == windows
+            cosine = np.where(is_ranked, cosines[order][places], cosines[-1])
+            values += self._settings.dense_weight * np.maximum(0, cosine) / cosines[0]
+        _, best = self.bm25
         if len(best):
-            scores = self._snapshot.lexical.at(self._words, windows, rarity=self._weights.rarity)
-            values += self._weights.words * self.trust * scores / best[0]
+            scores = self._snapshot.bm25.score_rows(
+                self._terms, windows, rarity=self._settings.idf_power
+            )
+            values += self._settings.bm25_weight * self.bm25_confidence * scores / best[0]
         return values

@@ -1,4 +1,4 @@
-"""Seeds: the question's names that the index knows, and how specific they are."""
+"""Seeds: the indexed entities that a query names, and their specificity."""
 
 from __future__ import annotations
 
@@ -12,107 +12,149 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.linking import Linking, link
-from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import NOUN
 
-_MOST = 32
-_PAIRED = 16
-"""Names of a question, the rarest, that are walked from, and that are looked at in pairs."""
+_MAX_SEEDS = 32
+"""Entities of a query, rarest first, that seed personalized PageRank. Bounds the cost of a very
+long query."""
+
+_MAX_PAIRED = 16
+"""Seeds, rarest first, that form pairs: at most 120 pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A name of the question: its row among the subjects, its link's score, the chunks it is in."""
+    """An entity that the query names.
+
+    Attributes:
+        entity: Row among the titled entities of the snapshot.
+        score: Confidence of the entity link, in (0, 1].
+        doc_freq: Allowed chunks that mention the entity or have it as their title; at least 1.
+    """
 
     entity: int
     score: float
-    held: int
+    doc_freq: int
 
 
 class Seeds:
-    """Where a walk through the entity graph starts.
+    """The entities of one query from which personalized PageRank starts.
 
     Args:
-        query: The question.
-        snapshot: Of the index.
-        seen: Mask over chunks, None where all may be seen.
-        aliases: Whether surnames, initials and misspellings are looked up.
+        query: The query.
+        snapshot: The search index.
+        allowed: Mask over chunks, shape (chunks,); None allows all.
+        use_aliases: Whether surnames, initials and misspellings link to entities.
+
+    Attributes:
+        linking: The entity links of the query's mentions, and the mentions without a link.
     """
 
     def __init__(
-        self, query: Query, snapshot: Snapshot, seen: NDArray[np.bool_] | None, *, aliases: bool
+        self,
+        query: Query,
+        snapshot: Snapshot,
+        allowed: NDArray[np.bool_] | None,
+        *,
+        use_aliases: bool,
     ) -> None:
         self._snapshot = snapshot
-        self._seen = seen
-        self.linking = self._linked(query, aliases=aliases)
-
-    def _linked(self, query: Query, *, aliases: bool) -> Linking:
-        """Return the links of the question's names; nouns are left to the words."""
-        if not query.mentions:
-            return Linking((), ())
-        snapshot, subjects = self._snapshot, self._snapshot.subjects
-        found = link(query.mentions, subjects.index, snapshot.aliases if aliases else None)
-        known = len(snapshot.graph.names)
-        rows = {one.entity: subjects.index[one.entity] for one in found.links}
-        named = {
-            entity
-            for entity, row in rows.items()
-            if row >= known or snapshot.graph.named[row] or row in subjects.documents
-        }
-        nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
-        return Linking(
-            tuple(one for one in found.links if one.entity in named),
-            tuple(name for name in found.unlinked if name not in nouns),
-        )
+        self._allowed = allowed
+        self.linking = _link_names(query, snapshot, use_aliases=use_aliases)
 
     @lazy
-    def all(self) -> Sequence[Seed]:
-        """Return the names that a chunk that may be seen holds, the rarest first."""
-        index = self._snapshot.subjects.index
-        found = []
+    def ranked(self) -> Sequence[Seed]:
+        """The seeds, rarest first: at most 32."""
+        index = self._snapshot.titled_entities.index
+        seeds = []
         for one in self.linking.links:
             entity = index[one.entity]
-            held = self._count(self._snapshot.walk.chunks_of(entity))
-            if held:
-                found.append(Seed(entity, one.score, held))
-        return sorted(found, key=lambda seed: seed.held)[:_MOST]
+            doc_freq = self._count_allowed(self._snapshot.personalized_pagerank.chunks_of(entity))
+            if doc_freq:
+                seeds.append(Seed(entity, one.score, doc_freq))
+        return sorted(seeds, key=lambda seed: seed.doc_freq)[:_MAX_SEEDS]
 
     @property
     def paired(self) -> Sequence[Seed]:
-        """Return those of them that are looked at in pairs."""
-        return self.all[:_PAIRED]
+        """The seeds that form pairs, rarest first: at most 16."""
+        return self.ranked[:_MAX_PAIRED]
 
     @lazy
     def specificity(self) -> float:
-        """Return max of s ln((N + 1) / (df + 1)) / ln((N + 1) / 2), in [0, 1].
+        """The specificity of the rarest seed, or pair of seeds in the same chunk, in [0, 1].
 
-        Over names, and over pairs of them that share chunks, as the paper's local side asks for. N
-        and df count the chunks that may be seen; what one of them alone holds has all of s.
+        Specificity is inverse document frequency (Spärck Jones 1972), scaled by its maximum and
+        weighted by the link score s: `s * ln((N + 1) / (df + 1)) / ln((N + 1) / 2)`, where N is the
+        number of allowed chunks and df is the number of allowed chunks with the seed, or with both
+        seeds of a pair. A pair has the lower link score of its seeds. Pairs count because the paper
+        retrieves locally if two entities share chunks (arXiv 2505.24226, section 3.3).
         """
-        chunks = len(self._snapshot.chunk_nodes) if self._seen is None else int(self._seen.sum())
-        if not self.all or chunks < 2:  # noqa: PLR2004 - of one chunk nothing is specific
+        allowed = self._allowed
+        chunks = len(self._snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
+        if not self.ranked or chunks < 2:  # noqa: PLR2004 - the formula needs two chunks
             return 0.0
         pairs = (
             (min(a.score, b.score), shared)
             for a, b in combinations(self.paired, 2)
-            if (shared := self._shared(a, b))
+            if (shared := self._count_shared(a, b))
         )
         return max(
-            float(score * np.log((chunks + 1) / (held + 1)) / np.log((chunks + 1) / 2))
-            for score, held in [*((seed.score, seed.held) for seed in self.all), *pairs]
+            float(score * np.log((chunks + 1) / (doc_freq + 1)) / np.log((chunks + 1) / 2))
+            for score, doc_freq in [*((one.score, one.doc_freq) for one in self.ranked), *pairs]
         )
 
-    def walk(self, damping: float, steps: int) -> tuple[IntArray, NDArray[np.float64]]:
-        """Return chunks and their shares of a walk from the seeds, the rarer the stronger."""
-        start = {seed.entity: seed.score / seed.held for seed in self.all}
-        return self._snapshot.walk.rank(start, damping=damping, steps=steps, seen=self._seen)
+    def personalized_pagerank(
+        self, damping: float, n_iter: int
+    ) -> tuple[IntArray, NDArray[np.float64]]:
+        """Return the allowed chunks that personalized PageRank reaches, and their scores.
 
-    def _shared(self, a: Seed, b: Seed) -> int:
-        chunks_of = self._snapshot.walk.chunks_of
-        few, many = sorted((chunks_of(a.entity), chunks_of(b.entity)), key=len)
-        at = np.minimum(np.searchsorted(many, few), len(many) - 1)
-        return self._count(few[many[at] == few])
+        The restart distribution gives each seed `score / doc_freq`, as in HippoRAG's node
+        specificity (Gutiérrez et al. 2024).
 
-    def _count(self, chunks: IntArray) -> int:
-        return len(chunks) if self._seen is None else int(self._seen[chunks].sum())
+        Args:
+            damping: Probability of following an edge instead of restarting at a seed.
+            n_iter: Power iterations.
+
+        Returns:
+            Chunk numbers, ascending, and scores, both of shape (reached chunks,).
+        """
+        weights = {seed.entity: seed.score / seed.doc_freq for seed in self.ranked}
+        return self._snapshot.personalized_pagerank.rank(
+            weights, damping=damping, n_iter=n_iter, allowed=self._allowed
+        )
+
+    def _count_shared(self, a: Seed, b: Seed) -> int:
+        """Return the number of allowed chunks with both seeds."""
+        chunks_of = self._snapshot.personalized_pagerank.chunks_of
+        fewer, more = sorted((chunks_of(a.entity), chunks_of(b.entity)), key=len)
+        places = np.minimum(np.searchsorted(more, fewer), len(more) - 1)
+        return self._count_allowed(fewer[more[places] == fewer])
+
+    def _count_allowed(self, chunks: IntArray) -> int:
+        return len(chunks) if self._allowed is None else int(self._allowed[chunks].sum())
+
+
+def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linking:
+    """Link the names in the query to entities.
+
+    Common nouns link only if they are the title of a document; BM25 covers the others.
+    """
+    if not query.mentions:
+        return Linking((), ())
+    subjects = snapshot.titled_entities
+    found = link(query.mentions, subjects.index, snapshot.aliases if use_aliases else None)
+    rows = {one.entity: subjects.index[one.entity] for one in found.links}
+    names = {
+        entity
+        for entity, row in rows.items()
+        if row >= len(snapshot.graph.names)
+        or snapshot.graph.named[row]
+        or row in subjects.documents
+    }
+    nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
+    return Linking(
+        tuple(one for one in found.links if one.entity in names),
+        tuple(name for name in found.unlinked if name not in nouns),
+    )

@@ -1,4 +1,4 @@
-"""Bridges: from the passages found to those whose title they name, or that name their title."""
+"""Title links: documents whose title a chunk mentions, and chunks that mention its title."""
 
 from __future__ import annotations
 
@@ -11,84 +11,95 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_MOST = 1000
-"""Chunks, those led to most surely, after which no further way is followed."""
+_MAX_CHUNKS = 1000
+"""Stop following title links, strongest first, once this many chunks are collected."""
 
-_COMMON = 100
-"""A title that more documents than this name leads nowhere in particular."""
+_MAX_DOCUMENTS = 100
+"""Ignore a title that links to more documents than this: it is too common to be informative."""
 
 
 def title_links(
-    found: Sequence[tuple[int, float]],
+    sources: Sequence[tuple[int, float]],
     snapshot: Snapshot,
-    fit: Callable[[IntArray], Floats],
-    seen: NDArray[np.bool_] | None = None,
+    relevance: Callable[[IntArray], Floats],
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[IntArray, Floats]:
-    """Return the rows of chunks that passages lead to by titles, and how good each is.
+    """Return the chunks that title links reach from the source chunks, and their scores.
 
-    A question of two hops names one document and asks about another: the second is named in the
-    first, or names it. A chunk's value is that of the passage that leads there, times how few
-    documents the title stands for, times how well the chunk itself fits the question.
+    A two-hop query (a bridge question of HotpotQA, Yang et al. 2018) describes one document and
+    asks about another, and one of the two mentions the title of the other. Links therefore run in
+    both directions. A linked chunk scores `source * strength * relevance`:
+
+    * source: the score of the source chunk, relative to the best source chunk;
+    * strength: `1 / n` if the source chunk mentions a title that n documents have;
+      `1 / log2(2 + n)` if n other documents mention the title of the source chunk's document;
+    * relevance: the relevance of the linked chunk to the query.
+
+    If several links reach a chunk, the one with the highest `source * strength` counts.
 
     Args:
-        found: Chunks by their rows, best first, with their scores.
-        snapshot: Of the index.
-        fit: Returns how well chunks, given by their numbers, fit the question.
-        seen: Mask over chunks; None where all may be seen.
+        sources: Node rows of chunks and their scores, best first.
+        snapshot: The search index.
+        relevance: Maps chunk numbers to their relevance.
+        allowed: Mask over chunks, shape (chunks,); None allows all.
+
+    Returns:
+        Node rows and scores of the linked chunks, both of shape (linked chunks,), strongest link
+        first. Chunks with a score of 0 are left out.
     """
-    ways = [
-        (score / found[0][1] * share, parts)
-        for row, score in found
-        for share, parts in _ways(int(snapshot.nodes.first_leaf[row]), snapshot)
+    links = [
+        (score / sources[0][1] * strength, targets)
+        for row, score in sources
+        for strength, targets in _links_from(int(snapshot.nodes.first_leaf[row]), snapshot)
     ]
-    reached: list[IntArray] = []
-    sure: list[Floats] = []
+    target_chunks: list[IntArray] = []
+    target_strengths: list[Floats] = []
     count = 0
-    for surety, parts in sorted(ways, key=lambda way: -way[0]):
-        for part in parts:
-            chunks = part if seen is None else part[seen[part]]
-            reached.append(chunks)
-            sure.append(np.full(len(chunks), surety))
+    for strength, targets in sorted(links, key=lambda link: -link[0]):
+        for target in targets:
+            chunks = target if allowed is None else target[allowed[target]]
+            target_chunks.append(chunks)
+            target_strengths.append(np.full(len(chunks), strength))
             count += len(chunks)
-        if count >= _MOST:
+        if count >= _MAX_CHUNKS:
             break
     if not count:
         return np.empty(0, dtype=np.int64), np.empty(0)
-    together = np.concatenate(reached)
-    first = first_occurrences(together)  # the surest way to each
-    values = np.concatenate(sure)[first] * fit(together[first])
-    rows = snapshot.chunk_nodes[together[first]]
-    return rows[values > 0], values[values > 0]
+    chunks = np.concatenate(target_chunks)
+    strongest = first_occurrences(chunks)
+    scores = np.concatenate(target_strengths)[strongest] * relevance(chunks[strongest])
+    rows = snapshot.chunk_nodes[chunks[strongest]]
+    return rows[scores > 0], scores[scores > 0]
 
 
-def _ways(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
-    """Yield how surely a chunk's names lead to chunks of other documents, and to which."""
-    own = int(snapshot.document_of_chunk[chunk])
-    subjects = snapshot.subjects
-    title = int(subjects.of_document[own])
-    entities = snapshot.walk.entities_of(chunk)
+def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
+    """Yield the strength and the target chunks of each title link from a chunk."""
+    document = int(snapshot.chunk_documents[chunk])
+    subjects = snapshot.titled_entities
+    own_title = int(subjects.title_of_document[document])
+    entities = snapshot.personalized_pagerank.entities_of(chunk)
     for entity in entities[subjects.is_title[entities]].tolist():
-        named = subjects.documents[entity]
-        # Its own title is no bridge to others that bear it, too.
-        if entity != title and len(named) <= _COMMON:
-            yield 1 / len(named), (_chunks_of(document, snapshot) for document in named)
-    if 0 <= title < len(snapshot.graph.names):
-        chunks, _ = snapshot.graph.chunks(title)
-        some = chunks[:: len(chunks) // (2 * _COMMON) + 1]
-        if _distinct(snapshot.document_of_chunk[some]) > _COMMON + 1:
-            return  # some tell already that there are too many
-        documents = snapshot.document_of_chunk[chunks]
-        chunks, documents = chunks[documents != own], documents[documents != own]
-        others = _distinct(documents)
-        if 0 < others <= _COMMON:
-            yield 1 / float(np.log2(2 + others)), [chunks]
+        titled = subjects.documents[entity]
+        # Documents that share a title do not link to each other.
+        if entity != own_title and len(titled) <= _MAX_DOCUMENTS:
+            yield 1 / len(titled), (_chunks_of(other, snapshot) for other in titled)
+    if 0 <= own_title < len(snapshot.graph.names):
+        chunks, _ = snapshot.graph.chunks(own_title)
+        sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
+        if _count_distinct(snapshot.chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
+            return  # The sample alone exceeds the limit, so skip the full count.
+        documents = snapshot.chunk_documents[chunks]
+        chunks, documents = chunks[documents != document], documents[documents != document]
+        mentioning = _count_distinct(documents)
+        if 0 < mentioning <= _MAX_DOCUMENTS:
+            yield 1 / float(np.log2(2 + mentioning)), [chunks]
 
 
-def _distinct(documents: IntArray) -> int:
-    """Return how many documents there are among ascending ones, as those of chunks are."""
+def _count_distinct(documents: IntArray) -> int:
+    """Return the number of distinct values in an ascending array."""
     return len(documents) and 1 + int(np.count_nonzero(documents[1:] != documents[:-1]))
 
 
 def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:
-    first, end = np.searchsorted(snapshot.document_of_chunk, [document, document + 1])
+    first, end = np.searchsorted(snapshot.chunk_documents, [document, document + 1])
     return np.arange(first, end)

@@ -1,0 +1,159 @@
+"""Candidates: ranked lists, fused into one ranking of nodes or of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
+from e2graphrag_integrations._utils.lazy import LazySequence, lazy
+from e2graphrag_integrations.retrieval.relevance import Relevance
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.trace import Route
+from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.types import Span
+
+RELEVANCE = "relevance"
+"""Name of the list of nodes by `Relevance`."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedList:
+    """Nodes ranked by one score, with the weight of that ranking in the fusion.
+
+    Attributes:
+        name: Name of the list in the trace and in reasons.
+        score_name: Name of its score in the trace.
+        weight: Weight in the fusion.
+        route: Side of the index that the list searches.
+        rows: Node rows, best first, shape (n,).
+        scores: Scores, shape (n,).
+    """
+
+    name: str
+    score_name: str
+    weight: float
+    route: Route
+    rows: IntArray
+    scores: Floats
+
+    def contributions(self, rrf_k: float) -> Floats:
+        """Return `weight / (rrf_k + rank)` for each node, shape (n,)."""
+        contributions: Floats = self.weight * reciprocal_rank(
+            np.arange(1, len(self.rows) + 1), rrf_k
+        )
+        return contributions
+
+    @lazy
+    def ranks(self) -> Mapping[int, int]:
+        """The rank of each node row, from 1."""
+        return {row: rank for rank, row in enumerate(self.rows.tolist(), 1)}
+
+
+def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[IntArray, Floats]:
+    """Fuse lists by weighted reciprocal rank fusion (Cormack et al. 2009).
+
+    A node scores the sum of `weight / (rrf_k + rank)` over the lists that contain it.
+
+    Returns:
+        The rows of all listed nodes, best first, ties to the lower row, and their scores.
+    """
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in lists)])
+    contributions = [np.empty(0), *(one.contributions(rrf_k) for one in lists)]
+    nodes, scores = sum_by_key(rows, np.concatenate(contributions), node_count)
+    order = np.lexsort((nodes, -scores))
+    return nodes[order], scores[order]
+
+
+def node_candidates(
+    rows: IntArray,
+    scores: Floats,
+    windows: IntArray,
+    *,
+    lists: Sequence[WeightedList],
+    rrf_k: float,
+    snapshot: Snapshot,
+) -> list[Candidate]:
+    """Return a candidate for each fused node.
+
+    Args:
+        rows: Node rows, best first, shape (n,).
+        scores: Fused scores, shape (n,).
+        windows: The most relevant window of each node, -1 for none; shape (n,).
+        lists: The fused lists, for the reasons.
+        rrf_k: Constant of the reciprocal rank.
+        snapshot: The search index.
+    """
+    spans = [Span(start, end) for start, end in snapshot.window_spans[windows].tolist()]
+    return [
+        Candidate(
+            row, score, *_route_and_reasons(row, lists, rrf_k), best_span=span if found else None
+        )
+        for row, score, span, found in zip(
+            rows.tolist(), scores.tolist(), spans, (windows >= 0).tolist(), strict=True
+        )
+    ]
+
+
+def window_candidates(
+    lists: Sequence[WeightedList], relevance: Relevance, rrf_k: float, snapshot: Snapshot
+) -> Sequence[Candidate]:
+    """Return windows by their relevance, boosted by the other lists.
+
+    Each other list multiplies the relevance of its chunks' windows by
+    `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A chunk
+    that only the other lists contain has no relevant window: its first window follows all others.
+
+    Returns:
+        A lazy sequence, best first: a token budget usually needs only its beginning.
+    """
+    windows, relevance_scores = relevance.windows
+    window_nodes = snapshot.dense.window_nodes
+    boosts = [one for one in lists if one.name != RELEVANCE]
+    parts = [window_nodes[windows], *(one.rows for one in boosts)]
+    rows, places = np.unique(np.concatenate(parts), return_inverse=True)
+    window_places, *boost_places = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
+    factors, contributions = np.ones(len(rows)), np.zeros(len(rows))
+    for one, listed in zip(boosts, boost_places, strict=True):
+        factors[listed] *= 1 + (1 + rrf_k) * one.contributions(rrf_k)
+        contributions[listed] += one.contributions(rrf_k)
+    scores = relevance_scores * factors[window_places]
+    order = np.lexsort((windows, -scores))
+    # Chunks without a relevant window: their scores continue below the lowest one.
+    lowest = scores[order[-1]] if len(order) else 1.0
+    highest = contributions.max(initial=0.0)
+    contributions[window_places] = 0
+    others = top_rows(contributions, len(contributions))
+    ranked = np.concatenate([windows[order], np.searchsorted(window_nodes, rows[others])])
+    ranked_scores = np.concatenate([scores[order], lowest * contributions[others] / highest])
+
+    def candidate(place: int) -> Candidate:
+        window = ranked[place]
+        row, (start, end) = int(window_nodes[window]), snapshot.window_spans[window]
+        route, reasons = _route_and_reasons(row, lists, rrf_k)
+        span = Span(int(start), int(end))
+        return Candidate(
+            row, float(ranked_scores[place]), route, reasons, best_span=span, is_window=True
+        )
+
+    return LazySequence(len(ranked), candidate)
+
+
+def _route_and_reasons(
+    row: int, lists: Sequence[WeightedList], rrf_k: float
+) -> tuple[Route, tuple[str, ...]]:
+    """Return the route of the list that contributes most to a node, and its rank in each list."""
+    route: Route = "global"
+    most = 0.0
+    reasons: list[str] = []
+    for one in lists:
+        rank = one.ranks.get(row)
+        if rank is not None:
+            contribution = one.weight * reciprocal_rank(rank, rrf_k)
+            if contribution > most or not reasons:
+                route, most = one.route, contribution
+            reasons.append(f"{one.name}: rank {rank}")
+    return route, tuple(reasons) or ("below the last rank of every list",)
