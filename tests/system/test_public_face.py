@@ -22,7 +22,7 @@ HEAVY = (
     "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
     "sentence_transformers transformers openai aiohttp"
 ).split()
-PRINTERS = {"cli.main", "cli.commands", "cli.output", "cli.demo"}
+PRINTERS = {"cli.app", "cli.output"}
 
 
 def imports(path):

@@ -1,0 +1,57 @@
+"""Fixtures of the command-line tests."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_helpers import SMALL_CHUNKS, TEA_PARTY, Result
+from e2graphrag_integrations.cli.main import main
+from e2graphrag_integrations.entities import spacy_extractor
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cached_pipeline() -> Iterator[None]:
+    """Load the spaCy pipeline once per module: loading takes most of the time of a command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spacy_extractor, "_load", functools.cache(spacy_extractor._load))
+        yield
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run a command in this process."""
+
+    def run(*arguments: object) -> Result:
+        code = main([str(argument) for argument in arguments])
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A text file."""
+    path = tmp_path / "book.txt"
+    path.write_text(TEA_PARTY, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def book_index_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("book")
+    (folder / "book.txt").write_text(TEA_PARTY, encoding="utf-8")
+    out = folder / "book.e2g"
+    assert main(["index", str(folder / "book.txt"), "--out", str(out), *SMALL_CHUNKS]) == 0
+    return out.read_bytes()
+
+
+@pytest.fixture
+def book_index(tmp_path: Path, book_index_bytes: bytes) -> Path:
+    """An index of the text file."""
+    path = tmp_path / "book.e2g"
+    path.write_bytes(book_index_bytes)
+    return path

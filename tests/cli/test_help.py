@@ -1,0 +1,129 @@
+"""Help texts, examples, usage errors, shell completion and imports."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from typer.main import get_command
+
+from cli_helpers import TEA_PARTY
+from e2graphrag_integrations.cli import demo
+from e2graphrag_integrations.cli.app import app
+from e2graphrag_integrations.cli.main import main
+
+COMMANDS = get_command(app).commands
+
+
+def examples(name):
+    return [
+        line.strip().removeprefix("e2graphrag ")
+        for line in COMMANDS[name].epilog.splitlines()
+        if line.startswith("  e2graphrag ")
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_describes_every_command_and_option_and_ends_with_examples(name, call):
+    code, out, err = call(name, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: e2graphrag {name} ")
+    assert examples(name)
+    assert out.rstrip().endswith(examples(name)[-1])
+    assert all(parameter.help for parameter in COMMANDS[name].params)
+    assert call(name, "-h").out == out
+
+
+def test_main_help_lists_every_command(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    listed = re.findall(r"^  (\w+)  +[A-Z]", out.partition("Commands:")[2], re.MULTILINE)
+    assert listed == list(COMMANDS)
+
+
+def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
+    (tmp_path / "novels").mkdir()
+    (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
+    text = f"Filby did not believe in the Time Machine. {TEA_PARTY}"
+    (tmp_path / "novels" / "the_time_machine.txt").write_text(text)
+    for name in COMMANDS:
+        for example in examples(name):
+            result = call(*shlex.split(example))
+            assert (result.code, result.err) == (0, ""), (example, result)
+
+
+def test_version_is_printed(call):
+    expected = f"e2graphrag {metadata.version('e2graphrag-integrations')}\n"
+    assert call("--version") == (0, expected, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing command"),
+        (["indx"], "Did you mean 'index'"),
+        (["update", "i.e2g"], "Missing argument"),
+        (["delete", "i.e2g"], "Missing argument"),
+        (["export", "i.e2g"], "Missing argument"),
+        (["import", "out"], "Missing option '--out'"),
+        (["resume"], "Missing argument"),
+        (["status", "i.e2g", "--prune"], "No such option"),
+        (["query", "i.e2g", "Q", "--prof"], "No such option"),
+        (["query", "i.e2g", "Q", "-k", "many"], "Invalid value for '-k'"),
+        (["query", "i.e2g", "Q", "more"], "unexpected extra argument"),
+        (["index", "t", "--out", "i.e2g", "--cut", "odd"], "not one of 'fixed', 'content'"),
+    ],
+    ids=" ".join,
+)
+def test_usage_error_exits_with_2_and_prints_the_usage(arguments, message, call):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: e2graphrag ")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("e2graphrag st", ["status", "stats"]),
+        ("e2graphrag query i.e2g Q --mode ", ["auto", "local", "global"]),
+        ("e2graphrag status --j", ["--json"]),
+    ],
+)
+def test_shell_completion_suggests_commands_options_and_choices(words, expected, monkeypatch, call):
+    monkeypatch.setenv("_E2GRAPHRAG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    code, out, _ = call()
+    assert (code, out.split()) == (0, expected)
+
+
+def test_package_imports_neither_typer_nor_rich():
+    code = (
+        "import sys, e2graphrag_integrations.engine, e2graphrag_integrations.cli;"
+        "print({'typer', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_help_imports_no_heavy_library():
+    code = (
+        "import sys; from e2graphrag_integrations.cli.main import main; main(['index', '--help']);"
+        "print({'numpy', 'scipy', 'spacy', 'faiss', 'torch', 'networkx'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nset()\n")
+
+
+def test_main_returns_instead_of_exiting(capsys):
+    assert main(["--help"]) == 0
+    assert main(["nonsense"]) == 2
+    capsys.readouterr()

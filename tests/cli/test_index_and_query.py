@@ -1,0 +1,254 @@
+"""The commands index, query, stats and verify."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli_helpers import SMALL_CHUNKS, TEA_PARTY
+from e2graphrag_integrations.cli.inputs import make_summarizer
+
+QUESTION = "What did the Hatter give to Alice?"
+
+
+def test_index_reports_its_work_as_json(tmp_path, book, call):
+    out = tmp_path / "b.e2g"
+    report = call("index", book, "--out", out, "--json", *SMALL_CHUNKS).json()
+    assert report["documents"] == 1
+    assert report["chunks"] > 2
+    assert report["llm_calls"] == 0
+    assert report["file"] == str(out)
+    assert report["bytes"] == out.stat().st_size
+
+
+def test_index_answers_in_another_process(book_index):
+    command = [sys.executable, "-m", "e2graphrag_integrations.cli", "query", str(book_index)]
+    done = subprocess.run(
+        [*command, QUESTION, "--json", "--explain"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    node = answer["nodes"][0]
+    assert {"alice", "hatter"} <= set(node["entities"])
+    [[start, end]] = node["spans"]
+    assert TEA_PARTY[start:end] == node["text"]
+    assert [link["entity"] for link in answer["trace"]["links"]] == ["hatter", "alice"]
+
+
+def test_paper_strategy_reports_hops_as_json(book_index, call):
+    answer = call(
+        "query", book_index, QUESTION, "--json", "--explain", "--strategy", "paper"
+    ).json()
+    assert answer["route"] == "local"
+    assert answer["trace"]["pairs"][0]["hops"] == 1
+
+
+def test_query_prints_route_spans_and_reasons(book_index, call):
+    code, out, _ = call("query", book_index, QUESTION, "--explain")
+    assert code == 0
+    assert out.startswith("route: ")
+    assert "list entities: " in out
+    assert re.search(r"reasons: relevance: rank \d; entities: rank 1", out)
+    assert "   entities: hatter - alice" in out
+    code, out, _ = call("query", book_index, QUESTION, "--explain", "--strategy", "paper")
+    assert code == 0
+    assert out.startswith("route: local\n")
+    assert "1 hop(s)" in out
+    assert re.search(r"^1\. chunk \d of book\.txt  span: \d+-\d+$", out, re.MULTILINE)
+
+
+def test_question_without_known_entities_goes_global(book_index, call):
+    code, out, _ = call("query", book_index, "xyzzy?")
+    assert code == 0
+    assert out.startswith("route: global\n")
+
+
+def test_context_prints_a_prompt_within_the_token_budget(book_index, call):
+    code, out, _ = call("query", book_index, QUESTION, "--context", "--token-budget", "40")
+    assert code == 0
+    assert "hatter" in out.lower()
+    assert len(out.split()) <= 40
+
+
+def test_query_exits_with_1_if_nothing_is_found(book_index, call):
+    code, out, _ = call("query", book_index, "Alice", "--where", "document_id=other.txt")
+    assert code == 1
+    assert "nothing found" in out
+
+
+def test_query_exits_with_1_if_no_hit_fits_the_token_budget(book_index, call):
+    code, out, _ = call("query", book_index, QUESTION, "--token-budget", "1")
+    assert code == 1
+    assert "nothing fits the token budget" in out
+
+
+def test_second_index_call_skips_unchanged_documents_and_adds_new_ones(
+    tmp_path, book, book_index, call
+):
+    (tmp_path / "new.txt").write_text("Bob met Carol in Paris.")
+    report = call("index", book, tmp_path / "new.txt", "--out", book_index, "--json").json()
+    assert (report["documents"], report["skipped"]) == (1, ["book.txt"])
+
+
+def test_changed_document_is_rejected_unless_replace_is_given(book, book_index, call):
+    book.write_text(TEA_PARTY + " The End.", encoding="utf-8")
+    code, _, err = call("index", book, "--out", book_index)
+    assert code == 2
+    assert "'book.txt'" in err
+    assert "use --replace or `e2graphrag update`" in err
+    assert call("index", book, "--out", book_index, "--replace", "--json").json()["documents"] == 1
+    assert call("verify", book_index).code == 0
+
+
+def test_estimate_prints_counts_and_creates_no_file(tmp_path, book, call, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    out = tmp_path / "none.e2g"
+    command = ["index", book, "--out", out, "--estimate", *SMALL_CHUNKS]
+    estimate = call(*command, "--json").json()
+    assert not out.exists()
+    assert estimate["llm_calls"] == sum(level["llm_calls"] for level in estimate["levels"]) > 0
+    assert all(isinstance(estimate[key], int) for key in ("chunks", "llm_calls", "prompt_tokens"))
+    with_model = call(*command, "--llm-model", "m", "--json").json()  # no API key needed
+    assert with_model["llm_calls"] == estimate["llm_calls"]
+
+
+def test_stats_prints_the_counts_of_an_index(book_index, call):
+    stats = call("stats", book_index, "--json").json()
+    assert stats["documents"] == 1
+    assert stats["chunks"] > stats["summaries"] > 0
+    assert stats["entities"] > 5
+    code, out, _ = call("stats", book_index)
+    assert code == 0
+    assert f"chunks: {stats['chunks']}\n" in out
+
+
+def test_verify_tells_an_intact_file_from_a_damaged_one(book_index, call):
+    code, out, _ = call("verify", book_index)
+    assert (code, out.startswith(f"{book_index}: sound (")) == (0, True)
+    with closing(sqlite3.connect(book_index)) as db, db:
+        db.execute("UPDATE nodes SET text = 'changed' WHERE level = 0 AND position = 1")
+    report = call("verify", book_index, "--json").json(2)
+    assert report["problems"]
+    code, out, _ = call("verify", book_index)
+    assert (code, out.startswith(f"{book_index}: damaged (")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", "missing.e2g", "Q"], "index missing.e2g does not exist"),
+        (["index", "missing.txt", "--out", "x.e2g"], "missing.txt does not exist"),
+        (["index", "{book}", "--out", "x.e2g", "--llm-base-url", "u"], "require --llm-model"),
+        (["index", "{book}", "--out", "no/such/x.e2g"], "does not exist"),
+        (["index", "{book}", "--out", "{text}"], "e2graphrag index"),
+        (["index", "{book}", "--out", "{book}"], "is one of the files to index"),
+        (["index", ".", "--out", "{book}"], "is one of the files to index"),
+        (["index", "{empty}", "--out", "{empty}"], "is one of the files to index"),
+        (["index", "", "--out", "x.e2g"], "the path is empty"),
+        (["index", "{book}", "--out", ""], "the path is empty"),
+        (["index", "{book}", "--out", ":memory:"], "name a file"),
+        (["index", "x\0y", "--out", "x.e2g"], "is not a valid path"),
+        (["index", "{book}", "--out", "x\0y"], "is not a valid path"),
+        (["query", "x\0y", "Q"], "is not a valid path"),
+        (["index", "{long}", "--out", "x.e2g"], "cannot be used: File name too long"),
+        (["index", "{book}", "--out", "{long}"], "cannot be used: File name too long"),
+        (["stats", "{long}"], "cannot be used: File name too long"),
+        (["demo", "--out", "{long}"], "cannot be used: File name too long"),
+        (["query", "{empty}", "Q"], "is an empty file"),
+        (["stats", "{empty}"], "is an empty file"),
+        (["verify", "{empty}"], "is an empty file"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "chunk_size="),
+        (["index", "{book}", "{book}", "--out", "x.e2g"], "both get the document id 'book.txt'"),
+        (["index", ".", ".", "--out", "x.e2g"], "both get the document id"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_size=0"),
+        (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
+        (["query", "{index}", "  "], "question"),
+        (["query", "{index}", "Q", "-k", "0"], "k=0 must be"),
+    ],
+    ids=str,
+)
+def test_invalid_input_exits_with_2_and_changes_no_file(
+    arguments, message, tmp_path, book, book_index, call, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    empty, text = tmp_path / "empty.e2g", tmp_path / "text.e2g"
+    empty.touch()
+    text.write_text("not an index" * 50)
+    names = {
+        "book": book, "index": book_index, "empty": empty, "text": text, "long": "n" * 300
+    }  # fmt: skip
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    code, out, err = call(*(argument.format(**names) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert {path: path.read_bytes() for path in before} == before
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_missing_api_key_is_reported_and_a_given_key_is_never_shown(
+    book, tmp_path, call, monkeypatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, _, err = call("index", book, "--out", tmp_path / "x.e2g", "--llm-model", "m")
+    assert code == 2
+    assert "OPENAI_API_KEY contains no API key" in err
+    monkeypatch.setenv("MY_KEY", "sk-secret")
+    assert "sk-secret" not in repr(make_summarizer("m", None, "MY_KEY"))
+
+
+def test_document_without_text_is_indexed_with_a_warning(tmp_path, call):
+    (tmp_path / "empty.txt").write_text(" \n")
+    result = call("index", tmp_path / "empty.txt", "--out", tmp_path / "e.e2g", *SMALL_CHUNKS)
+    assert result.code == 0
+    assert result.err == "warning: empty.txt contains no text\n"
+
+
+def test_dash_indexes_standard_input(tmp_path, monkeypatch, call):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEA_PARTY.encode())))
+    report = call("index", "-", "--out", tmp_path / "s.e2g", "--json", *SMALL_CHUNKS).json()
+    assert report["documents"] == 1
+
+
+def test_content_cutting_is_stored_and_enforced(tmp_path, book, call):
+    out = tmp_path / "c.e2g"
+    sizes = ["--embedder", "hashing", "--chunk-size", "25"]
+    assert call("index", book, "--out", out, *sizes, "--cut", "content").code == 0
+    settings = call("stats", out, "--json").json()["settings"]
+    assert (settings["chunking"], settings["grouping"]) == ("content", "content")
+    assert settings["chunk_overlap"] == "0"
+    code, stdout, err = call("index", book, "--out", out, "--cut", "fixed")
+    assert (code, stdout) == (2, "")
+    assert "chunking=content" in err
+    assert call("index", book, "--out", out).code == 0  # without --cut, the stored value applies
+    other = tmp_path / "d.e2g"
+    code, _, err = call("index", book, "--out", other, "--cut", "content", "--chunk-overlap", "5")
+    assert code == 2
+    assert "chunk_overlap=5" in err
+    assert not other.exists()
+
+
+def test_profile_prints_the_time_of_every_stage(tmp_path, call):
+    (tmp_path / "a.txt").write_text("Anna met Bert in Oslo.", encoding="utf-8")
+    path: Path = tmp_path / "p.e2g"
+    code, out, _ = call(
+        "index", tmp_path / "a.txt", "--out", path, "--embedder", "hashing", "--profile"
+    )
+    assert code == 0
+    table = out[out.index("stage ") :].splitlines()
+    assert {line.split()[0] for line in table[1:]} >= {"chunk", "extract", "embed", "write", "wall"}
+    shares = [float(line.split()[2].rstrip("%")) for line in table[1:-1]]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    code, out, _ = call("query", path, "Who met Bert?", "--profile")
+    assert code == 0
+    stages = [line.split()[0] for line in out[out.index("stage ") :].splitlines()]
+    assert stages[-1] == "sum"
+    seconds = call("query", path, "Who met Bert?", "--profile", "--json").json()["seconds"]
+    assert set(stages[1:-1]) == set(seconds) > {"entities"}

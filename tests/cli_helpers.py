@@ -1,0 +1,55 @@
+"""Texts, options and fakes for the tests of the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from e2graphrag_integrations import HashingEmbedder
+
+TEA_PARTY = (
+    "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
+    "Alice thanked the Hatter and walked to the river.\n\n"
+    "The Queen of Hearts lived in a castle. The Queen played croquet with the King. "
+    "Nobody in the castle had ever seen the sea.\n\n"
+    "Far away a ship crossed the ocean. Its captain looked for an island of gold."
+)
+SMALL_CHUNKS = ["--embedder", "hashing", "--chunk-size", "25", "--chunk-overlap", "5"]
+
+
+class Result(NamedTuple):
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self, code: int = 0) -> dict[str, Any]:
+        """Check the exit code and parse the output."""
+        assert self.code == code, self
+        value: dict[str, Any] = json.loads(self.out)
+        return value
+
+
+class FakeSummarizer:
+    """Stands in for a language model; rejects prompts that contain a forbidden word."""
+
+    fingerprint = "fake:model"
+    forbidden = "Jabberwock"
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.rejects = True
+
+    def summarize(self, texts, *, level, max_tokens):
+        self.calls += 1
+        if self.rejects and any(self.forbidden in text for text in texts):
+            raise ValueError("content filter")
+        return f"Summary of {len(texts)} texts, {sum(map(len, texts))} letters, level {level}."
+
+
+class FakeDefaultEmbedder(HashingEmbedder):
+    """Replaces the default embedder where a test does not depend on its vectors."""
+
+    def __init__(self, _model: str | None = None) -> None:
+        super().__init__(32)
