@@ -1,7 +1,7 @@
-"""Chunks: spans of at most `chunk_size` tokens, cut between sentences where one fits.
+"""Chunks: spans of at most `chunk_size` tokens that end at sentence boundaries where possible.
 
-`chunk_spans` fills one chunk after the other, as the paper does; `content_spans` cuts where the
-text itself says, so that an edit leaves the chunks around it as they were.
+`chunk_spans` fills one chunk after another, as the paper does. `content_spans` uses content-defined
+boundaries, so that an edit leaves other chunks unchanged.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
 
-_LEAST_PART = 3
-"""A content-defined chunk holds at least one part in this many of the most."""
+_MIN_FRACTION = 3
+"""A content-defined chunk has at least 1/3 of `chunk_size` tokens."""
 
-_TOKENS_HASHED = 8
-"""Of a sentence longer than a chunk every token is a place to cut, told by those from it on."""
+_HASHED_TOKENS = 8
+"""A sentence longer than a chunk may be split at any token, by the hash of this many tokens."""
 
 
 def chunk_spans(
@@ -28,22 +28,22 @@ def chunk_spans(
 ) -> list[Span]:
     """Split `text` into spans of at most `chunk_size` tokens (E2GraphRAG, section 3.1).
 
-    A chunk ends at the last sentence boundary that fits; a sentence longer than a chunk is cut
-    between tokens. The next chunk begins with the whole sentences among the last `chunk_overlap`
-    tokens, or exactly `chunk_overlap` tokens back where a sentence was cut. Every character that
-    belongs to a token lies in some chunk; chunks neither begin nor end with white space.
+    A chunk ends at the last sentence boundary that fits; a sentence longer than a chunk is split
+    between tokens. The next chunk begins with the complete sentences within the last
+    `chunk_overlap` tokens, or exactly `chunk_overlap` tokens earlier if a sentence was split. Every
+    character of a token is in a chunk. Chunks do not begin or end with whitespace.
 
     Args:
-        text: Any text; no tokens give no chunks.
-        counter: Finds the tokens.
-        chunk_size: Most tokens in a chunk.
-        chunk_overlap: Most tokens shared by neighbors; less than `chunk_size`.
+        text: The text. A text without tokens has no chunks.
+        counter: Locates the tokens.
+        chunk_size: Maximum number of tokens in a chunk.
+        chunk_overlap: Maximum number of tokens in two consecutive chunks; less than `chunk_size`.
 
     Returns:
-        Character spans in order, both ends strictly increasing.
+        Character spans; starts and ends are strictly increasing.
 
     Raises:
-        InvalidInputError: If the sizes make no sense, or the counter finds no tokens in words.
+        InvalidInputError: If a size is out of range, or the counter finds no token in words.
     """
     if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
         raise InvalidInputError(
@@ -51,7 +51,7 @@ def chunk_spans(
             "0 <= chunk_overlap < chunk_size"
         )
     tokens, before = counted_spans(counter, text)
-    # Some tokenizers make tokens of white space alone; no chunk may begin or end with one.
+    # Some tokenizers produce whitespace tokens; no chunk may begin or end with one.
     cutter = _Cutter(before, _sentence_tokens(text, tokens[:, 1]), chunk_size, chunk_overlap)
     spans: list[Span] = []
     start = 0
@@ -68,29 +68,30 @@ def chunk_spans(
 
 
 def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -> list[Span]:
-    """Split `text` into spans that follow from what stands there, not from where it stands.
+    """Split `text` at content-defined boundaries.
 
-    A chunk begins with a sentence whose hash is the smallest within a third of `chunk_size` on both
-    sides (see `boundaries`); a sentence longer than a chunk is cut between tokens by the same rule.
-    Chunks hold a third of `chunk_size` to `chunk_size` tokens, about 0.6 of it on average, and do
-    not overlap. An edit changes the chunk that it is in and seldom more than its neighbors.
+    A chunk begins at a sentence whose hash is the smallest within a third of `chunk_size` on both
+    sides (see `content_defined.py`); a sentence longer than a chunk is split between tokens by the
+    same rule. Chunks have from a third of `chunk_size` to `chunk_size` tokens, 0.6 of it on
+    average, and do not overlap. An edit changes its own chunk and rarely more than the adjacent
+    ones.
 
     Args:
-        text: Any text; no tokens give no chunks.
-        counter: Finds the tokens.
-        chunk_size: Most tokens in a chunk.
+        text: The text. A text without tokens has no chunks.
+        counter: Locates the tokens.
+        chunk_size: Maximum number of tokens in a chunk.
 
     Returns:
-        Character spans in order; chunks neither begin nor end with white space.
+        Ordered character spans that do not begin or end with whitespace.
 
     Raises:
-        InvalidInputError: If the size makes no sense, or the counter finds no tokens in words.
+        InvalidInputError: If the size is out of range, or the counter finds no token in words.
     """
     if chunk_size < 1:
         raise InvalidInputError(f"chunk_size={chunk_size}: a chunk needs at least one token")
     tokens, before = counted_spans(counter, text)
     places, hashes = _places(text, tokens, before, chunk_size)
-    least = max(1, chunk_size // _LEAST_PART)
+    least = max(1, chunk_size // _MIN_FRACTION)
     cuts = content_boundaries(hashes, before[places].tolist(), int(before[-1]), least, chunk_size)
     starts = [places[cut] for cut in cuts.tolist()]
     spans = [
@@ -105,7 +106,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
 def _places(
     text: str, tokens: NDArray[np.int64], before: NDArray[np.int64], chunk_size: int
 ) -> tuple[list[int], list[int]]:
-    """Return the tokens at which a chunk may begin, ascending, with the hash of what begins."""
+    """Return the tokens at which a chunk may begin, ascending, and the hash of the text there."""
     if not len(tokens):
         return [], []
     sentences = _sentence_tokens(text, tokens[:, 1])
@@ -119,13 +120,13 @@ def _places(
             continue
         for token in range(first, last):
             places.append(token)
-            following = min(last, token + _TOKENS_HASHED) - 1
+            following = min(last, token + _HASHED_TOKENS) - 1
             hashes.append(text_hash(text[tokens[token, 0] : tokens[following, 1]]))
     return places, hashes
 
 
 def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
-    # Letters are asked for, not any character: some tokenizers drop control characters.
+    # Only letters and digits need a token: some tokenizers drop control characters.
     if not spans and any(character.isalnum() for character in text):
         raise InvalidInputError(
             f"{type(counter).__name__}.spans() found no token in {text.strip()[:80]!r}: it must "
@@ -134,19 +135,20 @@ def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
 
 
 def _sentence_tokens(text: str, token_ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the tokens with which sentences begin, ascending."""
+    """Return the indices of the tokens at which sentences begin, ascending."""
     starts = np.asarray(sentence_starts(text))
-    # By ends: to some tokenizers a word begins with the space before it.
+    # Compare token ends: some tokenizers include the preceding space in a token.
     return np.unique(np.searchsorted(token_ends, starts, side="right"))
 
 
 class _Cutter:
-    """Finds where chunks end and begin; all positions are indices of token spans.
+    """Finds the start and end of each chunk. All positions are indices of token spans.
 
     Args:
-        before: Tokens before each span, and in all.
-        boundaries: Spans with which sentences begin, ascending.
-        size, overlap: In tokens.
+        before: Number of tokens before each span, and the total.
+        boundaries: Spans at which sentences begin, ascending.
+        size: Maximum tokens in a chunk.
+        overlap: Maximum tokens in the overlap.
     """
 
     def __init__(
@@ -165,12 +167,12 @@ class _Cutter:
             return len(self._before) - 1
         at = np.searchsorted(self._boundaries, limit, side="right") - 1
         boundary = int(self._boundaries[at])
-        # A boundary inside the overlap would make no progress.
+        # Ending a chunk inside the overlap would make no progress.
         advances = self._before[boundary] - self._before[start] > self._overlap
         return boundary if boundary > start and advances else limit
 
     def next_start(self, end: int) -> int:
-        """Return where the chunk after one that ends at `end` begins, overlap included."""
+        """Return the start of the next chunk, including the overlap, after one that ends at `end`."""
         earliest = int(np.searchsorted(self._before, self._before[end] - self._overlap))
         at = int(np.searchsorted(self._boundaries, earliest))
         if at < len(self._boundaries) and self._boundaries[at] <= end:
@@ -187,7 +189,7 @@ def _strip(text: str, start: int, end: int) -> Span:
 
 
 def _increasing(spans: list[Span]) -> list[Span]:
-    """Drop a span that stripping made part of its neighbor."""
+    """Drop spans that are contained in an adjacent span after stripping."""
     kept: list[Span] = []
     for span in spans:
         if kept and span.end <= kept[-1].end:
@@ -199,13 +201,13 @@ def _increasing(spans: list[Span]) -> list[Span]:
 
 
 def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
-    """Cut a text to `max_tokens`, after a sentence where one fits; tell whether it was cut."""
+    """Truncate a text to `max_tokens`, after a sentence if one fits; return it and if it changed."""
     spans, before = counted_spans(counter, text)
     if before[-1] <= max_tokens:
         return text, False
     fitting = int(np.searchsorted(before, max_tokens, side="right")) - 1
     limit = int(spans[fitting - 1, 1]) if fitting else 0
-    # A sentence ends where the next begins; strip takes the white space between.
+    # A sentence ends where the next one begins, without the whitespace between.
     last = limit
     for start in sentence_starts(text):
         end = len(text[:start].rstrip())

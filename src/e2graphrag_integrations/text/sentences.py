@@ -1,7 +1,7 @@
-"""Where sentences begin, by rule and in any language: for chunk borders and extractive summaries.
+"""Rule-based sentence boundaries in any language, for chunking and extractive summaries.
 
-Entities use spaCy's own sentences; here a boundary only has to be a good place to cut, so a few
-rules do, and chunking needs no model.
+Entity extraction uses spaCy's sentences. Chunking needs only good places to split, so a few rules
+are enough and no model is loaded.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）"
 _BOUNDARY = re.compile(
-    # Western stop, closing quotes, white space; from a run's first stop only, else a line of dots
-    # takes quadratic time
+    # Stop, closing quotes, whitespace. The match begins at the first stop of a run; otherwise a line
+    # of dots would take quadratic time.
     rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
-    rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK stop: no space needed
+    rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK stop; no whitespace needed
     r"|\n[^\S\n]*\n\s*"  # blank line
 )
 _ABBREVIATION = re.compile(
@@ -23,11 +23,11 @@ _ABBREVIATION = re.compile(
     r"|vs|viz|cf|ca|etc|i\.e|e\.g|Inc|Ltd|Co|Corp|Fig|pp?)|\b[A-Z]|(?:\b[A-Za-z]\.)+[A-Za-z])\.$"
 )
 _ABBREVIATION_REACH = 16
-"""Characters before a full stop in which an abbreviation can begin."""
+"""Maximum distance from the start of an abbreviation to its full stop, in characters."""
 
 
 def sentence_starts(text: str) -> list[int]:
-    """Return the character offsets at which sentences begin, ascending; 0 is always first."""
+    """Return the ascending character offsets at which sentences begin; the first is 0."""
     starts = [0]
     for match in _BOUNDARY.finditer(text):
         if match["stop"] == ".":
@@ -42,7 +42,7 @@ def sentence_starts(text: str) -> list[int]:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Return the spans of the sentences of `text`, without surrounding white space."""
+    """Return the spans of the sentences of `text`, without surrounding whitespace."""
     starts = sentence_starts(text)
     spans = []
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):

@@ -1,4 +1,4 @@
-"""Token counters: an approximate one that needs nothing, and any Hugging Face fast tokenizer."""
+"""Token counters: a rule-based approximation, and any Hugging Face fast tokenizer."""
 
 from __future__ import annotations
 
@@ -13,54 +13,50 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import check_int, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.text.words import ONE_TOKEN_LETTERS
 
 SpanArray = NDArray[np.int64]
 
-# Letters of scripts written without spaces count one by one, as byte-pair vocabularies mostly
-# treat them: CJK ideographs, kana, Hangul syllables, Thai, Lao, Khmer, Myanmar.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-)
-
 
 class ApproximateTokenCounter:
-    """Counts tokens by rule: nothing to download, any script, exact spans.
+    """Counts tokens by rule, for any script, with exact spans and nothing to download.
 
-    A run of letters is cut every seven characters, digits every three, letters of unspaced scripts
-    and punctuation marks count singly, white space not at all. On English prose the count lies
-    within a few per cent of GPT-style vocabularies, on long words and code above them.
+    A token is up to seven letters, up to three digits, one letter of a script without spaces, or
+    one punctuation mark; whitespace is not counted. The count is within a few percent of GPT-style
+    vocabularies on English prose, and above them on long words and code.
     """
 
     fingerprint = "approximate:1"
 
-    _token = re.compile(rf"[{_UNSPACED}]|\d{{1,3}}|[^\W\d{_UNSPACED}]{{1,7}}|[^\w\s]|_")
+    _token = re.compile(
+        rf"[{ONE_TOKEN_LETTERS}]|\d{{1,3}}|[^\W\d{ONE_TOKEN_LETTERS}]{{1,7}}|[^\w\s]|_"
+    )
 
     def count(self, text: str) -> int:
         """Return the number of tokens of `text`."""
         return sum(1 for _ in self._token.finditer(text))
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return each token's character span."""
+        """Return the character span of each token."""
         return [match.span() for match in self._token.finditer(text)]
 
 
 class HuggingFaceTokenCounter:
-    """Counts with a fast tokenizer of `tokenizers` or `transformers`.
+    """Counts tokens with a fast tokenizer of `tokenizers` or `transformers`.
+
+    The tokenizer is copied, so the truncation and padding of the original stay as they are, and
+    other threads may use it at the same time.
 
     Args:
-        tokenizer: A `tokenizers.Tokenizer`, or a `transformers` fast tokenizer.
-
-    The tokenizer is copied: counting never disturbs the truncation or padding of the original,
-    and is safe beside it in other threads.
+        tokenizer: A `tokenizers.Tokenizer` or a `transformers` fast tokenizer.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
             raise InvalidInputError(
-                f"{type(tokenizer).__name__} is no fast tokenizer: pass a tokenizers.Tokenizer "
-                "or a transformers fast tokenizer, or write a TokenCounter of your own"
+                f"{type(tokenizer).__name__} is not a fast tokenizer: pass a tokenizers.Tokenizer "
+                "or a transformers fast tokenizer, or your own TokenCounter"
             )
         self._tokenizer = type(backend).from_str(backend.to_str())
         self._tokenizer.no_truncation()
@@ -69,20 +65,20 @@ class HuggingFaceTokenCounter:
         self.fingerprint = f"huggingface:{digest[:16]}"
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`, special tokens not counted."""
+        """Return the number of tokens of `text`, without special tokens."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return each token's character span."""
+        """Return the character span of each token."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return [(start, end) for start, end in encoding.offsets]
 
 
 def count_tokens(counter: TokenCounter, text: str) -> int:
-    """Return the number of tokens of `text` by a counter that may be anyone's.
+    """Return the number of tokens of `text`, validating the counter's result.
 
     Raises:
-        InvalidInputError: If the counter fails or returns no number of tokens.
+        InvalidInputError: If the counter fails or does not return a non-negative integer.
     """
     name = f"{type(counter).__name__}.count()"
     with wrap_errors(InvalidInputError, f"{name} failed"):
@@ -90,23 +86,22 @@ def count_tokens(counter: TokenCounter, text: str) -> int:
 
 
 def token_spans(counter: TokenCounter, text: str) -> SpanArray:
-    """Return the spans of `text` as an (n, 2) array that is ordered, disjoint and inside the text.
+    """Return the token spans of `text`, shape (n, 2): ordered, disjoint and inside the text.
 
-    Byte-level tokenizers report the same span for the pieces of one character; those fold into
-    one. White space that some tokenizers attach to a token is kept.
+    Byte-level tokenizers report one span several times for the bytes of one character; these are
+    merged. Whitespace that a tokenizer attaches to a token is kept.
 
     Raises:
-        InvalidInputError: If the counter fails, or its spans are none, lie outside the text or run
-            backwards.
+        InvalidInputError: If the counter fails, or returns something other than spans, spans
+            outside the text, or spans out of order.
     """
     return counted_spans(counter, text)[0]
 
 
 def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[np.int64]]:
-    """Return `token_spans`, and how many of the counter's tokens stand before each and in all.
+    """Return `token_spans`, and the number of tokens before each span.
 
-    The second array has one entry more than the first has rows; the pieces of a character that one
-    span stands for all count.
+    The second array has one more entry, the total. Merged tokens are counted individually.
     """
     spans = _checked_spans(counter, text)
     if not len(spans):
@@ -122,19 +117,19 @@ def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[
 
 def _checked_spans(counter: TokenCounter, text: str) -> SpanArray:
     name = f"{type(counter).__name__}.spans()"
-    with wrap_errors(InvalidInputError, f"{name} failed, or returned no list of spans"):
+    with wrap_errors(InvalidInputError, f"{name} failed, or did not return a list of spans"):
         given = np.asarray(counter.spans(text))
     if not given.size:
         return np.empty((0, 2), dtype=np.int64)
     if given.shape[1:] != (2,) or not np.issubdtype(given.dtype, np.integer):
-        raise InvalidInputError(f"{name} must return a list of (start, end) whole numbers")
+        raise InvalidInputError(f"{name} must return a list of (start, end) integers")
     spans = given.astype(np.int64)
     if spans.min() < 0 or spans.max() > len(text) or (spans[:, 0] > spans[:, 1]).any():
         raise InvalidInputError(
             f"{name} returned spans outside the text's {len(text)} characters, or that end before "
             "they start"
         )
-    # Spans of no character may lie anywhere: no token is lost by them.
+    # Empty spans may be out of order: they cover no character.
     starts = spans[spans[:, 0] < spans[:, 1], 0]
     if (np.diff(starts) < 0).any():
         raise InvalidInputError(f"{name} returned spans out of order: sort them by their start")
