@@ -1,4 +1,4 @@
-"""`export`: equal indexes give equal lines, however they came about."""
+"""The canonical export: equal indexes give equal lines, whatever their history."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_adding_then_deleting_equals_never_adding(base, extra):
 
 @settings(max_examples=25, deadline=None)
 @given(given_documents=documents, data=st.data())
-def test_the_order_and_grouping_of_adds_do_not_matter(given_documents, data):
+def test_the_order_and_batching_of_adds_do_not_matter(given_documents, data):
     order = data.draw(st.permutations(given_documents))
     with index() as rag:
         for document in order:
@@ -60,19 +60,19 @@ def test_the_order_and_grouping_of_adds_do_not_matter(given_documents, data):
 
 
 @settings(max_examples=25, deadline=None)
-@given(given_documents=documents, gone=st.integers(0, 3))
-def test_deleting_one_equals_never_having_added_it(given_documents, gone):
-    kept = [d for n, d in enumerate(given_documents) if n != gone]
-    doomed = [d.id for n, d in enumerate(given_documents) if n == gone]
+@given(given_documents=documents, deleted=st.integers(0, 3))
+def test_deleting_a_document_equals_never_adding_it(given_documents, deleted):
+    others = [d for n, d in enumerate(given_documents) if n != deleted]
+    ids = [d.id for n, d in enumerate(given_documents) if n == deleted]
     with index() as rag:
         rag.add(given_documents)
-        rag.delete(doomed)
-        assert list(rag.export()) == lines(kept)
+        rag.delete(ids)
+        assert list(rag.export()) == lines(others)
 
 
 @settings(max_examples=25, deadline=None)
 @given(old=documents, new=texts)
-def test_an_update_equals_building_anew(old, new):
+def test_an_update_equals_a_new_build(old, new):
     changed = SourceDocument("d0", new)
     with index() as rag:
         rag.add(old)
@@ -80,7 +80,7 @@ def test_an_update_equals_building_anew(old, new):
         assert list(rag.export()) == lines([changed, *old[1:]])
 
 
-def test_an_index_emptied_equals_a_new_one(open_index, story):
+def test_an_emptied_index_equals_a_new_one(open_index, story):
     rag = open_index()
     new = list(rag.export())
     rag.add([story, numbered(3)])
@@ -88,7 +88,7 @@ def test_an_index_emptied_equals_a_new_one(open_index, story):
     assert list(rag.export()) == new
 
 
-def test_each_line_is_canonical_json_of_a_known_kind(open_index, story):
+def test_each_line_is_canonical_json(open_index, story):
     rag = open_index()
     rag.add(story)
     kinds = []
@@ -100,12 +100,12 @@ def test_each_line_is_canonical_json_of_a_known_kind(open_index, story):
     assert set(kinds) == {"manifest", "text", "edge"}
 
 
-def test_no_cache_generation_or_row_id_is_exported(open_index, story):
+def test_the_export_contains_no_generation(open_index, story):
     rag = open_index(summarizer=CountingLLM())
     rag.add(story)
     text = "\n".join(rag.export())
-    assert rag._store.generation not in text
+    assert rag.store.generation not in text
     assert '"generation"' not in text
-    other = open_index(summarizer=CountingLLM())  # cached under another session's name
+    other = open_index(summarizer=CountingLLM())  # its cached summaries have other keys
     other.add(story)
     assert "\n".join(other.export()) == text

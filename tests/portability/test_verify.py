@@ -1,4 +1,4 @@
-"""`verify`: sound files pass, with the counts of what was looked at."""
+"""`verify` passes valid files and reports damage, missing rows and stale snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from e2graphrag_integrations.store.schema import checksum
 from fakes import CountingLLM, damaged, numbered
 
 
-def test_a_sound_index_passes_and_says_what_was_checked(open_index):
+def test_a_valid_index_passes_with_the_number_of_checked_items(open_index):
     rag = open_index(summarizer=CountingLLM(), chunk_size=4, chunk_overlap=0)
     rag.add([numbered(12), SourceDocument("empty", " \n ")])
     report = rag.verify()
@@ -37,7 +37,7 @@ def test_an_empty_index_passes(open_index):
     assert open_index().verify().ok
 
 
-def test_a_file_with_very_many_problems_stops_early(tmp_path, open_index):
+def test_verify_stops_after_a_hundred_problems(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path, chunk_size=4, chunk_overlap=0) as rag:
         rag.add(numbered(200))
@@ -49,7 +49,7 @@ def test_a_file_with_very_many_problems_stops_early(tmp_path, open_index):
     assert problems[-1] == "and more"
 
 
-def test_vectors_of_different_lengths_are_found(tmp_path, open_index):
+def test_vectors_of_different_lengths_are_reported(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(9))
@@ -61,10 +61,10 @@ def test_vectors_of_different_lengths_are_found(tmp_path, open_index):
         )
         db.commit()
     [problem] = open_index(path).verify().problems
-    assert problem == "vectors of different lengths, in bytes: [1020, 1024]"
+    assert problem == "vectors have different lengths, in bytes: [1020, 1024]"
 
 
-def test_one_bad_document_does_not_hide_another(tmp_path, open_index):
+def test_all_damaged_documents_are_reported(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add([numbered(2, "one"), numbered(3, "two")])
@@ -82,8 +82,8 @@ def test_one_bad_document_does_not_hide_another(tmp_path, open_index):
 
 
 @pytest.fixture
-def asked(tmp_path, open_index, story):
-    """Make a closed index with its snapshot, words and all, on disk."""
+def path(tmp_path, open_index, story):
+    """Create an index with a snapshot and a BM25 index on disk, and close it."""
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add([story, numbered(6)])
@@ -98,7 +98,7 @@ def snapshot_of(path):
 
 
 def tamper(folder, name, change):
-    """Change an array, or a value of the meta data, and make every checksum right again."""
+    """Change an array or a value of the metadata, with correct checksums."""
     arrays, meta = load_arrays(folder)
     if name in meta:
         meta[name] = change(meta[name])
@@ -106,11 +106,11 @@ def tamper(folder, name, change):
         changed = change(arrays[name].copy())
         assert not np.array_equal(changed, arrays[name])
         arrays[name] = changed
-    aside = folder.with_name("aside")
-    save_arrays(aside, arrays, meta)
-    for file in aside.iterdir():  # folders in it stay as they are
+    other = folder.with_name("other")
+    save_arrays(other, arrays, meta)
+    for file in other.iterdir():  # keeps the subfolders of the original
         file.replace(folder / file.name)
-    aside.rmdir()
+    other.rmdir()
 
 
 def swapped(values):
@@ -150,18 +150,18 @@ def one_more(values):
         ("records", lambda records: [{**record, "kind": "lie"} for record in records]),
     ],
 )
-def test_a_snapshot_that_is_not_what_the_rows_give_is_found(asked, open_index, name, change):
-    tamper(snapshot_of(asked), name, change)
-    problems = open_index(asked).verify().problems
-    assert f"{name} of the snapshot are not what the rows give: delete {asked}.snapshot" in problems
+def test_a_snapshot_that_differs_from_the_rows_is_reported(path, open_index, name, change):
+    tamper(snapshot_of(path), name, change)
+    problems = open_index(path).verify().problems
+    assert f"{name!r} in the snapshot does not match the rows: delete {path}.snapshot" in problems
 
 
-def test_what_was_found_of_a_snapshot_goes_with_it(asked, open_index):
-    tamper(snapshot_of(asked), "edges_data", one_more)
-    with open_index(asked) as rag:
+def test_deleting_a_stale_snapshot_removes_its_problems(path, open_index):
+    tamper(snapshot_of(path), "edges_data", one_more)
+    with open_index(path) as rag:
         assert not rag.verify().ok
-    shutil.rmtree(f"{asked}.snapshot")
-    with open_index(asked) as rag:
+    shutil.rmtree(f"{path}.snapshot")
+    with open_index(path) as rag:
         assert rag.verify().ok
         assert rag.retrieve("Where did Anna meet Bert?").nodes
         assert rag.verify().ok
@@ -176,33 +176,31 @@ def test_what_was_found_of_a_snapshot_goes_with_it(asked, open_index):
         ("bounds", lambda bounds: np.maximum(bounds, 1)),
     ],
 )
-def test_words_that_are_not_what_the_texts_give_are_found(asked, open_index, part, change):
-    tamper(snapshot_of(asked) / "words", part, change)
-    [problem] = open_index(asked).verify().problems
-    assert problem.startswith("words of the snapshot are not what the rows give")
+def test_a_bm25_index_that_differs_from_the_texts_is_reported(path, open_index, part, change):
+    tamper(snapshot_of(path) / "words", part, change)
+    [problem] = open_index(path).verify().problems
+    assert problem.startswith("'words' in the snapshot does not match the rows")
 
 
 @pytest.mark.parametrize(
     "name", ["vectors.npy", "ids.npy", "meta.json", "words/data.npy", "words/meta.json"]
 )
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
-def test_a_snapshot_that_is_damaged_or_gone_is_no_problem_of_the_index(
-    asked, open_index, name, damage
-):
-    file = snapshot_of(asked) / name
+def test_a_damaged_or_missing_snapshot_is_not_a_problem(path, open_index, name, damage):
+    file = snapshot_of(path) / name
     damaged(file, damage)
-    rag = open_index(asked)
+    rag = open_index(path)
     assert rag.verify().problems == ()
     assert rag.retrieve("Where did Anna meet Bert?").nodes
 
 
-def test_a_snapshot_of_another_generation_is_no_problem(asked, open_index):
-    folder = snapshot_of(asked)
+def test_a_snapshot_of_another_generation_is_not_a_problem(path, open_index):
+    folder = snapshot_of(path)
     folder.rename(folder.with_name("0" * 32))
-    assert open_index(asked).verify().ok
+    assert open_index(path).verify().ok
 
 
-def test_what_waits_is_checked_and_counted(tmp_path, open_index):
+def test_waiting_documents_are_checked_and_counted(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(3))
@@ -217,14 +215,14 @@ def test_what_waits_is_checked_and_counted(tmp_path, open_index):
     assert "waiting document 'late' does not match its checksum" in problem
 
 
-# Bits that flip
+# Flipped bits
 
 
 @pytest.mark.parametrize(
     "statement",
     ["UPDATE nodes SET words = 9e999", "UPDATE windows SET start = -9e999"],
 )
-def test_a_number_that_became_infinite_is_a_damaged_row(tmp_path, open_index, statement):
+def test_an_infinite_number_is_a_damaged_row(tmp_path, open_index, statement):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(6))
@@ -238,7 +236,7 @@ def test_a_number_that_became_infinite_is_a_damaged_row(tmp_path, open_index, st
 
 
 @pytest.mark.parametrize("name", [b"nodes_by_place", b"REFERENCES"])
-def test_a_flipped_bit_in_the_names_of_tables_is_a_typed_error(tmp_path, open_index, name):
+def test_a_flipped_bit_in_the_schema_raises_a_typed_error(tmp_path, open_index, name):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(6))
@@ -249,8 +247,8 @@ def test_a_flipped_bit_in_the_names_of_tables_is_a_typed_error(tmp_path, open_in
         open_index(path)
 
 
-def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path, open_index):
-    """Whatever bit it is: a typed error, a file that `verify` calls damaged, or all as it was."""
+def test_a_flipped_bit_is_detected_or_harmless(tmp_path, open_index):
+    """Opening raises a typed error, or `verify` fails, or all contents are unchanged."""
     path = tmp_path / "i.e2g"
     options = {"embedder": HashingEmbedder(8), "chunk_size": 8, "chunk_overlap": 0}
 

@@ -1,4 +1,4 @@
-"""Arrays in a folder: they come back as they were, or not at all."""
+"""Arrays in a folder load exactly as saved, or not at all."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ values = st.recursive(
 
 @pytest.fixture
 def folder(tmp_path):
-    """Write a small folder."""
+    """Save a small folder."""
     save_arrays(tmp_path / "f", SMALL, META)
     return tmp_path / "f"
 
 
-def equal(found, arrays, meta):
-    if found is None:
+def equal(loaded, arrays, meta):
+    if loaded is None:
         return False
-    same = found[0].keys() == arrays.keys() and all(
-        found[0][name].dtype == array.dtype
-        and found[0][name].shape == array.shape
-        and found[0][name].tobytes() == array.tobytes()
+    same = loaded[0].keys() == arrays.keys() and all(
+        loaded[0][name].dtype == array.dtype
+        and loaded[0][name].shape == array.shape
+        and loaded[0][name].tobytes() == array.tobytes()
         for name, array in arrays.items()
     )
-    return same and found[1] == meta
+    return same and loaded[1] == meta
 
 
 @quick
 @given(some_arrays, st.dictionaries(st.text(max_size=4), values, max_size=3))
-def test_arrays_of_all_kinds_and_shapes_come_back(arrays, meta):
+def test_arrays_of_all_types_and_shapes_round_trip(arrays, meta):
     with tempfile.TemporaryDirectory() as home:
         save_arrays(Path(home) / "f", arrays, meta)
         assert equal(load_arrays(Path(home) / "f"), arrays, meta)
@@ -70,21 +70,21 @@ def test_arrays_of_all_kinds_and_shapes_come_back(arrays, meta):
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 0), (0, 384), (3, 0)])
-def test_arrays_of_nothing_keep_their_shape(tmp_path, shape):
+def test_empty_arrays_keep_their_shape(tmp_path, shape):
     save_arrays(tmp_path / "f", {"a": np.empty(shape, dtype=np.float32)}, {})
     arrays, meta = load_arrays(tmp_path / "f")
     assert (arrays["a"].shape, arrays["a"].dtype, meta) == (shape, np.float32, {})
 
 
-def test_parts_and_turned_arrays_come_back_too(tmp_path):
-    whole = np.arange(24).reshape(4, 6)
-    arrays = {"part": whole[1::2, ::-1], "turned": whole.T}
+def test_strided_and_transposed_arrays_round_trip(tmp_path):
+    array = np.arange(24).reshape(4, 6)
+    arrays = {"strided": array[1::2, ::-1], "transposed": array.T}
     save_arrays(tmp_path / "f", arrays, {})
     assert equal(load_arrays(tmp_path / "f"), arrays, {})
 
 
-def test_large_arrays_are_mapped_and_cannot_be_written(tmp_path):
-    large = np.arange(1 << 17)  # with its header more than 1 MiB
+def test_large_arrays_are_memory_mapped_and_read_only(tmp_path):
+    large = np.arange(1 << 17)  # more than 1 MiB with its header
     save_arrays(tmp_path / "f", {"large": large, "small": large[:10]}, {})
     arrays, _ = load_arrays(tmp_path / "f")
     assert np.array_equal(arrays["large"], large)
@@ -96,7 +96,7 @@ def test_large_arrays_are_mapped_and_cannot_be_written(tmp_path):
     assert not isinstance(arrays["small"].base, np.memmap)
 
 
-def test_what_is_mapped_stays_when_the_folder_goes(tmp_path):
+def test_a_mapped_array_survives_the_deletion_of_its_folder(tmp_path):
     large = np.arange(1 << 18)
     save_arrays(tmp_path / "f", {"large": large}, {})
     arrays, _ = load_arrays(tmp_path / "f")
@@ -106,15 +106,15 @@ def test_what_is_mapped_stays_when_the_folder_goes(tmp_path):
     assert np.array_equal(arrays["large"], large)
 
 
-def test_a_folder_takes_the_place_of_one_that_is_there(folder):
-    (folder / "left.npy").write_bytes(b"of another layout")
+def test_saving_replaces_an_existing_folder(folder):
+    (folder / "old.npy").write_bytes(b"a file of another format")
     (folder / "words").mkdir()
     save_arrays(folder, {"z": np.zeros(2)}, {})
     assert sorted(file.name for file in folder.iterdir()) == ["meta.json", "z.npy"]
     assert equal(load_arrays(folder), {"z": np.zeros(2)}, {})
 
 
-def test_others_may_read_it(folder):
+def test_a_folder_has_the_default_permissions(folder):
     umask = os.umask(0)
     os.umask(umask)
     assert folder.stat().st_mode & 0o777 == 0o777 & ~umask
@@ -127,7 +127,7 @@ def test_others_may_read_it(folder):
 @given(
     st.sampled_from(["meta.json", "a.npy", "b.npy", "c.npy"]), st.integers(0), st.integers(1, 255)
 )
-def test_a_byte_that_changed_is_noticed_or_changes_nothing(name, at, bits):
+def test_a_changed_byte_is_detected_or_harmless(name, at, bits):
     with tempfile.TemporaryDirectory() as home:
         file = Path(home) / "f" / name
         save_arrays(file.parent, SMALL, META)
@@ -138,7 +138,7 @@ def test_a_byte_that_changed_is_noticed_or_changes_nothing(name, at, bits):
         assert found is None or (name == "meta.json" and equal(found, SMALL, META))
 
 
-def test_a_bit_that_flipped_is_noticed_wherever_it_is(folder):
+def test_a_flipped_bit_anywhere_is_detected_or_harmless(folder):
     for file in folder.iterdir():
         whole = file.read_bytes()
         for at in range(len(whole)):
@@ -146,14 +146,14 @@ def test_a_bit_that_flipped_is_noticed_wherever_it_is(folder):
             damaged[at] ^= 1 << at % 8
             file.write_bytes(damaged)
             found = load_arrays(folder)
-            # JSON may say the same in two ways, as in \u00c4 and \u00C4.
+            # Different JSON can have the same value, such as \u00c4 and \u00C4.
             assert found is None or (file.name == "meta.json" and equal(found, SMALL, META))
         file.write_bytes(whole)
     assert equal(load_arrays(folder), SMALL, META)
 
 
 @pytest.mark.parametrize("name", ["meta.json", "a.npy", "b.npy"])
-def test_a_file_cut_short_or_gone_is_noticed(folder, name):
+def test_a_truncated_or_missing_file_is_detected(folder, name):
     whole = (folder / name).read_bytes()
     for length in range(len(whole)):
         (folder / name).write_bytes(whole[:length])
@@ -166,7 +166,7 @@ def test_a_file_cut_short_or_gone_is_noticed(folder, name):
     assert load_arrays(folder) is None
 
 
-def test_there_is_nothing_in_a_folder_that_is_empty_a_file_or_not_there(tmp_path):
+def test_an_empty_or_missing_folder_loads_as_none(tmp_path):
     assert load_arrays(tmp_path) is None
     assert load_arrays(tmp_path / "none") is None
     (tmp_path / "file").write_text("{}")
@@ -174,7 +174,7 @@ def test_there_is_nothing_in_a_folder_that_is_empty_a_file_or_not_there(tmp_path
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     [
         "",
         "[]",
@@ -189,9 +189,9 @@ def test_there_is_nothing_in_a_folder_that_is_empty_a_file_or_not_there(tmp_path
         "[" * 200_000,
     ],
 )
-def test_meta_data_that_tell_of_no_arrays_are_no_folder(folder, told):
-    """Whoever wrote them: their checksum is right."""
-    wrapped = {"format": array_files.FORMAT, "checksum": zlib.crc32(told.encode()), "text": told}
+def test_metadata_with_invalid_contents_loads_as_none(folder, text):
+    """The checksum of the metadata is correct."""
+    wrapped = {"format": array_files.FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
     (folder / "meta.json").write_text(json.dumps(wrapped))
     assert load_arrays(folder) is None
 
@@ -199,13 +199,13 @@ def test_meta_data_that_tell_of_no_arrays_are_no_folder(folder, told):
 @pytest.mark.parametrize(
     "content", ["", "[]", "7", "null", '{"format": 4}', "[" * 200_000, "\udcff\udcfe", "1" * 5000]
 )
-def test_meta_data_of_another_shape_are_no_folder(folder, content):
+def test_metadata_that_is_not_an_envelope_loads_as_none(folder, content):
     (folder / "meta.json").write_bytes(content.encode(errors="surrogateescape"))
     assert load_arrays(folder) is None
 
 
 @pytest.mark.parametrize("other", [array_files.FORMAT - 1, array_files.FORMAT + 1, None, "4"])
-def test_another_format_is_not_read(folder, other):
+def test_another_format_version_loads_as_none(folder, other):
     wrapped = json.loads((folder / "meta.json").read_text())
     (folder / "meta.json").write_text(json.dumps(wrapped | {"format": other}))
     assert load_arrays(folder) is None
@@ -213,26 +213,26 @@ def test_another_format_is_not_read(folder, other):
     assert load_arrays(folder) is not None
 
 
-def test_objects_are_neither_written_nor_read(tmp_path, folder):
+def test_object_arrays_are_neither_saved_nor_loaded(tmp_path, folder):
     objects = np.asarray([{"a": 1}], dtype=object)
     with pytest.raises(ValueError, match="allow_pickle"):
         save_arrays(tmp_path / "g", {"a": objects}, {})
     assert [one.name for one in tmp_path.iterdir()] == ["f"]
     np.save(folder / "a.npy", objects, allow_pickle=True)
-    told = json.loads(json.loads((folder / "meta.json").read_text())["text"])
-    told["arrays"]["a"] = zlib.crc32((folder / "a.npy").read_bytes())
-    text = json.dumps(told)
+    content = json.loads(json.loads((folder / "meta.json").read_text())["text"])
+    content["arrays"]["a"] = zlib.crc32((folder / "a.npy").read_bytes())
+    text = json.dumps(content)
     wrapped = {"format": array_files.FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
     (folder / "meta.json").write_text(json.dumps(wrapped))
     assert load_arrays(folder) is None
 
 
-# Failing on the way
+# Failures
 
 
 @pytest.mark.parametrize("failing_at", [1, 2, 3])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_write_that_fails_leaves_what_was_there(folder, monkeypatch, failing_at, error):
+def test_a_failed_save_keeps_the_existing_folder(folder, monkeypatch, failing_at, error):
     real, calls = np.save, []
 
     def full(*arguments, **options):
@@ -249,7 +249,7 @@ def test_a_write_that_fails_leaves_what_was_there(folder, monkeypatch, failing_a
 
 
 @pytest.mark.parametrize("method", ["mkdir", "write_text", "rename"])
-def test_a_place_that_takes_nothing_has_no_half_of_it(tmp_path, monkeypatch, method):
+def test_a_failed_save_leaves_no_temporary_folder(tmp_path, monkeypatch, method):
     def refuse(*_, **__):
         raise PermissionError("read-only")
 
@@ -259,35 +259,34 @@ def test_a_place_that_takes_nothing_has_no_half_of_it(tmp_path, monkeypatch, met
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_written_aside_and_renamed_when_it_is_whole(folder, monkeypatch):
-    rename, write, seen = Path.rename, Path.write_text, []
+def test_saving_writes_a_temporary_folder_and_renames_it(folder, monkeypatch):
+    rename, write, checks = Path.rename, Path.write_text, []
 
-    def writing(aside, *arguments, **options):
-        seen.append(equal(load_arrays(folder), SMALL, META))  # readers find what was there
-        return write(aside, *arguments, **options)
+    def checked_write(temporary, *arguments, **options):
+        checks.append(equal(load_arrays(folder), SMALL, META))  # readers still load the old folder
+        return write(temporary, *arguments, **options)
 
-    def renaming(aside, target):
-        seen.append(
-            (aside.parent == target.parent, equal(load_arrays(aside), {"z": SMALL["a"]}, {}))
-        )
-        return rename(aside, target)
+    def checked_rename(temporary, target):
+        checks.append(temporary.parent == target.parent)
+        checks.append(equal(load_arrays(temporary), {"z": SMALL["a"]}, {}))
+        return rename(temporary, target)
 
-    monkeypatch.setattr(Path, "write_text", writing)
-    monkeypatch.setattr(Path, "rename", renaming)
+    monkeypatch.setattr(Path, "write_text", checked_write)
+    monkeypatch.setattr(Path, "rename", checked_rename)
     save_arrays(folder, {"z": SMALL["a"]}, {})
-    assert seen == [True, (True, True)]
+    assert checks == [True, True, True]
 
 
-def test_it_cannot_be_where_its_parent_is_not(tmp_path):
+def test_a_missing_parent_folder_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
-        save_arrays(tmp_path / "gone" / "f", SMALL, META)
-    assert not (tmp_path / "gone").exists()
+        save_arrays(tmp_path / "missing" / "f", SMALL, META)
+    assert not (tmp_path / "missing").exists()
 
 
-# What was left
+# Temporary folders
 
 
-def test_only_what_was_written_aside_more_than_a_day_ago_goes(folder):
+def test_only_temporary_folders_older_than_a_day_are_deleted(folder):
     home = folder.parent
     day = 24 * 60 * 60
     ages = {
@@ -307,15 +306,15 @@ def test_only_what_was_written_aside_more_than_a_day_ago_goes(folder):
     assert {one.name for one in home.iterdir()} == set(ages) - {f"new-{'0' * 32}"}
 
 
-def test_a_leftover_that_goes_meanwhile_is_no_error(tmp_path, monkeypatch):
+def test_a_temporary_folder_that_another_process_deletes_is_ignored(tmp_path, monkeypatch):
     for digit in "01":
         (tmp_path / f"new-{digit * 32}").mkdir()
         os.utime(tmp_path / f"new-{digit * 32}", (0, 0))
-    real, gone = Path.stat, []
+    real, deleted = Path.stat, []
 
     def stat(path, **options):
-        if not gone and path.name.startswith("new-"):
-            gone.append(path)
+        if not deleted and path.name.startswith("new-"):
+            deleted.append(path)
             path.rmdir()
         return real(path, **options)
 

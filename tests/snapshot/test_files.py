@@ -1,4 +1,4 @@
-"""The snapshot on disk: used again, repaired when damaged, never stale, never needed."""
+"""The snapshot on disk is reused, rebuilt if damaged or stale, and never required."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fakes
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.snapshot import build as snapshot_build
 from e2graphrag_integrations.snapshot import files as snapshot_files
-from e2graphrag_integrations.snapshot import snapshot as store_snapshot
 from e2graphrag_integrations.snapshot.array_files import FORMAT, load_arrays, save_arrays
 from fakes import numbered
 
 
 @pytest.fixture
 def path(tmp_path, open_index, story):
-    """Make a closed index whose snapshot is on disk."""
+    """Create an index with a snapshot on disk, and close it."""
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(story)
@@ -36,15 +37,15 @@ def path(tmp_path, open_index, story):
 
 @pytest.fixture
 def builds(monkeypatch):
-    """Count how often a snapshot is derived from the store."""
-    real, made = snapshot_files.build_snapshot, []
+    """Return the generations of all snapshots built from the store."""
+    real, generations = snapshot_files.build_snapshot, []
 
     def counting(store):
-        made.append(store.generation)
+        generations.append(store.generation)
         return real(store)
 
     monkeypatch.setattr(snapshot_files, "build_snapshot", counting)
-    return made
+    return generations
 
 
 def folders(path):
@@ -56,8 +57,8 @@ def answers(rag):
     return [rag.retrieve(q, k=4, where={"kind": "tale"}).nodes for q in questions]
 
 
-def test_another_instance_uses_it_and_answers_alike(path, open_index, builds):
-    shutil.copytree(f"{path}.snapshot", path.parent / "kept")
+def test_another_instance_loads_the_snapshot_and_gives_the_same_answers(path, open_index, builds):
+    shutil.copytree(f"{path}.snapshot", path.parent / "copy")
     loaded = answers(open_index(path))
     assert builds == []
     shutil.rmtree(f"{path}.snapshot")
@@ -65,16 +66,16 @@ def test_another_instance_uses_it_and_answers_alike(path, open_index, builds):
     assert len(builds) == 1
 
 
-def test_what_is_loaded_equals_what_was_built(path, open_index):
-    one = open_index(path)._reader.snapshot()
+def test_a_loaded_snapshot_equals_a_built_one(path, open_index):
+    one = open_index(path)._session.snapshot()
     shutil.rmtree(f"{path}.snapshot")
-    other = open_index(path)._reader.snapshot()
-    for name, array in snapshot_files._arrays(one).items():
-        assert np.array_equal(array, snapshot_files._arrays(other)[name]), name
-    assert snapshot_files._meta(one) == snapshot_files._meta(other)
+    other = open_index(path)._session.snapshot()
+    for name, array in snapshot_files.snapshot_arrays(one).items():
+        assert np.array_equal(array, snapshot_files.snapshot_arrays(other)[name]), name
+    assert snapshot_files.snapshot_meta(one) == snapshot_files.snapshot_meta(other)
 
 
-def test_another_process_uses_it(path, open_index):
+def test_another_process_loads_the_snapshot(path, open_index):
     code = (
         "import sys\n"
         "from fakes import NameExtractor\n"
@@ -86,7 +87,7 @@ def test_another_process_uses_it(path, open_index):
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(fakes.__file__).parent,
         capture_output=True,
         text=True,
         check=False,
@@ -108,14 +109,14 @@ def test_another_process_uses_it(path, open_index):
         ("meta.json", b"\xff\xfe"),
     ],
 )
-def test_a_damaged_one_is_rebuilt_and_repaired_on_disk(path, open_index, builds, name, content):
+def test_a_damaged_snapshot_is_rebuilt_and_saved_again(path, open_index, builds, name, content):
     expected = answers(open_index(path))
     [folder] = folders(path)
     (folder / name).write_bytes(content)
     assert answers(open_index(path)) == expected
     assert len(builds) == 1
     assert answers(open_index(path)) == expected
-    assert len(builds) == 1  # the third found it sound again
+    assert len(builds) == 1  # the third instance loaded the repaired snapshot
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,7 @@ def test_a_damaged_one_is_rebuilt_and_repaired_on_disk(path, open_index, builds,
         (("vectors",), None),
     ],
 )
-def test_arrays_that_no_snapshot_is_made_of_are_made_again(path, open_index, builds, names, wrong):
-    """Whatever wrote them: their checksums are right."""
+def test_invalid_arrays_with_correct_checksums_are_rebuilt(path, open_index, builds, names, wrong):
     expected = answers(open_index(path))
     [folder] = folders(path)
     arrays, meta = load_arrays(folder)
@@ -139,7 +139,7 @@ def test_arrays_that_no_snapshot_is_made_of_are_made_again(path, open_index, bui
     assert len(builds) == 1
 
 
-def test_one_flipped_byte_anywhere_is_noticed(path, open_index, builds):
+def test_a_flipped_byte_in_any_file_is_detected(path, open_index, builds):
     expected = answers(open_index(path))
     [folder] = folders(path)
     files = sorted(file for file in folder.iterdir() if file.is_file())
@@ -149,12 +149,12 @@ def test_one_flipped_byte_anywhere_is_noticed(path, open_index, builds):
         whole = file.read_bytes()
         at = number % 7 * (len(whole) - 1) // 6
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert open_index(path)._reader.snapshot().generation == folder.name
+        assert open_index(path)._session.snapshot().generation == folder.name
     assert len(builds) == len(flips) >= 30
     assert answers(open_index(path)) == expected
 
 
-def test_a_half_written_one_is_rebuilt(path, open_index, builds):
+def test_an_incomplete_snapshot_is_rebuilt(path, open_index, builds):
     [folder] = folders(path)
     files = [file for file in folder.iterdir() if file.is_file()]
     for number, file in enumerate(files, start=1):
@@ -163,7 +163,7 @@ def test_a_half_written_one_is_rebuilt(path, open_index, builds):
         assert len(builds) == number
 
 
-def test_one_of_an_earlier_layout_is_replaced(path, open_index, builds):
+def test_a_snapshot_of_an_earlier_format_is_replaced(path, open_index, builds):
     expected = answers(open_index(path))
     [folder] = folders(path)
     shutil.rmtree(folder)
@@ -179,7 +179,7 @@ def test_one_of_an_earlier_layout_is_replaced(path, open_index, builds):
     assert len(builds) == 1
 
 
-def test_what_a_process_that_died_had_written_aside_goes_a_day_later(path, open_index):
+def test_temporary_folders_of_dead_processes_are_deleted_after_a_day(path, open_index):
     home = Path(f"{path}.snapshot")
     old, new = home / f"new-{'0' * 32}", home / f"new-{'1' * 32}"
     for aside in (old, new):
@@ -191,10 +191,10 @@ def test_what_a_process_that_died_had_written_aside_goes_a_day_later(path, open_
     with open_index(path) as rag:
         rag.add(numbered(3))
         rag.retrieve("Anna")
-        assert [one.name for one in folders(path)] == sorted([rag._store.generation, new.name])
+        assert [one.name for one in folders(path)] == sorted([rag.store.generation, new.name])
 
 
-def test_after_a_write_elsewhere_it_is_never_stale(path, open_index):
+def test_an_instance_sees_the_writes_of_another(path, open_index):
     one, other = open_index(path), open_index(path)
     assert one.retrieve("Item", k=50, mode="global").nodes[0].document_id == "story"
     other.add(numbered(3))
@@ -204,16 +204,14 @@ def test_after_a_write_elsewhere_it_is_never_stale(path, open_index):
     assert {node.document_id for node in found} == {"story"}
 
 
-def test_only_the_present_generation_stays_on_disk(path, open_index):
+def test_only_the_current_generation_stays_on_disk(path, open_index):
     rag = open_index(path)
     rag.add(numbered(3))
     rag.retrieve("Anna")
-    assert [folder.name for folder in folders(path)] == [rag._store.generation]
+    assert [folder.name for folder in folders(path)] == [rag.store.generation]
 
 
-def test_a_backup_put_back_does_not_meet_the_snapshot_of_its_other_future(
-    path, open_index, tmp_path
-):
+def test_a_restored_backup_ignores_the_snapshot_of_a_later_state(path, open_index, tmp_path):
     backup = path.read_bytes()
     with open_index(path) as rag:
         rag.add(numbered(3))
@@ -224,7 +222,7 @@ def test_a_backup_put_back_does_not_meet_the_snapshot_of_its_other_future(
 
 
 @pytest.mark.parametrize("method", ["mkdir", "rename"])
-def test_where_it_cannot_be_written_it_is_held_in_memory(path, open_index, monkeypatch, method):
+def test_a_snapshot_that_cannot_be_saved_stays_in_memory(path, open_index, monkeypatch, method):
     expected = answers(open_index(path))
     shutil.rmtree(f"{path}.snapshot")
 
@@ -235,10 +233,12 @@ def test_where_it_cannot_be_written_it_is_held_in_memory(path, open_index, monke
     assert answers(open_index(path)) == expected
     monkeypatch.undo()
     leftovers = [p for p in path.parent.rglob("*") if p != path and p.is_file()]
-    assert all(p.name.startswith("i.e2g-") for p in leftovers)  # SQLite's own, while it is open
+    assert all(
+        p.name.startswith("i.e2g-") for p in leftovers
+    )  # SQLite's own files, while the index is open
 
 
-def test_a_generation_that_is_no_name_never_becomes_a_path(path, open_index):
+def test_a_damaged_generation_never_becomes_a_path(path, open_index):
     victim = path.parent / "victim"
     victim.mkdir()
     (victim / "file").write_text("precious")
@@ -250,7 +250,7 @@ def test_a_generation_that_is_no_name_never_becomes_a_path(path, open_index):
     assert (victim / "file").read_text() == "precious"
 
 
-def test_it_holds_no_pickle(path):
+def test_a_snapshot_contains_no_pickle(path):
     [folder] = folders(path)
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert len(files) > 30
@@ -262,7 +262,9 @@ def test_it_holds_no_pickle(path):
             assert json.loads(file.read_text())["format"] == FORMAT
 
 
-def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open_index, builds):
+def test_a_folder_with_the_snapshot_of_another_generation_is_rebuilt(
+    path, tmp_path, open_index, builds
+):
     other = tmp_path / "o.e2g"
     with open_index(other) as rag:
         rag.add(numbered(9))
@@ -276,7 +278,7 @@ def test_the_snapshot_of_another_generation_is_not_believed(path, tmp_path, open
     assert len(builds) == 1
 
 
-def test_a_snapshot_folder_that_is_a_link_keeps_its_other_contents(path, tmp_path, open_index):
+def test_a_linked_snapshot_folder_keeps_unrelated_files(path, tmp_path, open_index):
     home = tmp_path / "home"
     shutil.move(f"{path}.snapshot", home)
     (home / "mine").mkdir()
@@ -287,49 +289,49 @@ def test_a_snapshot_folder_that_is_a_link_keeps_its_other_contents(path, tmp_pat
     assert (home / "mine").is_dir()
 
 
-def test_deeply_nested_json_is_only_a_damaged_snapshot(path, open_index):
+def test_deeply_nested_json_counts_as_a_damaged_snapshot(path, open_index):
     [folder] = Path(f"{path}.snapshot").iterdir()
     (folder / "meta.json").write_text("[" * 200_000)
     assert open_index(path).retrieve("Where did Anna meet Bert?").nodes
 
 
 @pytest.fixture
-def word_builds(monkeypatch):
-    """Count how often the words are indexed."""
-    real, made = snapshot_files.lexical_of, []
+def bm25_builds(monkeypatch):
+    """Return the generations of all BM25 indexes built from the store."""
+    real, generations = snapshot_files.bm25_from_store, []
 
     def counting(store, snapshot):
-        made.append(snapshot.generation)
+        generations.append(snapshot.generation)
         return real(store, snapshot)
 
     monkeypatch.setattr(snapshot_files, "bm25_from_store", counting)
-    return made
+    return generations
 
 
-def words_of(path):
+def bm25_folder(path):
     [folder] = folders(path)
     return folder / "words"
 
 
 def weights(rag):
-    lexical = rag._reader.snapshot().lexical
-    return list(lexical.words), lexical.weights.toarray().tolist()
+    bm25 = rag._session.snapshot().bm25
+    return list(bm25.vocabulary), bm25.weights.toarray().tolist()
 
 
-def test_words_are_indexed_once_for_all_processes(path, open_index, word_builds):
+def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm25_builds):
     loaded, found = answers(open_index(path)), weights(open_index(path))
-    assert word_builds == []
-    shutil.rmtree(words_of(path))
+    assert bm25_builds == []
+    shutil.rmtree(bm25_folder(path))
     assert answers(open_index(path)) == loaded
     assert weights(open_index(path)) == found
-    assert len(word_builds) == 1
-    arrays = snapshot_files._arrays(open_index(path)._reader.snapshot())
+    assert len(bm25_builds) == 1
+    arrays = snapshot_files.snapshot_arrays(open_index(path)._session.snapshot())
     assert {file.name for file in folders(path)[0].iterdir()} == {
         *(f"{name}.npy" for name in arrays),
         "meta.json",
         "words",
     }
-    assert sorted(file.name for file in words_of(path).iterdir()) == [
+    assert sorted(file.name for file in bm25_folder(path).iterdir()) == [
         "bounds.npy",
         "counts.npy",
         "data.npy",
@@ -342,78 +344,83 @@ def test_words_are_indexed_once_for_all_processes(path, open_index, word_builds)
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_after_an_edit_only_the_words_of_what_changed_are_indexed(
-    path, open_index, word_builds, in_memory, monkeypatch
+def test_an_edit_indexes_only_the_changed_texts_for_bm25(
+    path, open_index, bm25_builds, in_memory, monkeypatch
 ):
-    read, real = [], store_snapshot.build_lexical
-    monkeypatch.setattr(store_snapshot, "build_lexical", lambda texts: real(noting(texts, read)))
+    texts_read, real = [], snapshot_build.build_bm25
+    monkeypatch.setattr(
+        snapshot_build, "build_bm25", lambda texts: real(recording(texts, texts_read))
+    )
     rag = open_index(path)
     rag.add(SourceDocument("kept", "Dora met Emil."))
     assert weights(rag)
     if not in_memory:
         rag.close()
         rag = open_index(path)
-    read.clear()
+    texts_read.clear()
     rag.add(SourceDocument("new", "Zoe met Anna."))
     rag.delete("story")
     found = weights(rag)
-    assert word_builds == []
-    assert read == ["Zoe met Anna."]
+    assert bm25_builds == []
+    assert texts_read == ["Zoe met Anna."]
     assert rag.verify().problems == ()
-    word_builds.clear()
+    bm25_builds.clear()
     rag.close()
     shutil.rmtree(f"{path}.snapshot")
     assert weights(open_index(path)) == found
-    assert len(word_builds) == 1
+    assert len(bm25_builds) == 1
 
 
-def test_where_another_searches_the_vectors_words_are_kept_just_the_same(open_index, monkeypatch):
-    read, real = [], store_snapshot.build_lexical
-    monkeypatch.setattr(store_snapshot, "build_lexical", lambda texts: real(noting(texts, read)))
-    rag = open_index(":memory:")
-    rag.search_through(lambda snapshot: snapshot.dense)
+def test_the_bm25_index_is_reused_with_an_external_vector_store(open_index, monkeypatch):
+    texts_read, real = [], snapshot_build.build_bm25
+    monkeypatch.setattr(
+        snapshot_build, "build_bm25", lambda texts: real(recording(texts, texts_read))
+    )
+    rag = open_index(":memory:", vector_search=lambda snapshot, _: snapshot.dense)
     rag.add(numbered(20))
     rag.add(SourceDocument("kept", "Dora met Emil."))
     assert weights(rag)
-    read.clear()
+    texts_read.clear()
     rag.add(SourceDocument("new", "Zoe met Anna."))
     assert weights(rag)
-    assert read == ["Zoe met Anna."]
+    assert texts_read == ["Zoe met Anna."]
 
 
-def noting(texts, read):
+def recording(texts, texts_read):
     for text in texts:
-        read.append(text)
+        texts_read.append(text)
         yield text
 
 
-def test_where_nobody_asked_for_words_an_edit_indexes_none(path, open_index, word_builds):
-    shutil.rmtree(words_of(path))
+def test_an_edit_builds_no_bm25_index_that_was_never_used(path, open_index, bm25_builds):
+    shutil.rmtree(bm25_folder(path))
     rag = open_index(path)
     rag.add(SourceDocument("new", "Zoe met Anna."))
     rag.stats()
-    snapshot = rag._reader.snapshot()
-    assert snapshot.lexical_at_hand is None
-    assert "zoe" in snapshot.lexical.words
-    assert len(word_builds) == 1
+    snapshot = rag._session.snapshot()
+    assert snapshot.loaded_bm25 is None
+    assert "zoe" in snapshot.bm25.vocabulary
+    assert len(bm25_builds) == 1
 
 
 @pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "counts.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
-def test_damaged_words_are_indexed_again_and_repaired(path, open_index, word_builds, name, content):
+def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
+    path, open_index, bm25_builds, name, content
+):
     expected = answers(open_index(path))
     if content is None:
-        (words_of(path) / name).unlink()
+        (bm25_folder(path) / name).unlink()
     else:
-        (words_of(path) / name).write_bytes(content)
+        (bm25_folder(path) / name).write_bytes(content)
     assert answers(open_index(path)) == expected
     assert answers(open_index(path)) == expected
-    assert len(word_builds) == 1
+    assert len(bm25_builds) == 1
 
 
-def test_a_flipped_bit_in_the_words_never_changes_an_answer(path, open_index):
+def test_a_flipped_bit_in_the_bm25_index_never_changes_an_answer(path, open_index):
     expected, flips = answers(open_index(path)), 0
-    for file in sorted(words_of(path).iterdir()):
+    for file in sorted(bm25_folder(path).iterdir()):
         whole = file.read_bytes()
         for at in range(0, len(whole), max(1, len(whole) // 9)):
             flipped = bytearray(whole)
@@ -424,7 +431,7 @@ def test_a_flipped_bit_in_the_words_never_changes_an_answer(path, open_index):
     assert flips >= 54
 
 
-def test_an_index_without_a_word_is_opened_again(tmp_path, open_index):
+def test_an_index_without_any_word_can_be_reopened(tmp_path, open_index):
     with open_index(tmp_path / "dots.e2g") as rag:
         rag.add(SourceDocument("dots", "... !!! ..."))
         assert len(rag.retrieve("What?").nodes) == 1
@@ -433,9 +440,9 @@ def test_an_index_without_a_word_is_opened_again(tmp_path, open_index):
         assert len(again.retrieve("What?").nodes) == 1
 
 
-def test_words_that_cannot_be_written_are_held_in_memory(path, open_index, monkeypatch):
+def test_a_bm25_index_that_cannot_be_saved_stays_in_memory(path, open_index, monkeypatch):
     expected = answers(open_index(path))
-    shutil.rmtree(words_of(path))
+    shutil.rmtree(bm25_folder(path))
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -443,5 +450,5 @@ def test_words_that_cannot_be_written_are_held_in_memory(path, open_index, monke
     monkeypatch.setattr(np, "save", full)
     rag = open_index(path)
     assert answers(rag) == expected
-    assert not words_of(path).exists()
-    assert not list(words_of(path).parent.glob("new-*"))
+    assert not bm25_folder(path).exists()
+    assert not list(bm25_folder(path).parent.glob("new-*"))

@@ -1,4 +1,4 @@
-"""The snapshot: arrays that say what the store says."""
+"""The arrays of a snapshot agree with the store."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from e2graphrag_integrations import SourceDocument
 from fakes import CountingLLM, numbered
 
 
-def test_every_node_covers_the_chunks_under_it(open_index):
+def test_each_node_has_the_range_of_chunks_under_it(open_index):
     rag = open_index(summarizer=CountingLLM(), chunk_size=4, chunk_overlap=0)
     rag.add([numbered(12, "a"), numbered(3, "b"), numbered(1, "c")])
-    nodes = rag._reader.snapshot().nodes
+    nodes = rag._session.snapshot().nodes
     ranges = {
         (int(d), int(level), int(p)): (int(first), int(end))
         for d, level, p, first, end in zip(
@@ -23,7 +23,8 @@ def test_every_node_covers_the_chunks_under_it(open_index):
             strict=True,
         )
     }
-    # document a has chunks 0 to 11, summaries over 5, 5 and 2; b has 12 to 14 under one; c one.
+    # Document a has chunks 0 to 11 under summaries of 5, 5 and 2. Document b has chunks 12 to 14
+    # under one summary. Document c has chunk 15.
     assert ranges[0, 1, 0] == (0, 5)
     assert ranges[0, 1, 1] == (5, 10)
     assert ranges[0, 1, 2] == (10, 12)
@@ -32,33 +33,33 @@ def test_every_node_covers_the_chunks_under_it(open_index):
     assert len(ranges) == 12 + 3 + 3 + 1 + 1
 
 
-def test_words_are_counted_chunk_by_chunk(open_index):
+def test_words_are_counted_per_chunk(open_index):
     rag = open_index(chunk_size=4, chunk_overlap=0)
     rag.add(numbered(3))
-    snapshot = rag._reader.snapshot()
-    assert snapshot.words.tolist() == [3, 3, 3]  # "Item 0 ends."
-    assert snapshot.words_before.tolist() == [0, 3, 6, 9]
+    snapshot = rag._session.snapshot()
+    assert snapshot.chunk_words.tolist() == [3, 3, 3]  # "Item 0 ends."
+    assert snapshot.chunk_word_offsets.tolist() == [0, 3, 6, 9]
 
 
-def test_every_node_has_unit_vectors(open_index, story):
+def test_each_node_has_unit_vectors(open_index, story):
     rag = open_index()
     rag.add(story)
-    snapshot = rag._reader.snapshot()
-    assert set(snapshot.dense.nodes.tolist()) == set(range(len(snapshot.nodes.ids)))
+    snapshot = rag._session.snapshot()
+    assert set(snapshot.dense.window_nodes.tolist()) == set(range(len(snapshot.nodes.ids)))
     assert np.allclose(np.linalg.norm(snapshot.dense.vectors, axis=1), 1, atol=1e-5)
 
 
-def test_white_space_between_segments_belongs_to_them(open_index):
+def test_white_space_between_segments_belongs_to_the_segments(open_index):
     text = "  Anna sat.\n\nBert sat.  "
     pages = [(2, 11, {"page": 1}), (13, 22, {"page": 2})]
     rag = open_index(chunk_size=100)
     rag.add(SourceDocument("d", text, segments=pages))
     both = rag.retrieve("x", where={"page": {"$in": [1, 2]}})
-    assert len(both.nodes) == 1  # the one chunk spans the gap, which is white space
+    assert len(both.nodes) == 1  # the only chunk spans the white space between the pages
     assert rag.retrieve("x", where={"page": 1}).nodes == ()
 
 
-def test_text_outside_all_segments_stands_under_the_documents_metadata(open_index):
+def test_text_outside_all_segments_has_the_documents_metadata(open_index):
     text = "Anna sat down. Bert sat down."
     rag = open_index(chunk_size=4, chunk_overlap=0, summarizer=CountingLLM())
     rag.add(SourceDocument("d", text, metadata={"page": 0}, segments=[(0, 14, {"page": 1})]))
@@ -70,7 +71,7 @@ def test_text_outside_all_segments_stands_under_the_documents_metadata(open_inde
     assert chunks(0) == [1]
 
 
-def test_segments_of_no_length_are_ignored(open_index):
+def test_empty_segments_are_ignored(open_index):
     rag = open_index(chunk_size=100)
     rag.add(SourceDocument("d", "Anna sat.", segments=[(4, 4, {"page": 1})]))
     assert len(rag.retrieve("x", where={"document_id": "d"}).nodes) == 1

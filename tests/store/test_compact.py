@@ -1,4 +1,4 @@
-"""`compact`: the room of what is gone comes back, and nothing else goes."""
+"""`compact` reclaims disk space and deletes only unused content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakes import CountingLLM, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 QUESTIONS = ("Where did Anna meet Bert?", "Item 1", "harbour")
-LEFT_OVER = {b"k" * 32: b"of a build that died"}
+UNUSED = {b"k" * 32: b"a summary of an interrupted build"}
 
 
 def answers(rag):
@@ -32,7 +32,7 @@ def path(tmp_path):
     return tmp_path / "i.e2g"
 
 
-def test_after_deletes_it_shrinks_the_file_and_keeps_the_answers(path, open_index, story):
+def test_compact_shrinks_the_file_and_keeps_the_answers(path, open_index, story):
     rag = open_index(path, **FOUR)
     rag.add([story, numbered(400)])
     rag.delete("numbered")
@@ -42,12 +42,15 @@ def test_after_deletes_it_shrinks_the_file_and_keeps_the_answers(path, open_inde
     rag = open_index(path, **FOUR)
     generation = rag.store.generation
     report = rag.compact()
-    assert (report.bytes_before, report.dropped) == (before, 0)  # delete drops what it can itself
+    assert (report.bytes_before, report.dropped) == (
+        before,
+        0,
+    )  # delete already removed unused content
     assert report.bytes_after < before / 3
     assert answers(rag) == expected
     assert list(rag.export()) == export
     assert rag.verify().ok
-    assert rag.store.generation == generation  # nothing that is derived is derived anew
+    assert rag.store.generation == generation  # so the snapshot is not rebuilt
     rag.close()
     assert size(path) == report.bytes_after
     with open_index(path, **FOUR) as again:
@@ -55,7 +58,7 @@ def test_after_deletes_it_shrinks_the_file_and_keeps_the_answers(path, open_inde
         assert again.add([story]).skipped == ("story",)
 
 
-def test_a_second_time_there_is_nothing_to_do(path, open_index, story):
+def test_a_second_compact_changes_nothing(path, open_index, story):
     rag = open_index(path)
     rag.add(story)
     first = rag.compact()
@@ -68,7 +71,7 @@ def test_an_empty_index_can_be_compacted(path, open_index):
     assert report.bytes_after <= report.bytes_before
 
 
-def test_an_index_in_memory_shrinks_too(open_index, story):
+def test_an_index_in_memory_shrinks(open_index, story):
     rag = open_index(**FOUR)
     rag.add([story, numbered(300)])
     rag.delete("numbered")
@@ -79,25 +82,25 @@ def test_an_index_in_memory_shrinks_too(open_index, story):
     assert rag.verify().ok
 
 
-def test_what_nothing_links_to_is_dropped_and_what_something_links_to_is_not(open_index, story):
+def test_only_unused_content_is_deleted(open_index, story):
     llm = CountingLLM()
     rag = open_index(summarizer=llm, **FOUR)
     rag.add([story, SourceDocument("copy", story.text)])
-    rag.store.put_cached("summary", LEFT_OVER)
+    rag.store.put_cached("summary", UNUSED)
     rag.delete("copy")
     report = rag.compact()
     assert report.dropped == 1
-    assert rag.store.cached(LEFT_OVER) == {}
+    assert rag.store.cached(UNUSED) == {}
     assert rag.verify().ok
     paid = llm.calls
     rag.add(SourceDocument("copy", story.text, title=story.title))
-    assert llm.calls == paid  # what is linked to is still a cache
+    assert llm.calls == paid  # content in use is still cached
 
 
-def test_what_waits_keeps_what_was_made_for_it(open_index, story):
+def test_unused_content_is_kept_while_documents_are_waiting(open_index, story):
     rag = open_index(**FOUR)
     rag.add(story)
-    rag.store.put_cached("summary", LEFT_OVER)
+    rag.store.put_cached("summary", UNUSED)
     page = {"source": [["page", "Text.", {}]]}
     enqueue(rag.store, [numbered(3)], {})
     put_pending(rag.store, page)
@@ -106,16 +109,16 @@ def test_what_waits_keeps_what_was_made_for_it(open_index, story):
     assert rag.compact().dropped == 0
     drop_pending(rag.store, page)
     assert rag.compact().dropped == 1
-    assert rag.store.cached(LEFT_OVER) == {}
+    assert rag.store.cached(UNUSED) == {}
 
 
-def test_between_a_failure_and_its_resume_it_makes_nothing_dearer(path, open_index):
-    llm, left = CountingLLM(), [4]
+def test_compact_between_a_failure_and_resume_costs_no_extra_calls(path, open_index):
+    llm, calls_left = CountingLLM(), [4]
 
     def summarize(prompt):
-        if not left[0]:
+        if not calls_left[0]:
             raise ValueError("no")
-        left[0] -= 1
+        calls_left[0] -= 1
         return llm(prompt)
 
     options = {"summarizer": summarize, "summarizer_id": "m", "concurrency": 1, **FOUR}
@@ -123,32 +126,32 @@ def test_between_a_failure_and_its_resume_it_makes_nothing_dearer(path, open_ind
         with pytest.raises(SummaryError):
             rag.add(numbered(40))
         assert rag.compact().dropped == 0
-        left[0] = 99
+        calls_left[0] = 99
         assert rag.resume().llm_calls == 6
         assert rag.compact().dropped == 0
     assert llm.calls == 10
 
 
-def test_readers_of_other_instances_go_on(path, open_index, story):
-    rag = open_index(path, lock_timeout=0.2, **FOUR)  # it waits so long for who is reading
+def test_other_instances_can_read_during_compact(path, open_index, story):
+    rag = open_index(path, lock_timeout=0.2, **FOUR)  # the time it waits for readers
     other = open_index(path, **FOUR)
     rag.add([story, numbered(200)])
     rag.delete("numbered")
     expected = answers(other)
-    with other.store.consistent():  # a reader in the middle of its reading
+    with other.store.read_transaction():  # an active reader
         before = other.document_ids
         rag.compact()
         assert other.document_ids == before
         assert answers(other) == expected
-    stop, wrong = threading.Event(), []
+    stop, failures = threading.Event(), []
 
     def read():
         while not stop.is_set():
             try:
                 if answers(other) != expected or not other.verify().ok:
-                    wrong.append("another answer")
+                    failures.append("another answer")
             except StoreError as error:
-                wrong.append(repr(error))
+                failures.append(repr(error))
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -156,22 +159,20 @@ def test_readers_of_other_instances_go_on(path, open_index, story):
         rag.compact()
     stop.set()
     thread.join()
-    assert wrong == []
+    assert failures == []
     assert answers(rag) == expected
     other.add(numbered(3, "later"))
     assert "later" in rag.document_ids
 
 
-def test_where_there_is_no_room_it_is_a_store_error_and_the_index_is_as_it_was(
-    path, open_index, story, monkeypatch
-):
+def test_a_full_disk_raises_a_store_error_and_changes_nothing(path, open_index, story, monkeypatch):
     rag = open_index(path, **FOUR)
     rag.add([story, numbered(100)])
     rag.delete("numbered")
     expected = answers(rag)
-    rag.store.put_cached("summary", LEFT_OVER)
+    rag.store.put_cached("summary", UNUSED)
 
-    class Full:
+    class FullDisk:
         def __init__(self, db):
             self._db = db
 
@@ -184,7 +185,7 @@ def test_where_there_is_no_room_it_is_a_store_error_and_the_index_is_as_it_was(
             return getattr(self._db, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rag.store, "_connection", Full(rag.store._connection))
+        patch.setattr(rag.store, "_connection", FullDisk(rag.store._connection))
         with pytest.raises(StoreError, match="disk is full"):
             rag.compact()
     assert answers(rag) == expected
@@ -192,7 +193,7 @@ def test_where_there_is_no_room_it_is_a_store_error_and_the_index_is_as_it_was(
     assert rag.compact().bytes_after > 0
 
 
-def test_a_closed_index_says_so(path, open_index):
+def test_a_closed_index_raises_closed_error(path, open_index):
     rag = open_index(path)
     rag.close()
     with pytest.raises(ClosedError):

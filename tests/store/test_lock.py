@@ -1,4 +1,4 @@
-"""The writer's lock: one process at a time; who waits is told for whom; the dead hold nothing."""
+"""The index lock admits one process at a time, names it in errors, and survives its death."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ import pytest
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
-from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.lock import IndexLock
 from fakes import as_nobody, numbered
 
-HOLDER = """
+LOCK_SCRIPT = """
 import sys
-from e2graphrag_integrations.store.lock import WriterLock
+from e2graphrag_integrations.store.lock import IndexLock
 
-with WriterLock(sys.argv[1], 10).held():
-    print("held", flush=True)
+with IndexLock(sys.argv[1], 10).acquire():
+    print("locked", flush=True)
     sys.stdin.readline()
-print("let go", flush=True)
+print("released", flush=True)
 """
 
 
 @contextmanager
-def held_elsewhere(path):
-    """Hold the lock of an index in another process."""
+def locked_by_another_process(path):
+    """Take the lock of an index in another process."""
     script = path.parent / "night_job.py"
-    script.write_text(HOLDER)
+    script.write_text(LOCK_SCRIPT)
     with subprocess.Popen(
         [sys.executable, script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "held\n"
+        assert process.stdout.readline() == "locked\n"
         try:
             yield process
         finally:
@@ -46,7 +46,7 @@ def held_elsewhere(path):
 
 
 def in_a_thread(work):
-    """Run `work` in a thread; return the thread and the list its outcome goes to."""
+    """Run `work` in a thread; return the thread and a list that receives the outcome."""
     outcome = []
 
     def run():
@@ -62,21 +62,21 @@ def in_a_thread(work):
 
 @pytest.fixture
 def path(tmp_path, open_index):
-    """Make a closed index of one document."""
+    """Create an index of one document, and close it."""
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(3, "old"))
     return path
 
 
-def file_of(path):
+def lock_file(path):
     return Path(f"{path}.lock")
 
 
-def test_another_process_is_waited_for_named_and_followed_when_it_is_killed(path, open_index):
+def test_a_writer_waits_for_another_process_and_names_it_on_timeout(path, open_index):
     rag = open_index(path, lock_timeout=0.3)
     patient = open_index(path, lock_timeout=30)
-    with held_elsewhere(path) as process:
+    with locked_by_another_process(path) as process:
         began = time.monotonic()
         with pytest.raises(StoreLockedError) as caught:
             rag.add(numbered(3, "new"))
@@ -93,74 +93,74 @@ def test_another_process_is_waited_for_named_and_followed_when_it_is_killed(path
         ):
             with pytest.raises(StoreLockedError, match=f"process {process.pid} "):
                 work()
-        assert rag.retrieve("Item 1").nodes  # readers wait for nobody
+        assert rag.retrieve("Item 1").nodes  # readers do not wait
         assert (rag.verify().ok, [s.status for s in rag.status()]) == (True, ["done"])
         waiting, outcome = in_a_thread(lambda: patient.add(numbered(3, "new")))
         time.sleep(0.1)
         assert waiting.is_alive()
-        process.kill()  # SIGKILL: it cannot clean up
+        process.kill()  # SIGKILL: the process cannot clean up
         waiting.join(10)
     assert outcome[0].documents == 1
     assert rag.document_ids == ["new", "old"]
-    assert not file_of(path).exists()
+    assert not lock_file(path).exists()
 
 
-def test_what_a_killed_process_left_does_not_hinder(path, open_index):
-    with held_elsewhere(path) as process:
+def test_the_lock_file_of_a_killed_process_blocks_nobody(path, open_index):
+    with locked_by_another_process(path) as process:
         process.kill()
         process.wait()
-    assert file_of(path).exists()
+    assert lock_file(path).exists()
     rag = open_index(path, lock_timeout=0)
     assert rag.add(numbered(3, "new")).documents == 1
-    assert not file_of(path).exists()
+    assert not lock_file(path).exists()
 
 
-def test_a_process_that_lets_go_is_followed_at_once_and_leaves_nothing(path, open_index):
+def test_a_waiting_writer_continues_when_the_other_process_releases_the_lock(path, open_index):
     rag = open_index(path, lock_timeout=30)
-    with held_elsewhere(path) as process:
+    with locked_by_another_process(path) as process:
         waiting, outcome = in_a_thread(lambda: rag.add(numbered(3, "new")))
         process.stdin.write("\n")
         process.stdin.flush()
-        assert process.stdout.readline() == "let go\n"
+        assert process.stdout.readline() == "released\n"
         waiting.join(10)
     assert outcome[0].documents == 1
-    assert not file_of(path).exists()
+    assert not lock_file(path).exists()
 
 
-def test_it_may_be_taken_again_by_who_holds_it(path):
-    lock, other = WriterLock(str(path), 1), WriterLock(str(path), 0)
-    with lock.held():
-        with lock.held(), lock.held():
+def test_the_lock_is_reentrant(path):
+    lock, other = IndexLock(str(path), 1), IndexLock(str(path), 0)
+    with lock.acquire():
+        with lock.acquire(), lock.acquire():
             pass
-        assert file_of(path).exists()
-        with pytest.raises(StoreLockedError), other.held():
+        assert lock_file(path).exists()
+        with pytest.raises(StoreLockedError), other.acquire():
             pass
-    assert not file_of(path).exists()
-    with other.held():
+    assert not lock_file(path).exists()
+    with other.acquire():
         pass
 
 
-def test_an_error_within_lets_go_of_it(path):
-    lock, other = WriterLock(str(path), 0), WriterLock(str(path), 0)
+def test_an_error_in_the_block_releases_the_lock(path):
+    lock, other = IndexLock(str(path), 0), IndexLock(str(path), 0)
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), lock.held(), lock.held():
+        with pytest.raises(ZeroDivisionError), lock.acquire(), lock.acquire():
             raise ZeroDivisionError
-        assert not file_of(path).exists()
-        with other.held():
+        assert not lock_file(path).exists()
+        with other.acquire():
             pass
 
 
 @pytest.mark.parametrize("instances", [1, 4])
-def test_threads_take_turns(path, instances):
-    """Whether they share an instance or have their own: never two at once."""
-    locks = [WriterLock(str(path), 30) for _ in range(instances)]
-    inside, most = [], []
+def test_only_one_thread_at_a_time_has_the_lock(path, instances):
+    """Threads may share an instance or have their own."""
+    locks = [IndexLock(str(path), 30) for _ in range(instances)]
+    inside, counts = [], []
 
     def work(number):
         for _ in range(5):
-            with locks[number % instances].held():
+            with locks[number % instances].acquire():
                 inside.append(number)
-                most.append(len(inside))
+                counts.append(len(inside))
                 time.sleep(0.001)
                 inside.remove(number)
 
@@ -169,67 +169,67 @@ def test_threads_take_turns(path, instances):
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert most == [1] * 20
-    assert not file_of(path).exists()
+    assert counts == [1] * 20
+    assert not lock_file(path).exists()
 
 
-def test_a_link_to_the_index_is_the_same_index(path, tmp_path, monkeypatch):
+def test_a_symbolic_link_shares_the_lock_of_its_index(path, tmp_path, monkeypatch):
     link = tmp_path / "elsewhere" / "link.e2g"
     link.parent.mkdir()
     link.symlink_to(path)
     monkeypatch.chdir(tmp_path)
-    with WriterLock(str(path), 0).held():
+    with IndexLock(str(path), 0).acquire():
         for other in (str(link), "i.e2g", str(link.parent / ".." / "i.e2g")):
-            with pytest.raises(StoreLockedError), WriterLock(other, 0).held():
+            with pytest.raises(StoreLockedError), IndexLock(other, 0).acquire():
                 pass
-    with WriterLock(str(link), 0).held():
-        assert file_of(path).exists()
-        assert not file_of(link).exists()
+    with IndexLock(str(link), 0).acquire():
+        assert lock_file(path).exists()
+        assert not lock_file(link).exists()
 
 
-def test_it_stays_the_same_when_the_process_goes_to_another_folder(path, tmp_path, monkeypatch):
+def test_changing_the_working_directory_does_not_change_the_lock(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lock = WriterLock("i.e2g", 0)
+    lock = IndexLock("i.e2g", 0)
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    with lock.held():
-        assert file_of(path).exists()
+    with lock.acquire():
+        assert lock_file(path).exists()
 
 
 def test_indexes_in_memory_are_never_locked(open_index, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with WriterLock(":memory:", 0).held(), WriterLock(":memory:", 0).held():
+    with IndexLock(":memory:", 0).acquire(), IndexLock(":memory:", 0).acquire():
         pass
     one, other = open_index(lock_timeout=0), open_index(lock_timeout=0)
-    with one.writer.exclusive():
+    with one.write_lock():
         assert other.add(numbered(3)).documents == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("note", "named"),
+    ("note", "quoted"),
     [(b"", "another process"), (b"\xff\xfe" * 9, "\ufffd"), (b"x" * 90_000, "x" * 500)],
 )
-def test_a_note_that_says_nothing_is_no_crash(path, note, named):
-    with WriterLock(str(path), 0).held():
-        file_of(path).write_bytes(note)
+def test_an_unreadable_lock_file_still_gives_a_clear_error(path, note, quoted):
+    with IndexLock(str(path), 0).acquire():
+        lock_file(path).write_bytes(note)
         with (
-            pytest.raises(StoreLockedError, match=named) as caught,
-            WriterLock(str(path), 0).held(),
+            pytest.raises(StoreLockedError, match=quoted) as caught,
+            IndexLock(str(path), 0).acquire(),
         ):
             pass
     assert len(str(caught.value)) < 1000
 
 
-def test_a_lock_file_that_someone_removed_is_no_crash(path):
-    lock = WriterLock(str(path), 0)
-    with lock.held():
-        file_of(path).unlink()
-    with lock.held():
-        assert file_of(path).exists()
+def test_a_deleted_lock_file_does_not_break_the_lock(path):
+    lock = IndexLock(str(path), 0)
+    with lock.acquire():
+        lock_file(path).unlink()
+    with lock.acquire():
+        assert lock_file(path).exists()
 
 
-def test_nothing_is_left_after_any_work(path, open_index):
+def test_no_operation_leaves_a_lock_file(path, open_index):
     rag = open_index(path)
     rag.add(numbered(3, "new"))
     rag.update(numbered(4, "new"))
@@ -241,20 +241,20 @@ def test_nothing_is_left_after_any_work(path, open_index):
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to become a user who is not"
+    not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to switch to another user"
 )
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_in_a_folder_that_cannot_be_written_it_is_a_clear_error():
-    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+def test_a_read_only_folder_gives_a_clear_error():
+    with tempfile.TemporaryDirectory() as name:  # other users cannot enter pytest's folders
         path = Path(name) / "i.e2g"
         path.touch()
         Path(name).chmod(0o555)
 
-        def hold():
-            with WriterLock(str(path), 0.1).held():
-                return "held"
+        def lock():
+            with IndexLock(str(path), 0.1).acquire():
+                return "locked"
 
-        said = as_nobody(hold)
-        assert said.startswith(f"StoreError: {path} cannot be written (")
-        assert "read-only" in said
-        assert not file_of(path).exists()
+        message = as_nobody(lock)
+        assert message.startswith(f"StoreError: cannot write {path} (")
+        assert "read-only" in message
+        assert not lock_file(path).exists()

@@ -1,4 +1,4 @@
-"""Files of schema version 1: brought up to date whole, or left as they were."""
+"""Files of schema version 1 are migrated completely or left unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from e2graphrag_integrations.store.sqlite import Store
 from fakes import STORY, CountingLLM, NameExtractor, numbered
 
 VERSION_1 = Path(__file__).parent / "data" / "schema_v1.e2g"
-"""Written by the package as it was before schema version 2."""
+"""Written by the last version of the package with schema version 1."""
 
 DOCUMENTS = [
     SourceDocument("story", STORY, "Harbour", {"kind": "tale", "year": 1895}),
@@ -57,7 +57,7 @@ def parts(llm=None):
 
 @pytest.fixture
 def old(tmp_path):
-    """Copy the file of version 1."""
+    """Copy the file of schema version 1."""
     path = tmp_path / "old.e2g"
     shutil.copy(VERSION_1, path)
     return path
@@ -65,7 +65,7 @@ def old(tmp_path):
 
 @pytest.fixture
 def open_old(open_index):
-    """Open a file with the settings that it has, and close it at the end."""
+    """Return a function that opens a file with its own settings."""
 
     def make(path, llm=None):
         return open_index(path, **parts(llm), chunk_size=None, chunk_overlap=None)
@@ -75,7 +75,7 @@ def open_old(open_index):
 
 @pytest.fixture
 def fresh(open_index):
-    """Index the same documents by the present package."""
+    """Index the same documents with the current version."""
     rag = open_index(**parts(), **CUT)
     rag.add(DOCUMENTS)
     return rag
@@ -101,14 +101,14 @@ def answers(rag, **options):
     return [rag.retrieve(question, k=9, **options).nodes for question in QUESTIONS]
 
 
-def test_the_file_is_of_version_1():
-    """Else nothing here proves anything; opened as bytes, for SQLite may write beside it."""
+def test_the_fixture_has_schema_version_1():
+    """The other tests depend on it. The file is read as bytes, because SQLite may change it."""
     assert int.from_bytes(VERSION_1.read_bytes()[60:64], "big") == 1 == SCHEMA_VERSION - 1
 
 
-def test_an_old_file_becomes_what_would_be_made_today(old, fresh, open_old):
-    kept = ("nodes", "windows", "content")
-    before = rows_of(old, *kept)
+def test_a_migrated_file_equals_a_new_one(old, fresh, open_old):
+    unchanged = ("nodes", "windows", "content")
+    before = rows_of(old, *unchanged)
     rag = open_old(old)
     assert rag.verify().ok
     assert list(rag.export()) == list(fresh.export())
@@ -119,13 +119,13 @@ def test_an_old_file_becomes_what_would_be_made_today(old, fresh, open_old):
     assert {state.status for state in rag.status()} == {"done"}
     rag.close()
     assert query(old, "PRAGMA user_version") == [(2,)]
-    assert rows_of(old, *kept) == before  # the left-over of the cache, too
+    assert rows_of(old, *unchanged) == before  # including unused content
     schema = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
-        made = db.execute(schema).fetchall()
+        expected = db.execute(schema).fetchall()
     plain = [(name, " ".join(sql.replace('"', "").split())) for name, sql in query(old, schema)]
-    assert plain == [(name, " ".join(sql.replace('"', "").split())) for name, sql in made]
+    assert plain == [(name, " ".join(sql.replace('"', "").split())) for name, sql in expected]
     assert query(old, "PRAGMA foreign_key_check") == []
 
 
@@ -138,7 +138,7 @@ def test_an_old_file_is_migrated_once(old, open_old):
     assert rows_of(old, "documents", "manifest") == before
 
 
-def test_after_it_updates_and_deletes_work_and_cost_as_always(old, fresh, open_old):
+def test_updates_and_deletes_after_a_migration_cost_the_same(old, fresh, open_old):
     llm = CountingLLM()
     rag = open_old(old, llm)
     assert rag.add(DOCUMENTS).skipped == tuple(document.id for document in DOCUMENTS)
@@ -152,7 +152,7 @@ def test_after_it_updates_and_deletes_work_and_cost_as_always(old, fresh, open_o
         assert index.verify().ok
     assert list(rag.export()) == list(fresh.export())
     assert answers(rag) == answers(fresh)
-    assert rag.compact().dropped == 1  # the left-over
+    assert rag.compact().dropped == 1  # the unused content of the fixture
     assert rag.verify().ok
 
 
@@ -166,15 +166,15 @@ def test_after_it_updates_and_deletes_work_and_cost_as_always(old, fresh, open_o
         {"group_size": 4},
     ],
 )
-def test_another_cutting_is_refused(old, other):
-    named = next(iter(other))
-    with pytest.raises(SettingsMismatchError, match=f"was made with {named}="):
+def test_a_migrated_file_rejects_other_settings(old, other):
+    first = next(iter(other))
+    with pytest.raises(SettingsMismatchError, match=f"was made with {first}="):
         E2GraphRAG.open(old, **parts(), **other)
     with E2GraphRAG.open(old, **parts(), **CUT, chunking="fixed", grouping="fixed") as rag:
         assert (rag.settings.chunking, rag.settings.grouping) == ("fixed", "fixed")
 
 
-def test_what_waits_for_langchain_still_waits(old, open_old):
+def test_pending_documents_survive_a_migration(old, open_old):
     value = json.dumps([["page", "Text.", {}]], separators=(",", ":"))
     with closing(sqlite3.connect(old)) as db:
         db.execute(
@@ -189,16 +189,16 @@ def test_what_waits_for_langchain_still_waits(old, open_old):
     assert rag.verify().ok
 
 
-# Failing on the way
+# Failures
 
 
-def test_an_old_file_that_failed_midway_is_as_it_was_and_opens_again(old, open_old, monkeypatch):
+def test_a_migration_that_fails_midway_changes_nothing(old, open_old, monkeypatch):
     before = rows_of(old, "documents", "manifest", "nodes", "windows", "content", "sqlite_master")
-    real, seen = migrations.content_hash, []
+    real, hashed = migrations.content_hash, []
 
     def failing(document):
-        seen.append(document.id)
-        if len(seen) == 3:
+        hashed.append(document.id)
+        if len(hashed) == 3:
             raise MemoryError("in the middle")
         return real(document)
 
@@ -206,7 +206,7 @@ def test_an_old_file_that_failed_midway_is_as_it_was_and_opens_again(old, open_o
         patch.setattr(migrations, "content_hash", failing)
         with pytest.raises(MemoryError, match="in the middle"):
             Store(old)
-    assert len(seen) == 3
+    assert len(hashed) == 3
     assert query(old, "PRAGMA user_version") == [(1,)]
     assert (
         rows_of(old, "documents", "manifest", "nodes", "windows", "content", "sqlite_master")
@@ -217,13 +217,13 @@ def test_an_old_file_that_failed_midway_is_as_it_was_and_opens_again(old, open_o
     assert rag.document_ids == ["empty", "numbered", "pages", "story"]
 
 
-def test_a_step_that_fails_at_its_end_leaves_nothing_either(old, open_old, monkeypatch):
+def test_a_migration_that_fails_at_its_end_changes_nothing(old, open_old, monkeypatch):
     def step(db, path):
-        migrations._from_1(db, path)
+        migrations._migrate_from_1(db, path)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "_STEPS", {1: step})
+        patch.setattr(migrations, "_MIGRATIONS", {1: step})
         with pytest.raises(KeyboardInterrupt):
             Store(old)
     assert query(old, "PRAGMA user_version") == [(1,)]
@@ -243,7 +243,7 @@ def test_a_step_that_fails_at_its_end_leaves_nothing_either(old, open_old, monke
         "UPDATE manifest SET value = '{}' WHERE key = 'made_with'",
     ],
 )
-def test_a_damaged_row_is_refused_and_the_file_left_alone(old, damage):
+def test_a_damaged_row_stops_the_migration_and_changes_nothing(old, damage):
     execute(old, damage)
     before = old.read_bytes()
     with pytest.raises(CorruptStoreError, match="does not match its checksum"):
@@ -252,10 +252,12 @@ def test_a_damaged_row_is_refused_and_the_file_left_alone(old, damage):
     assert query(old, "PRAGMA user_version") == [(1,)]
 
 
-def test_a_read_only_old_file_says_what_to_do(old, monkeypatch):
+def test_a_read_only_old_file_gives_a_clear_error(old, monkeypatch):
     before = old.read_bytes()
     monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
-    with pytest.raises(SchemaVersionError, match=r"schema version 1.*to 2.*copy it to where"):
+    with pytest.raises(
+        SchemaVersionError, match=r"schema version 1 and is read-only.*version 2: copy it to"
+    ):
         Store(old)
     assert old.read_bytes() == before
     assert [file.name for file in old.parent.iterdir()] == ["old.e2g"]
@@ -264,10 +266,10 @@ def test_a_read_only_old_file_says_what_to_do(old, monkeypatch):
         assert len(store.content_hashes()) == 4
 
 
-# Two at once
+# Concurrent migrations
 
 
-def test_two_threads_that_open_it_at_once_both_get_it(old, fresh):
+def test_two_threads_can_open_an_old_file_at_once(old, fresh):
     gate, outcome = threading.Barrier(2, timeout=20), []
 
     def open_it():
@@ -296,7 +298,7 @@ store.close()
 """
 
 
-def test_two_processes_that_open_it_at_once_both_get_it(old, open_old):
+def test_two_processes_can_open_an_old_file_at_once(old, open_old):
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", OPEN, old],
@@ -320,7 +322,7 @@ def test_two_processes_that_open_it_at_once_both_get_it(old, open_old):
     assert open_old(old).verify().ok
 
 
-def test_an_instance_that_was_open_sees_a_queue_of_another(old, open_old):
+def test_an_open_instance_sees_documents_that_another_enqueues(old, open_old):
     one, other = open_old(old), open_old(old)
     enqueue(other.store, [numbered(3, "late")], {})
     assert [state.id for state in one.status() if state.status == "pending"] == ["late"]
@@ -328,14 +330,15 @@ def test_an_instance_that_was_open_sees_a_queue_of_another(old, open_old):
     assert "late" in other.document_ids
 
 
-# The snapshot that stood beside it
+# Snapshots of an old file
 
 
 @pytest.fixture(params=["zipped", "folder"])
 def with_snapshot(tmp_path, open_old, request):
-    """Make a file of version 1 with the snapshot that version 1 wrote for it.
+    """Create a file of schema version 1 with a snapshot.
 
-    And one that is told from today's by nothing but the number of its format.
+    The snapshot either has the layout of that version, or differs from a current one only in its
+    format number.
     """
     made, old = tmp_path / "made.e2g", tmp_path / "with.e2g"
     shutil.copy(VERSION_1, made)
@@ -366,14 +369,14 @@ def with_snapshot(tmp_path, open_old, request):
     return old
 
 
-def test_an_old_snapshot_answers_as_a_new_one(with_snapshot, fresh, open_old):
+def test_an_old_snapshot_does_not_change_answers(with_snapshot, fresh, open_old):
     rag = open_old(with_snapshot)
     assert answers(rag) == answers(fresh)
     assert rag.stats().settings == fresh.stats().settings
 
 
-def test_an_old_file_with_its_snapshot_is_sound(with_snapshot, open_old):
-    """Migration changes the manifest: a snapshot that is believed by its generation is stale."""
+def test_an_old_file_with_a_snapshot_passes_verify(with_snapshot, open_old):
+    """The migration changes the manifest but not the generation, so the snapshot is stale."""
     with open_old(with_snapshot) as rag:
         assert rag.verify().problems == ()
         rag.retrieve("Anna")

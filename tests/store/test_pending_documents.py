@@ -1,4 +1,4 @@
-"""Documents that wait in the file, and copies of a file."""
+"""Pending documents, and copies of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from e2graphrag_integrations.store.sqlite import Store
 from fakes import NameExtractor
 
 
-def test_what_is_pending_is_there_after_opening_again(tmp_path):
+def test_pending_documents_survive_closing_the_file(tmp_path):
     store = Store(tmp_path / "a.e2g")
     assert read_pending(store) == {}
     put_pending(store, {"b": ["x", {"page": 1}], "a": []})
@@ -26,7 +26,7 @@ def test_what_is_pending_is_there_after_opening_again(tmp_path):
     again.close()
 
 
-def test_deleting_the_last_document_leaves_what_is_pending(open_index, story, tmp_path):
+def test_deleting_the_last_document_keeps_pending_documents(open_index, story, tmp_path):
     rag = open_index(tmp_path / "a.e2g")
     rag.add(story)
     put_pending(rag.store, {"b": ["x"]})
@@ -34,7 +34,7 @@ def test_deleting_the_last_document_leaves_what_is_pending(open_index, story, tm
     assert read_pending(rag.store) == {"b": ["x"]}
 
 
-def test_a_damaged_row_is_noticed(tmp_path):
+def test_a_damaged_row_is_detected(tmp_path):
     store = Store(tmp_path / "a.e2g")
     put_pending(store, {"b": ["x"]})
     store.close()
@@ -47,12 +47,12 @@ def test_a_damaged_row_is_noticed(tmp_path):
     again.close()
 
 
-def test_a_copy_is_an_index_of_its_own(open_index, story, tmp_path):
+def test_a_copy_is_an_independent_index(open_index, story, tmp_path):
     rag = open_index()
     rag.add(story)
     target = tmp_path / "copy.e2g"
     rag.store.copy_to(target)
-    rag.store.copy_to(target)  # in the place of the older one
+    rag.store.copy_to(target)  # replaces the first copy
     rag.delete("story")
     with E2GraphRAG.open(target, extractor=NameExtractor()) as copy:
         assert copy.document_ids == ["story"]
@@ -60,7 +60,7 @@ def test_a_copy_is_an_index_of_its_own(open_index, story, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
 
 
-def test_a_copy_that_cannot_be_written_says_where(open_index, story, tmp_path):
+def test_a_failed_copy_raises_an_error_with_its_path(open_index, story, tmp_path):
     rag = open_index()
     rag.add(story)
     with pytest.raises(StoreError, match="nowhere"):

@@ -1,4 +1,4 @@
-"""The file: whole documents or none, subtraction, and what is refused or found damaged."""
+"""The index file: atomic writes, exact deletes, rejected files and detected damage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import rows as rows_module
-from e2graphrag_integrations.store.records import NodeGoneError
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
 from fakes import CountingLLM, NameExtractor, as_nobody, numbered
@@ -42,14 +42,14 @@ def query(path, statement):
 
 @pytest.fixture
 def made(tmp_path, open_index, story):
-    """Make a closed index file of two documents, without its snapshot."""
+    """Create an index of two documents without a snapshot, and close it."""
     path = tmp_path / "made.e2g"
     with open_index(path) as rag:
         rag.add([story, numbered(4)])
     return path
 
 
-def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
+def test_a_failure_midway_through_a_document_writes_nothing(
     tmp_path, open_index, story, monkeypatch
 ):
     path = tmp_path / "i.e2g"
@@ -75,7 +75,7 @@ def test_a_failure_midway_through_a_document_leaves_nothing_of_it(
     assert query(path, "SELECT count(*) FROM nodes WHERE document_id = 'numbered'") == [(0,)]
 
 
-def test_an_sqlite_error_midway_rolls_back_and_is_translated(open_index, story, monkeypatch):
+def test_an_sqlite_error_rolls_back_and_is_translated(open_index, story, monkeypatch):
     rag = open_index()
     rag.add(story)
     before = list(rag.export())
@@ -90,7 +90,7 @@ def test_an_sqlite_error_midway_rolls_back_and_is_translated(open_index, story, 
     assert list(rag.export()) == before
 
 
-def test_a_delete_of_several_is_all_or_none(open_index, story):
+def test_delete_is_atomic(open_index, story):
     rag = open_index()
     rag.add([story, numbered(3)])
     before = list(rag.export())
@@ -99,7 +99,7 @@ def test_a_delete_of_several_is_all_or_none(open_index, story):
     assert list(rag.export()) == before
 
 
-def test_deleting_one_of_two_documents_of_equal_text_keeps_what_they_share(tmp_path, open_index):
+def test_deleting_a_document_keeps_content_shared_with_another(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     text = numbered(7).text
     rag = open_index(path)
@@ -112,7 +112,7 @@ def test_deleting_one_of_two_documents_of_equal_text_keeps_what_they_share(tmp_p
     assert list(rag.export()) == list(alone.export())
 
 
-def test_deleting_drops_cache_entries_that_nothing_else_uses(tmp_path, open_index, story):
+def test_deleting_a_document_deletes_its_unused_content(tmp_path, open_index, story):
     path = tmp_path / "i.e2g"
     kinds = "SELECT kind, count(*) FROM content GROUP BY kind ORDER BY kind"
     with open_index(path) as rag:
@@ -126,7 +126,7 @@ def test_deleting_drops_cache_entries_that_nothing_else_uses(tmp_path, open_inde
         assert query(path, kinds) == []
 
 
-def test_a_file_of_a_newer_schema_is_refused_unchanged(made):
+def test_a_file_of_a_newer_schema_is_rejected_unchanged(made):
     execute(made, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = made.read_bytes()
     with pytest.raises(SchemaVersionError, match=f"schema version {SCHEMA_VERSION + 1}"):
@@ -135,7 +135,7 @@ def test_a_file_of_a_newer_schema_is_refused_unchanged(made):
 
 
 @pytest.mark.parametrize("content", [b"Call me Ishmael. " * 90, b"\x89PNG\r\n" + bytes(4000)])
-def test_a_foreign_file_is_refused_unchanged(tmp_path, content):
+def test_a_file_of_another_type_is_rejected_unchanged(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(NotAnIndexError, match=r"notes\.txt"):
@@ -144,17 +144,17 @@ def test_a_foreign_file_is_refused_unchanged(tmp_path, content):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_another_sqlite_file_is_refused_unchanged(tmp_path):
+def test_another_sqlite_file_is_rejected_unchanged(tmp_path):
     path = tmp_path / "other.db"
     execute(path, "CREATE TABLE songs (title TEXT)")
     before = path.read_bytes()
-    with pytest.raises(NotAnIndexError, match="no e2graphrag index"):
+    with pytest.raises(NotAnIndexError, match="not an e2graphrag index"):
         Store(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_and_a_missing_folder_are_named(tmp_path):
+def test_a_folder_and_a_missing_folder_are_rejected(tmp_path):
     with pytest.raises(InvalidInputError, match="is a folder"):
         Store(tmp_path)
     with pytest.raises(InvalidInputError, match="does not exist"):
@@ -178,7 +178,7 @@ def test_a_folder_and_a_missing_folder_are_named(tmp_path):
         "DELETE FROM content WHERE kind = 'extraction'",
     ],
 )
-def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_index, damage):
+def test_retrieval_rejects_a_damaged_row_and_verify_reports_it(made, open_index, damage):
     execute(made, damage)
     rag = open_index(made)
     with pytest.raises(CorruptStoreError):
@@ -191,7 +191,7 @@ def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_i
     ("damage", "problem"),
     [
         ("DELETE FROM windows WHERE node_id = (SELECT min(id) FROM nodes)", "has no vector"),
-        ("DELETE FROM nodes WHERE level = 0 AND position = 1", "is not where its chunks put it"),
+        ("DELETE FROM nodes WHERE level = 0 AND position = 1", "is in the wrong place of the tree"),
         (
             (
                 "DELETE FROM nodes WHERE document_id = 'story' AND level = 0 AND position = "
@@ -199,17 +199,19 @@ def test_a_damaged_row_is_refused_for_an_answer_and_found_by_verify(made, open_i
             ),
             "nodes and",
         ),
-        ("DELETE FROM nodes WHERE document_id = 'story'", "has text and no chunk"),
+        ("DELETE FROM nodes WHERE document_id = 'story'", "has text but no chunks"),
         ("UPDATE content SET value = x'00' WHERE kind = 'summary'", "summary"),
     ],
 )
-def test_verify_finds_rows_that_are_gone_or_never_read(made, open_index, damage, problem):
+def test_verify_reports_missing_rows_and_damaged_rows_that_nothing_reads(
+    made, open_index, damage, problem
+):
     execute(made, damage)
     problems = open_index(made).verify().problems
     assert any(problem in line for line in problems), problems
 
 
-def test_a_row_damaged_after_the_snapshot_was_made_is_refused_all_the_same(made, open_index):
+def test_a_row_damaged_after_the_snapshot_was_built_is_rejected(made, open_index):
     with open_index(made) as rag:
         rag.retrieve("Anna")
     execute(made, "UPDATE nodes SET text = 'Anna owes me money.' WHERE level = 0")
@@ -217,15 +219,15 @@ def test_a_row_damaged_after_the_snapshot_was_made_is_refused_all_the_same(made,
         open_index(made).retrieve("Anna")
 
 
-def test_a_node_gone_from_under_its_snapshot_is_a_typed_error(made, open_index):
+def test_a_node_of_the_snapshot_missing_from_the_file_raises_corrupt_store_error(made, open_index):
     with open_index(made) as rag:
         rag.retrieve("Anna")
     execute(made, "DELETE FROM nodes")
-    with pytest.raises(CorruptStoreError, match="not in the file"):
+    with pytest.raises(CorruptStoreError, match="missing from the file"):
         open_index(made).retrieve("Anna")
 
 
-def test_what_is_read_while_another_writes_is_no_answer(made, open_index, monkeypatch):
+def test_nodes_read_during_another_write_are_rejected(made, open_index, monkeypatch):
     rag, other = open_index(made), open_index(made)
     store = rag.store
     generation, ids = store.generation, [stored.node.id for stored in store.all_nodes()]
@@ -238,12 +240,12 @@ def test_what_is_read_while_another_writes_is_no_answer(made, open_index, monkey
 
     assert len(store.nodes_at(generation, ids)) == len(ids)
     monkeypatch.setattr(store, "nodes", nodes)
-    with pytest.raises(NodeGoneError, match="newer state"):
+    with pytest.raises(StaleSnapshotError, match="newer than the snapshot"):
         store.nodes_at(generation, ids)
 
 
-def test_flipped_bytes_give_the_right_answer_or_a_typed_error(made, open_index):
-    """Whatever byte of the file is damaged: never a raw error, never another answer."""
+def test_a_flipped_byte_gives_the_right_answer_or_a_typed_error(made, open_index):
+    """A damaged file never causes an untyped error or another answer."""
     whole = made.read_bytes()
     with open_index(made) as rag:
         expected = [node.text for node in rag.retrieve("Did Anna meet Bert?", k=3).nodes]
@@ -263,19 +265,19 @@ def test_flipped_bytes_give_the_right_answer_or_a_typed_error(made, open_index):
     assert outcomes == {"answer", "error"}
 
 
-def test_a_writer_elsewhere_is_waited_for_then_named(made, open_index):
+def test_a_transaction_of_another_process_raises_store_locked_error(made, open_index):
     rag = open_index(made, lock_timeout=0.05)
     with closing(sqlite3.connect(made, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLockedError, match="another process"):
             rag.add(numbered(2, "more"))
-        assert rag.retrieve("Anna").nodes  # reading goes on
+        assert rag.retrieve("Anna").nodes  # readers do not wait
         other.execute("ROLLBACK")
     rag.add(numbered(2, "more"))
     assert "more" in rag.document_ids
 
 
-def test_close_leaves_the_file_alone_and_it_is_the_whole_index(tmp_path, open_index, story):
+def test_a_closed_index_is_a_single_file(tmp_path, open_index, story):
     path = tmp_path / "i.e2g"
     rag = open_index(path)
     rag.add(story)
@@ -288,7 +290,7 @@ def test_close_leaves_the_file_alone_and_it_is_the_whole_index(tmp_path, open_in
     assert open_index(moved).retrieve("Anna and Bert").nodes == expected
 
 
-def test_a_closed_index_says_so(open_index, story):
+def test_a_closed_index_raises_closed_error(open_index, story):
     rag = open_index()
     rag.add(story)
     rag.retrieve("Anna")
@@ -305,7 +307,9 @@ def test_a_closed_index_says_so(open_index, story):
             use()
 
 
-def test_memory_indexes_are_apart_and_write_no_file(tmp_path, open_index, story, monkeypatch):
+def test_indexes_in_memory_are_independent_and_write_no_file(
+    tmp_path, open_index, story, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     one, other = open_index(":memory:"), open_index(":memory:")
     one.add(story)
@@ -314,7 +318,7 @@ def test_memory_indexes_are_apart_and_write_no_file(tmp_path, open_index, story,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_documents_come_back_as_they_were_given(open_index):
+def test_a_stored_document_equals_the_original(open_index):
     given = SourceDocument(
         "odd / id \n 文",
         "First\0line.\r\nSecond 😀 line.",
@@ -330,14 +334,14 @@ def test_documents_come_back_as_they_were_given(open_index):
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to become a user who is not"
+    not hasattr(os, "fork") or os.getuid() != 0, reason="needs root, to switch to another user"
 )
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_an_index_in_a_read_only_place_is_read_and_not_written(tmp_path_factory, story):
+def test_an_index_in_a_read_only_folder_can_be_read(tmp_path_factory, story):
     import tempfile
 
     parts = {"embedder": HashingEmbedder(), "extractor": NameExtractor(), "chunk_size": 16}
-    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+    with tempfile.TemporaryDirectory() as name:  # other users cannot enter pytest's folders
         path = Path(name) / "i.e2g"
         with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
             rag.add(story)
@@ -358,12 +362,12 @@ def test_an_index_in_a_read_only_place_is_read_and_not_written(tmp_path_factory,
             return "written"
 
         assert as_nobody(read) == expected
-        said = as_nobody(write)
-        assert said.startswith("StoreError")
-        assert "read-only" in said
+        message = as_nobody(write)
+        assert message.startswith("StoreError")
+        assert "read-only" in message
 
 
-def test_two_instances_on_one_file_see_each_others_documents(made, open_index):
+def test_two_instances_of_one_file_see_each_others_changes(made, open_index):
     one, other = open_index(made), open_index(made)
     one.retrieve("Anna")
     other.add(SourceDocument("new", "Anna met Greta in Bonn."))
@@ -373,7 +377,7 @@ def test_two_instances_on_one_file_see_each_others_documents(made, open_index):
     assert {node.document_id for node in one.retrieve("Anna", k=20).nodes} <= {"new", "numbered"}
 
 
-def test_summaries_of_a_failed_build_stay_in_the_cache(tmp_path, open_index, monkeypatch):
+def test_summaries_of_a_failed_build_stay_cached(tmp_path, open_index, monkeypatch):
     path = tmp_path / "i.e2g"
     rag = open_index(path, summarizer=CountingLLM(), summarizer_id="fake")
 
@@ -397,7 +401,7 @@ def test_summaries_of_a_failed_build_stay_in_the_cache(tmp_path, open_index, mon
         "UPDATE manifest SET checksum = checksum + 1",
     ],
 )
-def test_a_damaged_manifest_is_noticed_and_never_believed(tmp_path, open_index, story, damage):
+def test_a_damaged_manifest_is_detected(tmp_path, open_index, story, damage):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(story)
@@ -417,7 +421,7 @@ def test_a_damaged_manifest_is_noticed_and_never_believed(tmp_path, open_index, 
         "DELETE FROM windows",
     ],
 )
-def test_rows_that_are_missing_are_noticed(tmp_path, open_index, story, damage):
+def test_missing_rows_are_detected(tmp_path, open_index, story, damage):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(story)
@@ -429,7 +433,7 @@ def test_rows_that_are_missing_are_noticed(tmp_path, open_index, story, damage):
     assert not rag.verify().ok
 
 
-def test_an_index_that_lost_its_tables_is_no_empty_index(tmp_path, open_index, story):
+def test_a_file_without_its_tables_is_not_an_empty_index(tmp_path, open_index, story):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(story)
@@ -437,12 +441,12 @@ def test_an_index_that_lost_its_tables_is_no_empty_index(tmp_path, open_index, s
         for table in ("windows", "nodes", "documents", "queue", "content", "manifest"):
             db.execute(f"DROP TABLE {table}")
         db.commit()
-    with pytest.raises(CorruptStoreError, match="lost its tables"):
+    with pytest.raises(CorruptStoreError, match="are missing"):
         open_index(path)
 
 
 @pytest.mark.parametrize("happening", ["replaced", "removed"])
-def test_a_file_that_is_no_longer_in_its_place_is_not_written_or_read(
+def test_a_replaced_or_removed_file_is_neither_read_nor_written(
     tmp_path, open_index, story, happening
 ):
     path, other = tmp_path / "i.e2g", tmp_path / "o.e2g"
@@ -471,7 +475,7 @@ def test_a_file_shorter_than_a_header_is_not_overwritten(tmp_path, open_index):
     assert path.read_text() == "A"
 
 
-def test_verify_and_export_hold_while_another_thread_writes(open_index, story):
+def test_verify_and_export_see_one_state_while_another_thread_writes(open_index, story):
     rag = open_index()
     rag.add(story)
     stop = threading.Event()
@@ -484,10 +488,10 @@ def test_verify_and_export_hold_while_another_thread_writes(open_index, story):
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        seen = {rag.verify().problems for _ in range(15)}
+        problems = {rag.verify().problems for _ in range(15)}
         exports = {tuple(rag.export()) for _ in range(15)}
     finally:
         stop.set()
         thread.join()
-    assert seen == {()}
+    assert problems == {()}
     assert len(exports) <= 2

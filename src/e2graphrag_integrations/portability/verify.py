@@ -181,4 +181,4 @@ def _check_waiting_documents(store: Store, checked: Counter[str]) -> Iterator[st
 
 def _check_snapshot(store: Store, checked: Counter[str]) -> Iterator[str]:  # noqa: ARG001 - all checks have one signature
     for part in find_stale_parts(store):
-        yield f"the snapshot's {part} does not match the rows: delete {store.path}.snapshot"
+        yield f"{part!r} in the snapshot does not match the rows: delete {store.path}.snapshot"
