@@ -1,4 +1,4 @@
-"""BM25 over nodes, against its formula worked out by hand."""
+"""BM25 search, compared with its formula."""
 
 from __future__ import annotations
 
@@ -15,190 +15,201 @@ from e2graphrag_integrations.search.bm25 import build_bm25, merge_bm25, tokenize
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
 
 
-def idf(texts, word):
-    held = sum(word in tokenize(text) for text in texts)
-    return math.log(1 + (len(texts) - held + 0.5) / (held + 0.5))
+def idf(texts, term):
+    doc_freq = sum(term in tokenize(text) for text in texts)
+    return math.log(1 + (len(texts) - doc_freq + 0.5) / (doc_freq + 0.5))
 
 
-def bm25(texts, word, row):
+def bm25(texts, term, row):
     corpus = [tokenize(text) for text in texts]
     mean = sum(map(len, corpus)) / len(corpus)
-    count = corpus[row].count(word)
-    return idf(texts, word) * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(corpus[row]) / mean))
+    tf = corpus[row].count(term)
+    return idf(texts, term) * tf / (tf + 1.5 * (1 - 0.75 + 0.75 * len(corpus[row]) / mean))
 
 
-def test_words_are_casefolded_and_scripts_without_spaces_give_pairs():
+def search(index, terms, count, allowed=None, **options):
+    """Return (row, score) pairs."""
+    rows, scores = index.search(terms, count, allowed, **options)
+    return list(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
+def all_scores(index, terms, **options):
+    return index.score_rows(terms, np.arange(index.weights.shape[0]), **options)
+
+
+def test_tokenize_casefolds_words_and_splits_unspaced_scripts_into_bigrams():
     assert tokenize("Anna's STRASSE, straße 42!") == ["anna", "s", "strasse", "strasse", "42"]
     assert tokenize("林黛玉 met 王") == ["林黛", "黛玉", "met", "王"]
     assert tokenize(" ...") == []
 
 
-def found(index, words, count, allowed=None, **options):
-    rows, scores = index.best(words, count, allowed, **options)
-    return list(zip(rows.tolist(), scores.tolist(), strict=True))
-
-
-def scores_of(index, words, **options):
-    return index.at(words, np.arange(index.weights.shape[0]), **options)
-
-
-def test_scores_are_those_of_the_formula():
+def test_scores_match_the_formula():
     index = build_bm25(TEXTS)
-    assert dict(found(index, ["bert", "met", "unknown"], 10)) == {
+    assert dict(search(index, ["bert", "met", "unknown"], 10)) == {
         0: pytest.approx(bm25(TEXTS, "bert", 0) + bm25(TEXTS, "met", 0), rel=1e-5),
         1: pytest.approx(bm25(TEXTS, "bert", 1), rel=1e-5),
     }
 
 
-def test_the_vocabulary_is_sorted():
-    assert list(build_bm25(TEXTS).words) == ["anna", "bert", "cleo", "met", "saw"]
+def test_vocabulary_is_sorted():
+    assert list(build_bm25(TEXTS).vocabulary) == ["anna", "bert", "cleo", "met", "saw"]
 
 
-def test_every_text_has_a_score():
-    scores = scores_of(build_bm25(TEXTS), ["met", "cleo"])
+def test_score_rows_scores_every_text():
+    scores = all_scores(build_bm25(TEXTS), ["met", "cleo"])
     expected = [bm25(TEXTS, "met", 0), 0, bm25(TEXTS, "cleo", 2)]
     assert scores.tolist() == pytest.approx(expected, rel=1e-5)
-    assert scores_of(build_bm25(TEXTS), ["unknown"]).tolist() == [0, 0, 0]
+    assert all_scores(build_bm25(TEXTS), ["unknown"]).tolist() == [0, 0, 0]
 
 
-def test_a_word_given_twice_counts_twice():
+def test_repeated_term_counts_twice():
     index = build_bm25(TEXTS)
-    twice, once = scores_of(index, ["bert", "bert"]), scores_of(index, ["bert"])
+    twice, once = all_scores(index, ["bert", "bert"]), all_scores(index, ["bert"])
     assert once[0] > 0
     assert twice.tolist() == (2 * once).tolist()
 
 
-def test_rarity_multiplies_a_word_by_a_power_of_its_idf():
+def test_rarity_multiplies_each_term_by_a_power_of_its_idf():
     index = build_bm25(TEXTS)
     # "bert" is in two texts of three, "met" in one: ln(1 + 1.5 / 2.5) and ln(1 + 2.5 / 1.5).
     bert, met = math.log(1.6), math.log(8 / 3)
-    for rarity in (0, 0.5, 1, 3):
-        expected = bm25(TEXTS, "bert", 0) * bert**rarity + bm25(TEXTS, "met", 0) * met**rarity
-        scores = scores_of(index, ["bert", "met"], rarity=rarity)
+    for idf_power in (0, 0.5, 1, 3):
+        expected = bm25(TEXTS, "bert", 0) * bert**idf_power + bm25(TEXTS, "met", 0) * met**idf_power
+        scores = all_scores(index, ["bert", "met"], idf_power=idf_power)
         assert scores[0] == pytest.approx(expected, rel=1e-5)
-        rows = found(index, ["bert", "met"], 1, rarity=rarity)
-        assert rows == [(int(scores.argmax()), pytest.approx(scores.max()))]
+        best = search(index, ["bert", "met"], 1, idf_power=idf_power)
+        assert best == [(int(scores.argmax()), pytest.approx(scores.max()))]
 
 
-def test_with_rarity_one_rare_word_outweighs_many_common_ones():
+def test_with_rarity_one_rare_term_outweighs_many_common_terms():
     index = build_bm25([*["the of and"] * 7, f"a zebra {'was here ' * 9}"])
-    question = [*["the", "of", "and"] * 3, "zebra"]
-    assert found(index, question, 1)[0][0] == 0
-    assert found(index, question, 1, rarity=1)[0][0] == 7
+    query = [*["the", "of", "and"] * 3, "zebra"]
+    assert search(index, query, 1)[0][0] == 0
+    assert search(index, query, 1, idf_power=1)[0][0] == 7
 
 
-def test_ties_go_to_the_earlier_text():
+def test_reference_score_is_that_of_a_text_of_mean_length():
+    texts = ["anna met bert", "bert saw cleo", "dora met dora"]  # all of mean length
+    index = build_bm25(texts)
+    expected = all_scores(index, ["anna", "met"])[0]
+    assert index.reference_score(["anna", "met"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_earlier_text_wins_ties():
     index = build_bm25(["b", "a x", "a y", "a z"])
-    assert [row for row, _ in found(index, ["a"], 2)] == [1, 2]
+    assert [row for row, _ in search(index, ["a"], 2)] == [1, 2]
 
 
-@pytest.mark.parametrize("some", [[], ["", " "]])
-def test_nothing_is_found_in_nothing(some):
-    index = build_bm25(some)
-    assert found(index, ["anna"], 5) == []
-    assert scores_of(index, ["anna"]).tolist() == [0] * len(some)
+@pytest.mark.parametrize("texts", [[], ["", " "]], ids=["no_texts", "blank_texts"])
+def test_empty_texts_match_nothing(texts):
+    index = build_bm25(texts)
+    assert search(index, ["anna"], 5) == []
+    assert all_scores(index, ["anna"]).tolist() == [0] * len(texts)
 
 
-texts = st.lists(st.text("ab c", max_size=12), max_size=8)
+text_lists = st.lists(st.text("ab c", max_size=12), max_size=8)
+term_lists = st.lists(st.sampled_from("abc"), max_size=4)
 
 
-@given(
-    texts,
-    st.lists(st.sampled_from("abc"), max_size=4),
-    st.integers(1, 9),
-    st.sampled_from([0, 0.5, 1, 2]),
-    st.data(),
-)
-def test_search_is_the_sum_over_words_cut_and_masked(some, words, count, rarity, data):
-    index = build_bm25(some)
-    allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
-    allowed = allowed.astype(np.bool_)
-    whole = found(index, words, len(some) + 1, rarity=rarity)
+def draw_mask(data, size):
+    bits = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    return np.asarray(bits, dtype=np.bool_)
+
+
+@given(text_lists, term_lists, st.integers(1, 9), st.sampled_from([0, 0.5, 1, 2]), st.data())
+def test_search_returns_the_best_allowed_sums_over_terms(texts, terms, count, idf_power, data):
+    index = build_bm25(texts)
+    allowed = draw_mask(data, len(texts))
+    ranking = search(index, terms, len(texts) + 1, idf_power=idf_power)
     expected = {
-        row: sum(bm25(some, word, row) * idf(some, word) ** rarity for word in words)
-        for row in range(len(some))
-        if any(word in tokenize(some[row]) for word in words)
+        row: sum(bm25(texts, term, row) * idf(texts, term) ** idf_power for term in terms)
+        for row in range(len(texts))
+        if any(term in tokenize(texts[row]) for term in terms)
     }
-    assert dict(whole) == {row: pytest.approx(s, rel=1e-4) for row, s in expected.items()}
-    assert whole == sorted(whole, key=lambda one: (-one[1], one[0]))
-    kept = [(row, score) for row, score in whole if allowed[row]]
-    assert found(index, words, count, allowed, rarity=rarity) == kept[:count]
+    assert dict(ranking) == {row: pytest.approx(s, rel=1e-4) for row, s in expected.items()}
+    assert ranking == sorted(ranking, key=lambda hit: (-hit[1], hit[0]))
+    filtered = [(row, score) for row, score in ranking if allowed[row]]
+    assert search(index, terms, count, allowed, idf_power=idf_power) == filtered[:count]
 
 
 @given(
-    texts,
-    st.lists(st.sampled_from("abc"), max_size=4),
+    text_lists,
+    term_lists,
     st.integers(1, 9),
     st.sampled_from([0, 0.5, 1, 2]),
     st.integers(0, 4),
     st.data(),
 )
-def test_common_words_only_add_to_what_rarer_ones_find(some, words, count, rarity, common, data):
-    whole = build_bm25(some)
-    index = replace(whole, common=common)
-    allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
-    allowed = allowed.astype(np.bool_)
-    holders = {word: [word in tokenize(text) for text in some] for word in set(words)}
-    rare = [word for word in words if 0 < sum(holders[word]) <= common]
-    finding = rare or words
-    kept = [
+def test_frequent_terms_only_add_to_texts_found_by_rarer_terms(
+    texts, terms, count, idf_power, max_doc_freq, data
+):
+    unlimited = build_bm25(texts)
+    index = replace(unlimited, max_doc_freq=max_doc_freq)
+    allowed = draw_mask(data, len(texts))
+    contains = {term: [term in tokenize(text) for text in texts] for term in set(terms)}
+    rare = [term for term in terms if 0 < sum(contains[term]) <= max_doc_freq]
+    expected = [
         (row, score)
-        for row, score in found(whole, words, len(some) + 1, allowed, rarity=rarity)
-        if any(holders[word][row] for word in finding)
+        for row, score in search(unlimited, terms, len(texts) + 1, allowed, idf_power=idf_power)
+        if any(contains[term][row] for term in rare or terms)
     ]
-    best = found(index, words, count, allowed, rarity=rarity)
-    assert [score for _, score in best] == pytest.approx([s for _, s in kept][:count], rel=1e-5)
-    assert {row for row, _ in best} <= {row for row, _ in kept}
+    found = search(index, terms, count, allowed, idf_power=idf_power)
+    scores = [score for _, score in found]
+    assert scores == pytest.approx([score for _, score in expected][:count], rel=1e-5)
+    assert {row for row, _ in found} <= {row for row, _ in expected}
 
 
-@given(texts, st.lists(st.sampled_from("abc"), max_size=4), st.sampled_from([0, 1]))
-def test_scores_of_some_texts_are_those_of_the_search(some, words, rarity):
-    index = build_bm25(some)
-    rows, scores = index.best(words, len(some) + 1, rarity=rarity)
-    np.testing.assert_allclose(index.at(words, rows, rarity=rarity), scores, rtol=1e-6)
+@given(text_lists, term_lists, st.sampled_from([0, 1]))
+def test_score_rows_matches_the_scores_of_search(texts, terms, idf_power):
+    index = build_bm25(texts)
+    rows, scores = index.search(terms, len(texts) + 1, idf_power=idf_power)
+    np.testing.assert_allclose(index.score_rows(terms, rows, idf_power=idf_power), scores, rtol=1e-6)
+
+
+@given(st.lists(st.integers(0, 30), min_size=40, max_size=60), st.integers(1, 8), st.data())
+def test_pruned_search_finds_the_same_best_texts(drawn, count, data):
+    texts = [" ".join(["a"] * (n % 4) + ["b"] * (n % 3) + ["c"] * (n % 11)) for n in drawn]
+    unpruned = build_bm25(texts)
+    index = replace(unpruned, max_doc_freq=len(texts) - 1)
+    for mask in (None, draw_mask(data, len(texts))):
+        expected = dict(search(unpruned, ["a", "b", "c"], len(texts), mask))
+        found = search(index, ["a", "b", "c"], count, mask)
+        best_scores = sorted(expected.values(), reverse=True)[:count]
+        assert [score for _, score in found] == pytest.approx(best_scores)
+        assert dict(found) == pytest.approx({row: expected[row] for row, _ in found})
 
 
 def arrays(index):
     weights = index.weights
     parts = weights.data, weights.indices, weights.indptr, index.counts, index.lengths
-    return list(index.words), [(part.dtype, part.tolist()) for part in parts]
+    return list(index.vocabulary), [(part.dtype, part.tolist()) for part in parts]
 
 
-@given(st.lists(st.tuples(st.text("ab c", max_size=12), st.sampled_from("gon")), max_size=9))
-def test_an_index_put_together_is_the_one_made_of_all_texts(drawn):
-    # Of each text: whether it is in the older index alone, in both, or in the new one alone.
-    older = [(text, kind) for text, kind in drawn if kind != "n"]
-    now = [(text, kind) for text, kind in drawn if kind != "g"]
-    old_rows = [row for row, (_, kind) in enumerate(now) if kind == "o"]
-    new_rows = [row for row, (_, kind) in enumerate(now) if kind == "n"]
-    of_older = iter(old_rows)
+@given(
+    st.lists(
+        st.tuples(st.text("ab c", max_size=12), st.sampled_from(["deleted", "kept", "new"])),
+        max_size=9,
+    )
+)
+def test_merged_index_equals_one_built_from_all_texts(drawn):
+    older = [(text, state) for text, state in drawn if state != "new"]
+    current = [(text, state) for text, state in drawn if state != "deleted"]
+    kept_rows = [row for row, (_, state) in enumerate(current) if state == "kept"]
+    new_rows = [row for row, (_, state) in enumerate(current) if state == "new"]
+    next_kept = iter(kept_rows)
+    older_rows = [-1 if state == "deleted" else next(next_kept) for _, state in older]
     parts = [
-        (
-            build_bm25(text for text, _ in older),
-            np.asarray([-1 if kind == "g" else next(of_older) for _, kind in older], dtype=int),
-        ),
-        (build_bm25(now[row][0] for row in new_rows), np.asarray(new_rows, dtype=int)),
+        (build_bm25(text for text, _ in older), np.asarray(older_rows, dtype=int)),
+        (build_bm25(current[row][0] for row in new_rows), np.asarray(new_rows, dtype=int)),
     ]
-    assert arrays(merge_bm25(parts, len(now))) == arrays(build_bm25(text for text, _ in now))
+    merged = merge_bm25(parts, len(current))
+    assert arrays(merged) == arrays(build_bm25(text for text, _ in current))
 
 
-def test_counts_take_as_few_bytes_as_they_can():
+def test_counts_use_the_smallest_integer_type():
     few, many = build_bm25(["a b"]), build_bm25(["a " * 300, "b"])
     assert (few.counts.dtype, many.counts.dtype) == (np.uint8, np.uint16)
     rows = np.asarray([-1, 0])
     assert merge_bm25([(many, rows)], 1).counts.dtype == np.uint8
-    together = merge_bm25([(few, np.asarray([0])), (many, np.asarray([1, 2]))], 3)
-    assert arrays(together) == arrays(build_bm25(["a b", "a " * 300, "b"]))
-
-
-@given(st.lists(st.integers(0, 30), min_size=40, max_size=60), st.integers(1, 8), st.data())
-def test_the_best_of_many_are_found_by_what_a_sample_has_at_least(drawn, count, data):
-    some = [" ".join(["a"] * (n % 4) + ["b"] * (n % 3) + ["c"] * (n % 11)) for n in drawn]
-    whole = build_bm25(some)
-    allowed = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
-    index = replace(whole, common=len(some) - 1)
-    for mask in (None, allowed.astype(np.bool_)):
-        every = dict(found(whole, ["a", "b", "c"], len(some), mask))
-        best = found(index, ["a", "b", "c"], count, mask)
-        assert [score for _, score in best] == pytest.approx(sorted(every.values())[::-1][:count])
-        assert dict(best) == pytest.approx({row: every[row] for row, _ in best})
+    merged = merge_bm25([(few, np.asarray([0])), (many, np.asarray([1, 2]))], 3)
+    assert arrays(merged) == arrays(build_bm25(["a b", "a " * 300, "b"]))

@@ -1,4 +1,4 @@
-"""Rerankers: a real cross-encoder, tiny and of random weights, and the port that holds any."""
+"""A tiny cross-encoder with random weights, and validation of any reranker's scores."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def config(labels=1):
         intermediate_size=16,
         max_position_embeddings=32,
         num_labels=labels,
-        initializer_range=0.5,  # wide, so that scores differ
+        initializer_range=0.5,  # large enough for scores to differ
     )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model as `save_pretrained` leaves it."""
+    """A folder written by `save_pretrained`."""
     path = tmp_path_factory.mktemp("cross-encoder")
     (path / "vocab.txt").write_text("\n".join(VOCABULARY))
     BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
@@ -51,8 +51,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def changed(folder, tmp_path):
-    """A copy of the model to damage."""
+def copied_folder(folder, tmp_path):
+    """A copy of the model that a test can damage."""
     return shutil.copytree(folder, tmp_path / "model")
 
 
@@ -63,7 +63,7 @@ def reranker(folder):
 
 @pytest.fixture(scope="module")
 def expected(folder):
-    """The model's own scores, one pair at a time."""
+    """The model's scores, computed one pair at a time."""
     tokenizer = BertTokenizerFast.from_pretrained(folder)
     with no_loading_bar():
         model = BertForSequenceClassification.from_pretrained(folder).eval()
@@ -74,59 +74,59 @@ def expected(folder):
         ]
 
 
-def test_scores_are_the_models_own_in_the_order_of_the_texts(reranker, expected):
+def test_scores_equal_the_models_in_the_order_of_the_texts(reranker, expected):
     assert len({round(score, 3) for score in expected}) == len(TEXTS)
-    made = reranker.rerank(QUESTION, TEXTS)
-    assert made == pytest.approx(expected, abs=1e-6)
-    assert {type(score) for score in made} == {float}
+    scores = reranker.rerank(QUESTION, TEXTS)
+    assert scores == pytest.approx(expected, abs=1e-6)
+    assert {type(score) for score in scores} == {float}
     assert reranker.rerank(QUESTION, TEXTS[::-1]) == pytest.approx(expected[::-1], abs=1e-6)
     assert isinstance(reranker, Reranker)
 
 
-def test_the_batch_size_says_how_many_are_read_at_once_and_changes_no_score(folder, expected):
-    made = CrossEncoderReranker(str(folder), batch_size=2, device="cpu")
-    made.rerank(QUESTION, ["load"])
+def test_batch_size_limits_each_forward_pass_without_changing_scores(folder, expected):
+    batched = CrossEncoderReranker(str(folder), batch_size=2, device="cpu")
+    batched.rerank(QUESTION, ["load"])
     sizes = []
-    layer = made._loaded.model.classifier
+    layer = batched._loaded.model.classifier
     layer.register_forward_hook(lambda _layer, _inputs, output: sizes.append(len(output)))
-    assert made.rerank(QUESTION, TEXTS) == pytest.approx(expected, abs=1e-6)
+    assert batched.rerank(QUESTION, TEXTS) == pytest.approx(expected, abs=1e-6)
     assert sizes == [2, 2, 1]
 
 
-def test_a_text_longer_than_the_model_reads_is_scored(reranker):
+def test_text_longer_than_the_models_limit_is_scored(reranker):
     long, longer = ["Anna met Cleo. " * times for times in (100, 200)]
-    one, other = reranker.rerank(QUESTION, [long, longer])
-    assert one == other
+    long_score, longer_score = reranker.rerank(QUESTION, [long, longer])
+    assert long_score == longer_score
 
 
-def test_no_texts_load_no_model():
+def test_reranking_no_texts_loads_no_model():
     assert CrossEncoderReranker("no/such-model").rerank(QUESTION, []) == []
 
 
 def test_eight_threads_load_the_model_once(folder, expected, monkeypatch):
     loads = []
-    load = rerankers._load
+    load = rerankers._load_model
 
     def counted(name, device):
         loads.append(name)
         return load(name, device)
 
-    monkeypatch.setattr(rerankers, "_load", counted)
-    made = CrossEncoderReranker(folder)
+    monkeypatch.setattr(rerankers, "_load_model", counted)
+    shared = CrossEncoderReranker(folder)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: made.rerank(QUESTION, TEXTS), range(8)))
+        results = list(pool.map(lambda _: shared.rerank(QUESTION, TEXTS), range(8)))
     assert loads == [str(folder)]
-    assert found == [pytest.approx(expected, abs=1e-6)] * 8
+    assert results == [pytest.approx(expected, abs=1e-6)] * 8
 
 
-def test_loading_and_scoring_draw_no_bars(folder, capfd):
-    shown = logging.is_progress_bar_enabled()
+def test_loading_and_scoring_draw_no_progress_bars(folder, capfd):
+    enabled = logging.is_progress_bar_enabled()
     CrossEncoderReranker(folder).rerank(QUESTION, TEXTS)
     assert capfd.readouterr() == ("", "")
-    assert logging.is_progress_bar_enabled() == shown
+    assert logging.is_progress_bar_enabled() == enabled
 
 
-def test_a_model_in_the_cache_is_loaded_by_name(folder, tmp_path, monkeypatch, expected):
+def test_cached_model_loads_by_name(folder, tmp_path, monkeypatch, expected):
     repository = tmp_path / "models--org--tiny"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("abc")
@@ -137,19 +137,21 @@ def test_a_model_in_the_cache_is_loaded_by_name(folder, tmp_path, monkeypatch, e
 
 
 @pytest.mark.parametrize("name", ["cross-encoder/no-such-model", "no/such/folder"])
-def test_a_missing_model_is_named_with_the_command(name):
+def test_missing_model_error_gives_the_download_command(name):
     with pytest.raises(MissingDependencyError, match=f"'{name}' is neither .*`hf download {name}`"):
         CrossEncoderReranker(name).rerank(QUESTION, ["a"])
 
 
-@pytest.mark.parametrize("gone", ["config.json", "model.safetensors"])
-def test_a_folder_that_lacks_part_of_the_model_is_an_error(changed, gone):
-    (changed / gone).unlink()
-    with pytest.raises(MissingDependencyError, match=f"{re.escape(str(changed))} cannot be loaded"):
-        CrossEncoderReranker(changed).rerank(QUESTION, ["a"])
+@pytest.mark.parametrize("missing_file", ["config.json", "model.safetensors"])
+def test_incomplete_model_folder_is_an_error(copied_folder, missing_file):
+    (copied_folder / missing_file).unlink()
+    with pytest.raises(
+        MissingDependencyError, match=f"cannot load .* from {re.escape(str(copied_folder))}"
+    ):
+        CrossEncoderReranker(copied_folder).rerank(QUESTION, ["a"])
 
 
-def test_without_sentence_transformers_the_extra_is_named(folder, monkeypatch):
+def test_missing_sentence_transformers_error_names_the_extra(folder, monkeypatch):
     original = builtins.__import__
 
     def without(name, *arguments):
@@ -162,22 +164,22 @@ def test_without_sentence_transformers_the_extra_is_named(folder, monkeypatch):
         CrossEncoderReranker(folder).rerank(QUESTION, ["a"])
 
 
-def test_a_classifier_of_three_classes_is_no_reranker(changed):
+def test_classifier_with_three_classes_is_rejected(copied_folder):
     with no_loading_bar():
-        BertForSequenceClassification(config(labels=3)).save_pretrained(changed)
+        BertForSequenceClassification(config(labels=3)).save_pretrained(copied_folder)
     with pytest.raises(RerankError, match=r"CrossEncoderReranker\.rerank\(\) failed"):
-        rerank_scores(CrossEncoderReranker(changed), QUESTION, TEXTS)
+        rerank_scores(CrossEncoderReranker(copied_folder), QUESTION, TEXTS)
 
 
-class Fixed:
-    """Answers with what it was given, whatever it is asked."""
+class FixedReranker:
+    """A reranker that always returns or raises the same."""
 
     def __init__(self, answer):
         self.answer = answer
-        self.asked = []
+        self.calls = []
 
     def rerank(self, question, texts):
-        self.asked.append((question, list(texts)))
+        self.calls.append((question, list(texts)))
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -186,38 +188,40 @@ class Fixed:
 @pytest.mark.parametrize(
     "answer", [[2, -1.5], (2, -1.5), np.float32([2, -1.5]), torch.tensor([2, -1.5])]
 )
-def test_numbers_of_any_kind_become_floats(answer):
-    fixed = Fixed(answer)
-    made = rerank_scores(fixed, "q", ["a", "b"])
-    assert made == [2.0, -1.5]
-    assert {type(score) for score in made} == {float}
-    assert fixed.asked == [("q", ["a", "b"])]
+def test_numbers_of_any_type_become_floats(answer):
+    fixed = FixedReranker(answer)
+    scores = rerank_scores(fixed, "q", ["a", "b"])
+    assert scores == [2.0, -1.5]
+    assert {type(score) for score in scores} == {float}
+    assert fixed.calls == [("q", ["a", "b"])]
 
 
 @pytest.mark.parametrize(
     "answer", [[], [1], [1, 2, 3], [[1, 2]], [[1], [2]], 1.0, [1, np.nan], [np.inf, 1], [1, None]]
 )
-def test_anything_but_one_finite_number_a_text_is_refused(answer):
-    with pytest.raises(RerankError, match=r"Fixed\.rerank\(\) must return one finite number for e"):
-        rerank_scores(Fixed(answer), "q", ["a", "b"])
+def test_scores_must_be_one_finite_number_per_text(answer):
+    with pytest.raises(
+        RerankError, match=r"FixedReranker\.rerank\(\) must return one finite number for e"
+    ):
+        rerank_scores(FixedReranker(answer), "q", ["a", "b"])
 
 
 @pytest.mark.parametrize("answer", [None, "ab", ["a", "b"], {}, [[1], [1, 2]], [1, 2j], iter([1])])
-def test_what_are_no_numbers_is_refused(answer):
-    with pytest.raises(RerankError, match=r"Fixed\.rerank\(\) "):
-        rerank_scores(Fixed(answer), "q", ["a", "b"])
+def test_non_numeric_scores_are_rejected(answer):
+    with pytest.raises(RerankError, match=r"FixedReranker\.rerank\(\) "):
+        rerank_scores(FixedReranker(answer), "q", ["a", "b"])
 
 
 @pytest.mark.parametrize("error", [ValueError("oops"), StopIteration("oops"), OSError("oops")])
-def test_a_reranker_that_raises_is_named_with_its_error(error):
+def test_exception_in_a_reranker_names_class_and_error(error):
     with pytest.raises(
-        RerankError, match=rf"Fixed\.rerank\(\) failed.*{type(error).__name__}: oops"
+        RerankError, match=rf"FixedReranker\.rerank\(\) failed.*{type(error).__name__}: oops"
     ):
-        rerank_scores(Fixed(error), "q", ["a"])
+        rerank_scores(FixedReranker(error), "q", ["a"])
 
 
-def test_errors_of_this_package_and_interrupts_pass_as_they_are():
+def test_package_errors_and_interrupts_propagate_unchanged():
     with pytest.raises(MissingDependencyError, match="hf download"):
         rerank_scores(CrossEncoderReranker("no/such-model"), "q", ["a"])
     with pytest.raises(KeyboardInterrupt):
-        rerank_scores(Fixed(KeyboardInterrupt()), "q", ["a"])
+        rerank_scores(FixedReranker(KeyboardInterrupt()), "q", ["a"])
