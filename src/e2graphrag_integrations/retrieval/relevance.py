@@ -107,7 +107,7 @@ class Relevance:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
         return self._snapshot.bm25.search(
-            self._terms, self._settings.list_length, allowed, rarity=self._settings.idf_power
+            self._terms, self._settings.list_length, allowed, idf_power=self._settings.idf_power
         )
 
     @lazy
@@ -118,7 +118,7 @@ class Relevance:
         that of a window of average length that contains every query term once.
         """
         _, scores = self.bm25
-        full = self._snapshot.bm25.reference_score(self._terms, rarity=self._settings.idf_power)
+        full = self._snapshot.bm25.reference_score(self._terms, idf_power=self._settings.idf_power)
         if not len(scores) or not full:
             return 0.0
         return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
@@ -202,7 +202,7 @@ class Relevance:
         _, best = self.bm25
         if len(best):
             scores = self._snapshot.bm25.score_rows(
-                self._terms, windows, rarity=self._settings.idf_power
+                self._terms, windows, idf_power=self._settings.idf_power
             )
             values += self._settings.bm25_weight * self.bm25_confidence * scores / best[0]
         return values

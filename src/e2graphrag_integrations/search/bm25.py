@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import log1p
 from typing import Self
 
@@ -21,8 +19,8 @@ from e2graphrag_integrations._utils.arrays import (
     sorted_union,
 )
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.normalize import UNSPACED
 from e2graphrag_integrations.search.fusion import top_rows
+from e2graphrag_integrations.text.words import bm25_terms
 
 _K1, _B = 1.5, 0.75
 """BM25's usual parameters (Robertson and Zaragoza, 2009): term-frequency saturation and length
@@ -38,27 +36,13 @@ _ROUNDING = 1.0001
 _MIN_SAMPLE = 1000
 """Minimum number of texts in the sample whose scores set the pruning threshold."""
 
-_RUN = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
-
-
-def tokenize(text: str) -> list[str]:
-    """Return the casefolded words of a text, and character bigrams in scripts without spaces."""
-    terms: list[str] = []
-    for run in _RUN.findall(text.casefold()):
-        if len(run) > 1 and _UNSPACED.match(run):
-            terms.extend(a + b for a, b in pairwise(run))
-        else:
-            terms.append(run)
-    return terms
-
 
 @dataclass(frozen=True, eq=False)
 class BM25Index:
     """BM25 in Lucene's form, with precomputed weights of each term in each text.
 
-    Queries accept a `rarity`: each term's weight is multiplied by its idf to the power of `rarity`,
-    in addition to BM25's own idf. It plays down stop words in any language; 0 gives plain BM25.
+    Queries accept an `idf_power`: each term's weight is multiplied by `idf ** idf_power`, besides
+    BM25's own idf. This plays down stop words in any language; 0 gives plain BM25.
 
     Attributes:
         vocabulary: The terms, sorted.
@@ -105,7 +89,7 @@ class BM25Index:
         count: int,
         allowed: NDArray[np.bool_] | None = None,
         *,
-        rarity: float = 0.0,
+        idf_power: float = 0.0,
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Return the `count` best texts, best first, and their scores.
 
@@ -117,18 +101,18 @@ class BM25Index:
             terms: The query's terms; a repeated term counts repeatedly.
             count: Maximum number of texts.
             allowed: Mask over texts; None allows all.
-            rarity: Exponent of the additional idf factor.
+            idf_power: Exponent of the additional idf factor.
         """
         known = [term for term in terms if term in self._columns]
         if self.weights.shape[0] > self.max_doc_freq:
             by_rarity = sorted(known, key=self._doc_freq)
-            return self._search_pruned(by_rarity, count, allowed, rarity)
-        scores = self._score_all(known, rarity)
+            return self._search_pruned(by_rarity, count, allowed, idf_power)
+        scores = self._score_all(known, idf_power)
         best = top_rows(scores, count, allowed)
         return best, scores[best]
 
     def score_rows(
-        self, terms: Iterable[str], rows: IntArray, *, rarity: float = 0.0
+        self, terms: Iterable[str], rows: IntArray, *, idf_power: float = 0.0
     ) -> NDArray[np.float32]:
         """Return the scores of given texts, shape (rows,). See `search`."""
         scores = np.zeros(len(rows), dtype=np.float32)
@@ -139,18 +123,18 @@ class BM25Index:
                 positions = np.searchsorted(texts, rows.astype(texts.dtype))
                 positions = np.minimum(positions, len(texts) - 1)
                 found = np.where(texts[positions] == rows, weights[positions], np.float32(0))
-                scores += found * self._idf_factor(term, rarity)
+                scores += found * self._idf_factor(term, idf_power)
         return scores
 
-    def reference_score(self, terms: Iterable[str], *, rarity: float = 0.0) -> float:
+    def reference_score(self, terms: Iterable[str], *, idf_power: float = 0.0) -> float:
         """Return the score of a text of mean length that contains each term once."""
-        return float(sum(self._idf(term) ** (1 + rarity) for term in terms)) / (1 + _K1)
+        return float(sum(self._idf(term) ** (1 + idf_power) for term in terms)) / (1 + _K1)
 
-    def _score_all(self, terms: Iterable[str], rarity: float) -> NDArray[np.float32]:
+    def _score_all(self, terms: Iterable[str], idf_power: float) -> NDArray[np.float32]:
         scores = np.zeros(self.weights.shape[0], dtype=np.float32)
         for term in terms:
             texts, weights = self._postings(term)
-            scores[texts] += weights * self._idf_factor(term, rarity)
+            scores[texts] += weights * self._idf_factor(term, idf_power)
         return scores
 
     def _search_pruned(
@@ -158,7 +142,7 @@ class BM25Index:
         terms: Sequence[str],
         count: int,
         allowed: NDArray[np.bool_] | None,
-        rarity: float,
+        idf_power: float,
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Retrieve texts by the rarer terms, then add the weights of the frequent terms.
 
@@ -169,12 +153,12 @@ class BM25Index:
             terms: Terms of the vocabulary, rarest first.
             count: As for `search`.
             allowed: As for `search`.
-            rarity: As for `search`.
+            idf_power: As for `search`.
         """
         n_rare = sum(self._doc_freq(term) <= self.max_doc_freq for term in terms) or len(terms)
         rare, frequent = terms[:n_rare], terms[n_rare:]
-        scores = self._score_all(rare, rarity)
-        bounds = [self._postings(t)[1].max() * self._idf_factor(t, rarity) for t in frequent]
+        scores = self._score_all(rare, idf_power)
+        bounds = [self._postings(t)[1].max() * self._idf_factor(t, idf_power) for t in frequent]
         # The most that each frequent term and all after it can add.
         remaining = np.append(np.cumsum(bounds[::-1])[::-1], 0.0) * _ROUNDING
         sample = scores[self._sample(rare, count, allowed)]
@@ -187,7 +171,7 @@ class BM25Index:
             if len(found) > count > 0:
                 reachable = totals + bound >= _nth_best(totals, count)
                 found, totals = found[reachable], totals[reachable]
-            totals = totals + self.score_rows([term], found, rarity=rarity)
+            totals = totals + self.score_rows([term], found, idf_power=idf_power)
         best = top_rows(totals, count)
         return found[best], totals[best]
 
@@ -228,8 +212,8 @@ class BM25Index:
         n_texts, doc_freq = self.weights.shape[0], self._doc_freq(term)
         return log1p((n_texts - doc_freq + 0.5) / (doc_freq + 0.5))
 
-    def _idf_factor(self, term: str, rarity: float) -> np.float32:
-        factor: np.float32 = np.float32(self._idf(term) ** rarity)
+    def _idf_factor(self, term: str, idf_power: float) -> np.float32:
+        factor: np.float32 = np.float32(self._idf(term) ** idf_power)
         return factor
 
 
@@ -238,7 +222,7 @@ def build_bm25(texts: Iterable[str]) -> BM25Index:
     ids: dict[str, int] = {}
     tokens, lengths = array("i"), array("q")
     for text in texts:
-        terms = tokenize(text)
+        terms = bm25_terms(text)
         tokens.extend([ids.setdefault(term, len(ids)) for term in terms])
         lengths.append(len(terms))
     vocabulary = sorted(ids)
