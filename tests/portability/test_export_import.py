@@ -69,9 +69,9 @@ def contents(path):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def exported(tmp_path_factory):
     """Create an index and its exported folder, which no test may change."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("exported")
     with opened(folder / "i.e2g", **CUT) as rag:
         rag.add(DOCUMENTS)
         rag.export_to(folder / "out")
@@ -79,9 +79,9 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(made, tmp_path):
+def folder(exported, tmp_path):
     """Copy the exported folder."""
-    return Path(shutil.copytree(made / "out", tmp_path / "out"))
+    return Path(shutil.copytree(exported / "out", tmp_path / "out"))
 
 
 def nothing_left(tmp_path):
@@ -91,31 +91,31 @@ def nothing_left(tmp_path):
 # Round trips
 
 
-def test_an_imported_index_equals_the_original(made, tmp_path):
-    E2GraphRAG.import_from(made / "out", tmp_path / "back.e2g")
+def test_an_imported_index_equals_the_original(exported, tmp_path):
+    E2GraphRAG.import_from(exported / "out", tmp_path / "back.e2g")
     assert [file.name for file in tmp_path.iterdir()] == ["back.e2g"]
-    assert contents(tmp_path / "back.e2g") == contents(made / "i.e2g")
+    assert contents(tmp_path / "back.e2g") == contents(exported / "i.e2g")
     with opened(tmp_path / "back.e2g") as rag:
         assert [rag.document(d.id) for d in DOCUMENTS] == DOCUMENTS
         assert rag.settings.group_size == 3
         assert rag.add(DOCUMENTS).skipped == tuple(d.id for d in DOCUMENTS)
 
 
-def test_the_export_of_an_imported_index_has_the_same_bytes(made, tmp_path):
-    E2GraphRAG.import_from(made / "out", tmp_path / "back.e2g")
+def test_the_export_of_an_imported_index_has_the_same_bytes(exported, tmp_path):
+    E2GraphRAG.import_from(exported / "out", tmp_path / "back.e2g")
     with opened(tmp_path / "back.e2g") as rag:
         rag.export_to(tmp_path / "again")
     for name in ("index.jsonl", "vectors.npz"):
-        assert (tmp_path / "again" / name).read_bytes() == (made / "out" / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (exported / "out" / name).read_bytes()
     assert sorted(file.name for file in (tmp_path / "again").iterdir()) == [
         "index.jsonl",
         "vectors.npz",
     ]
 
 
-def test_an_update_after_an_import_costs_the_same_as_before(made, tmp_path):
-    shutil.copy(made / "i.e2g", tmp_path / "original.e2g")
-    E2GraphRAG.import_from(made / "out", tmp_path / "back.e2g")
+def test_an_update_after_an_import_costs_the_same_as_before(exported, tmp_path):
+    shutil.copy(exported / "i.e2g", tmp_path / "original.e2g")
+    E2GraphRAG.import_from(exported / "out", tmp_path / "back.e2g")
     changed = SourceDocument("story", STORY + " Zoe came.", "A Map", {"kind": "tale"})
     paid, exports = [], []
     for name in ("original.e2g", "back.e2g"):
@@ -143,12 +143,12 @@ def test_an_empty_index_round_trips(tmp_path):
         assert rag.add(numbered(3)).documents == 1
 
 
-def test_an_index_in_memory_can_be_exported(tmp_path, made):
+def test_an_index_in_memory_can_be_exported(tmp_path, exported):
     with opened(":memory:", **CUT) as rag:
         rag.add(DOCUMENTS)
         rag.export_to(tmp_path / "out")
     for name in ("index.jsonl", "vectors.npz"):
-        assert (tmp_path / "out" / name).read_bytes() == (made / "out" / name).read_bytes()
+        assert (tmp_path / "out" / name).read_bytes() == (exported / "out" / name).read_bytes()
 
 
 def test_waiting_documents_are_not_exported(tmp_path):
@@ -190,6 +190,7 @@ def documents(draw):
     return found
 
 
+@pytest.mark.slow
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -224,7 +225,7 @@ def test_real_vectors_and_entities_round_trip(tmp_path, real_embedder, real_extr
 
 
 @pytest.mark.parametrize("kind", ["folder", "empty folder", "file"])
-def test_an_export_to_an_existing_path_is_rejected(made, tmp_path, kind):
+def test_an_export_to_an_existing_path_is_rejected(exported, tmp_path, kind):
     target = tmp_path / "there"
     if kind == "file":
         target.write_text("mine")
@@ -233,24 +234,27 @@ def test_an_export_to_an_existing_path_is_rejected(made, tmp_path, kind):
     if kind == "folder":
         (target / "index.jsonl").write_text("mine")
     before = {file: file.is_file() and file.read_bytes() for file in tmp_path.rglob("*")}
-    with opened(made / "i.e2g") as rag, pytest.raises(InvalidInputError, match="already exists"):
+    with (
+        opened(exported / "i.e2g") as rag,
+        pytest.raises(InvalidInputError, match="already exists"),
+    ):
         rag.export_to(target)
     assert {file: file.is_file() and file.read_bytes() for file in tmp_path.rglob("*")} == before
 
 
 @pytest.mark.parametrize("target", ["there", "there.e2g", ":memory:"])
-def test_an_import_to_an_existing_path_is_rejected(made, tmp_path, monkeypatch, target):
+def test_an_import_to_an_existing_path_is_rejected(exported, tmp_path, monkeypatch, target):
     monkeypatch.chdir(tmp_path)
     Path("there").mkdir()
     Path("there.e2g").write_text("mine")
     with pytest.raises(InvalidInputError, match="already exists"):
-        E2GraphRAG.import_from(made / "out", target)
+        E2GraphRAG.import_from(exported / "out", target)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["there", "there.e2g"]
     assert Path("there.e2g").read_text() == "mine"
 
 
-def test_an_export_into_a_missing_folder_raises_store_error(made, tmp_path):
-    with opened(made / "i.e2g") as rag, pytest.raises(StoreError, match="could not be written"):
+def test_an_export_into_a_missing_folder_raises_store_error(exported, tmp_path):
+    with opened(exported / "i.e2g") as rag, pytest.raises(StoreError, match="could not be written"):
         rag.export_to(tmp_path / "no" / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -262,11 +266,11 @@ def test_an_import_into_a_missing_folder_raises_invalid_input_error(folder, tmp_
 
 
 @pytest.mark.parametrize("call", ["savez", "rename"])
-def test_an_export_that_fails_midway_leaves_nothing(made, tmp_path, monkeypatch, call):
+def test_an_export_that_fails_midway_leaves_nothing(exported, tmp_path, monkeypatch, call):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    with opened(made / "i.e2g") as rag:
+    with opened(exported / "i.e2g") as rag:
         monkeypatch.setattr(*((np, "savez") if call == "savez" else (Path, "rename")), full)
         with pytest.raises(StoreError, match="No space left"):
             rag.export_to(tmp_path / "out")
@@ -274,10 +278,10 @@ def test_an_export_that_fails_midway_leaves_nothing(made, tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("value", ["", "  ", None, 5, b"out", "x\0y", "n" * 300])
-def test_an_invalid_path_is_rejected(made, tmp_path, value):
-    with opened(made / "i.e2g") as rag, pytest.raises(InvalidInputError, match="path="):
+def test_an_invalid_path_is_rejected(exported, tmp_path, value):
+    with opened(exported / "i.e2g") as rag, pytest.raises(InvalidInputError, match="path="):
         rag.export_to(value)
-    for arguments in ((value, tmp_path / "i.e2g"), (made / "out", value)):
+    for arguments in ((value, tmp_path / "i.e2g"), (exported / "out", value)):
         with pytest.raises(InvalidInputError, match="path="):
             E2GraphRAG.import_from(*arguments)
 
@@ -297,9 +301,9 @@ def test_an_invalid_path_is_rejected(made, tmp_path, value):
         "DELETE FROM windows WHERE number = 0",
     ],
 )
-def test_a_damaged_index_is_not_exported(made, tmp_path, damage):
+def test_a_damaged_index_is_not_exported(exported, tmp_path, damage):
     path = tmp_path / "i.e2g"
-    shutil.copy(made / "i.e2g", path)
+    shutil.copy(exported / "i.e2g", path)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute(damage).rowcount
         db.commit()
@@ -342,11 +346,18 @@ def test_a_folder_in_place_of_a_file_is_rejected(folder, tmp_path):
 def test_a_truncated_file_is_rejected(folder, tmp_path):
     for name in ("index.jsonl", "vectors.npz"):
         file = folder / name
-        whole = file.read_bytes()
-        for size in (0, 1, len(whole) // 3, len(whole) - 100, len(whole) - 2, len(whole) - 1):
-            file.write_bytes(whole[:size])
+        original = file.read_bytes()
+        for size in (
+            0,
+            1,
+            len(original) // 3,
+            len(original) - 100,
+            len(original) - 2,
+            len(original) - 1,
+        ):
+            file.write_bytes(original[:size])
             assert_rejected(folder, tmp_path, "cut short or changed")
-        file.write_bytes(whole)
+        file.write_bytes(original)
 
 
 def test_changed_deleted_repeated_or_moved_lines_are_rejected(folder, tmp_path):
@@ -381,16 +392,16 @@ def test_random_bit_flips_are_detected(folder, tmp_path):
     random_numbers = random.Random(7)  # noqa: S311 - the same flips each time
     for name in ("index.jsonl", "vectors.npz"):
         file = folder / name
-        whole = file.read_bytes()
+        original = file.read_bytes()
         for _ in range(100):
-            flipped = bytearray(whole)
+            flipped = bytearray(original)
             for _ in range(random_numbers.choice((1, 1, 1, 5))):
-                flipped[random_numbers.randrange(len(whole))] ^= 1 << random_numbers.randrange(8)
-            if flipped == whole:
+                flipped[random_numbers.randrange(len(original))] ^= 1 << random_numbers.randrange(8)
+            if flipped == original:
                 continue
             file.write_bytes(flipped)
             assert_rejected(folder, tmp_path)
-        file.write_bytes(whole)
+        file.write_bytes(original)
 
 
 # Invalid exports with a correct hash
@@ -422,13 +433,13 @@ def place_of(records, kind):
     return next(number for number, record in enumerate(records) if is_kind(record))
 
 
-def test_signing_an_unchanged_export_keeps_it_valid(folder, tmp_path, made):
+def test_signing_an_unchanged_export_keeps_it_valid(folder, tmp_path, exported):
     before = (folder / "index.jsonl").read_bytes()
     sign(folder)
     assert (folder / "index.jsonl").read_bytes() == before
     sign(folder, records_of(folder))  # other JSON of the same values
     E2GraphRAG.import_from(folder, tmp_path / "back.e2g")
-    assert contents(tmp_path / "back.e2g") == contents(made / "i.e2g")
+    assert contents(tmp_path / "back.e2g") == contents(exported / "i.e2g")
 
 
 def wrong(kind, key, *values):
@@ -529,24 +540,24 @@ def test_a_missing_or_invalid_line_is_rejected(folder, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["header", "chunk", "summary"])
-def test_a_repeated_line_is_rejected(folder, tmp_path, made, kind):
+def test_a_repeated_line_is_rejected(folder, tmp_path, exported, kind):
     records = records_of(folder)
     at = place_of(records, kind)
     sign(folder, [*records[: at + 1], *records[at:]])
     if kind == "header":  # a second header is ignored
         E2GraphRAG.import_from(folder, tmp_path / "back.e2g")
-        assert contents(tmp_path / "back.e2g") == contents(made / "i.e2g")
+        assert contents(tmp_path / "back.e2g") == contents(exported / "i.e2g")
     else:
         assert_rejected(folder, tmp_path)
 
 
-def test_the_order_of_documents_does_not_matter(folder, tmp_path, made):
+def test_the_order_of_documents_does_not_matter(folder, tmp_path, exported):
     header, *records = records_of(folder)
     heads = [record for record in records if "segments" in record]
     nodes = [record for record in records if "node" in record]
     sign(folder, [header, *reversed(heads), *nodes])
     E2GraphRAG.import_from(folder, tmp_path / "back.e2g")
-    assert contents(tmp_path / "back.e2g") == contents(made / "i.e2g")
+    assert contents(tmp_path / "back.e2g") == contents(exported / "i.e2g")
 
 
 class Trap:
@@ -614,7 +625,7 @@ def test_zero_vectors_are_rejected(folder, tmp_path):
     assert_rejected(folder, tmp_path)
 
 
-def test_the_other_byte_order_is_rejected_or_read_correctly(folder, tmp_path, made):
+def test_the_other_byte_order_is_rejected_or_read_correctly(folder, tmp_path, exported):
     file = folder / "vectors.npz"
     with np.load(file) as arrays:
         keys, vectors = arrays["keys"], arrays["vectors"]
@@ -624,21 +635,22 @@ def test_the_other_byte_order_is_rejected_or_read_correctly(folder, tmp_path, ma
         E2GraphRAG.import_from(folder, tmp_path / "back.e2g")
     except InvalidInputError:
         return
-    assert contents(tmp_path / "back.e2g") == contents(made / "i.e2g")
+    assert contents(tmp_path / "back.e2g") == contents(exported / "i.e2g")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_bit_flips_of_a_signed_npz_are_rejected_or_harmless(folder, tmp_path, made, save):
+def test_bit_flips_of_a_signed_npz_are_rejected_or_harmless(folder, tmp_path, exported, save):
     file, target = folder / "vectors.npz", tmp_path / "back.e2g"
     with np.load(file) as arrays:
         parts = dict(arrays)
     save(file, **parts)
-    whole = file.read_bytes()
+    original = file.read_bytes()
     random_numbers = random.Random(11)  # noqa: S311 - the same flips each time
-    expected = contents(made / "i.e2g")[0]
+    expected = contents(exported / "i.e2g")[0]
     for _ in range(60):
-        flipped = bytearray(whole)
-        flipped[random_numbers.randrange(len(whole))] ^= 1 << random_numbers.randrange(8)
+        flipped = bytearray(original)
+        flipped[random_numbers.randrange(len(original))] ^= 1 << random_numbers.randrange(8)
         file.write_bytes(flipped)
         sign(folder)
         try:

@@ -146,7 +146,7 @@ def one_more(values):
         ("names_bounds", swapped),
         ("mention_entities", swapped),
         ("titles", lambda _: ["Another", None]),
-        ("made_with", lambda made: made | {"chunk_size": "17"}),
+        ("made_with", lambda made_with: made_with | {"chunk_size": "17"}),
         ("records", lambda records: [{**record, "kind": "lie"} for record in records]),
     ],
 )
@@ -240,13 +240,14 @@ def test_a_flipped_bit_in_the_schema_raises_a_typed_error(tmp_path, open_index, 
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
         rag.add(numbered(6))
-    whole = bytearray(path.read_bytes())
-    whole[whole.index(name) + 3] ^= 0x80
-    path.write_bytes(whole)
+    original = bytearray(path.read_bytes())
+    original[original.index(name) + 3] ^= 0x80
+    path.write_bytes(original)
     with pytest.raises(E2GraphRAGError):
         open_index(path)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_detected_or_harmless(tmp_path, open_index):
     """Opening raises a typed error, or `verify` fails, or all contents are unchanged."""
     path = tmp_path / "i.e2g"
@@ -265,14 +266,14 @@ def test_a_flipped_bit_is_detected_or_harmless(tmp_path, open_index):
         rag.add([SourceDocument("d", "Anna met Bert in Oslo. Cleo left.", "T"), numbered(5)])
         enqueue(rag.store, [numbered(2, "late")], {})
         rag.compact()
-    whole = path.read_bytes()
+    original = path.read_bytes()
     expected = state()
     random_numbers, outcomes = random.Random(3), []  # noqa: S311 - the same flips each time
     for number in range(500):
-        flipped = bytearray(whole)
-        flipped[random_numbers.randrange(len(whole))] ^= 1 << random_numbers.randrange(8)
+        flipped = bytearray(original)
+        flipped[random_numbers.randrange(len(original))] ^= 1 << random_numbers.randrange(8)
         if number % 10 == 0:  # cut short instead
-            flipped = bytearray(whole[: random_numbers.randrange(len(whole))])
+            flipped = bytearray(original[: random_numbers.randrange(len(original))])
         shutil.rmtree(f"{path}.snapshot", ignore_errors=True)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -140,25 +140,25 @@ def test_a_changed_byte_is_detected_or_harmless(name, at, bits):
 
 def test_a_flipped_bit_anywhere_is_detected_or_harmless(folder):
     for file in folder.iterdir():
-        whole = file.read_bytes()
-        for at in range(len(whole)):
-            damaged = bytearray(whole)
+        original = file.read_bytes()
+        for at in range(len(original)):
+            damaged = bytearray(original)
             damaged[at] ^= 1 << at % 8
             file.write_bytes(damaged)
             found = load_arrays(folder)
             # Different JSON can have the same value, such as \u00c4 and \u00C4.
             assert found is None or (file.name == "meta.json" and equal(found, SMALL, META))
-        file.write_bytes(whole)
+        file.write_bytes(original)
     assert equal(load_arrays(folder), SMALL, META)
 
 
 @pytest.mark.parametrize("name", ["meta.json", "a.npy", "b.npy"])
 def test_a_truncated_or_missing_file_is_detected(folder, name):
-    whole = (folder / name).read_bytes()
-    for length in range(len(whole)):
-        (folder / name).write_bytes(whole[:length])
+    original = (folder / name).read_bytes()
+    for length in range(len(original)):
+        (folder / name).write_bytes(original[:length])
         assert load_arrays(folder) is None
-    (folder / name).write_bytes(whole + b"\0")
+    (folder / name).write_bytes(original + b"\0")
     assert load_arrays(folder) is None
     (folder / name).unlink()
     assert load_arrays(folder) is None
@@ -300,7 +300,7 @@ def test_only_temporary_folders_older_than_a_day_are_deleted(folder):
     }
     for name, age in ages.items():
         (home / name).mkdir(exist_ok=True)
-        (home / name / "file").write_text("half")
+        (home / name / "file").write_text("incomplete")
         os.utime(home / name, (time.time() - age,) * 2)
     remove_temporary_folders(home)
     assert {one.name for one in home.iterdir()} == set(ages) - {f"new-{'0' * 32}"}

@@ -146,9 +146,9 @@ def test_a_flipped_byte_in_any_file_is_detected(path, open_index, builds):
     flips = [(file, number) for number, file in enumerate(files)]
     flips += [(folder / "meta.json", number) for number in range(7)]
     for file, number in flips:
-        whole = file.read_bytes()
-        at = number % 7 * (len(whole) - 1) // 6
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        original = file.read_bytes()
+        at = number % 7 * (len(original) - 1) // 6
+        file.write_bytes(original[:at] + bytes([original[at] ^ 1]) + original[at + 1 :])
         assert open_index(path)._session.snapshot().generation == folder.name
     assert len(builds) == len(flips) >= 30
     assert answers(open_index(path)) == expected
@@ -182,9 +182,9 @@ def test_a_snapshot_of_an_earlier_format_is_replaced(path, open_index, builds):
 def test_temporary_folders_of_dead_processes_are_deleted_after_a_day(path, open_index):
     home = Path(f"{path}.snapshot")
     old, new = home / f"new-{'0' * 32}", home / f"new-{'1' * 32}"
-    for aside in (old, new):
-        aside.mkdir()
-        (aside / "ids.npy").write_bytes(b"half")
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "ids.npy").write_bytes(b"incomplete")
     day = 24 * 60 * 60
     os.utime(old, (time.time() - day - 60,) * 2)
     os.utime(new, (time.time() - day + 60,) * 2)
@@ -421,9 +421,9 @@ def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
 def test_a_flipped_bit_in_the_bm25_index_never_changes_an_answer(path, open_index):
     expected, flips = answers(open_index(path)), 0
     for file in sorted(bm25_folder(path).iterdir()):
-        whole = file.read_bytes()
-        for at in range(0, len(whole), max(1, len(whole) // 9)):
-            flipped = bytearray(whole)
+        original = file.read_bytes()
+        for at in range(0, len(original), max(1, len(original) // 9)):
+            flipped = bytearray(original)
             flipped[at] ^= 1 << at % 8
             file.write_bytes(flipped)
             assert answers(open_index(path)) == expected

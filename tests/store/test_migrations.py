@@ -340,11 +340,11 @@ def with_snapshot(tmp_path, open_old, request):
     The snapshot either has the layout of that version, or differs from a current one only in its
     format number.
     """
-    made, old = tmp_path / "made.e2g", tmp_path / "with.e2g"
-    shutil.copy(VERSION_1, made)
-    with open_old(made) as rag:
+    migrated, old = tmp_path / "migrated.e2g", tmp_path / "with.e2g"
+    shutil.copy(VERSION_1, migrated)
+    with open_old(migrated) as rag:
         rag.retrieve("Anna")
-    [folder] = Path(f"{made}.snapshot").iterdir()
+    [folder] = Path(f"{migrated}.snapshot").iterdir()
     arrays, meta = load_arrays(folder)
     for later in ("chunking", "grouping"):
         del meta["made_with"][later]

@@ -41,9 +41,9 @@ def query(path, statement):
 
 
 @pytest.fixture
-def made(tmp_path, open_index, story):
+def index_file(tmp_path, open_index, story):
     """Create an index of two documents without a snapshot, and close it."""
-    path = tmp_path / "made.e2g"
+    path = tmp_path / "index.e2g"
     with open_index(path) as rag:
         rag.add([story, numbered(4)])
     return path
@@ -126,12 +126,12 @@ def test_deleting_a_document_deletes_its_unused_content(tmp_path, open_index, st
         assert query(path, kinds) == []
 
 
-def test_a_file_of_a_newer_schema_is_rejected_unchanged(made):
-    execute(made, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    before = made.read_bytes()
+def test_a_file_of_a_newer_schema_is_rejected_unchanged(index_file):
+    execute(index_file, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    before = index_file.read_bytes()
     with pytest.raises(SchemaVersionError, match=f"schema version {SCHEMA_VERSION + 1}"):
-        Store(made)
-    assert made.read_bytes() == before
+        Store(index_file)
+    assert index_file.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"Call me Ishmael. " * 90, b"\x89PNG\r\n" + bytes(4000)])
@@ -178,9 +178,9 @@ def test_a_folder_and_a_missing_folder_are_rejected(tmp_path):
         "DELETE FROM content WHERE kind = 'extraction'",
     ],
 )
-def test_retrieval_rejects_a_damaged_row_and_verify_reports_it(made, open_index, damage):
-    execute(made, damage)
-    rag = open_index(made)
+def test_retrieval_rejects_a_damaged_row_and_verify_reports_it(index_file, open_index, damage):
+    execute(index_file, damage)
+    rag = open_index(index_file)
     with pytest.raises(CorruptStoreError):
         rag.retrieve("Did Anna meet Bert?")
     report = rag.verify()
@@ -204,31 +204,33 @@ def test_retrieval_rejects_a_damaged_row_and_verify_reports_it(made, open_index,
     ],
 )
 def test_verify_reports_missing_rows_and_damaged_rows_that_nothing_reads(
-    made, open_index, damage, problem
+    index_file, open_index, damage, problem
 ):
-    execute(made, damage)
-    problems = open_index(made).verify().problems
+    execute(index_file, damage)
+    problems = open_index(index_file).verify().problems
     assert any(problem in line for line in problems), problems
 
 
-def test_a_row_damaged_after_the_snapshot_was_built_is_rejected(made, open_index):
-    with open_index(made) as rag:
+def test_a_row_damaged_after_the_snapshot_was_built_is_rejected(index_file, open_index):
+    with open_index(index_file) as rag:
         rag.retrieve("Anna")
-    execute(made, "UPDATE nodes SET text = 'Anna owes me money.' WHERE level = 0")
+    execute(index_file, "UPDATE nodes SET text = 'Anna owes me money.' WHERE level = 0")
     with pytest.raises(CorruptStoreError, match="checksum"):
-        open_index(made).retrieve("Anna")
+        open_index(index_file).retrieve("Anna")
 
 
-def test_a_node_of_the_snapshot_missing_from_the_file_raises_corrupt_store_error(made, open_index):
-    with open_index(made) as rag:
+def test_a_node_of_the_snapshot_missing_from_the_file_raises_corrupt_store_error(
+    index_file, open_index
+):
+    with open_index(index_file) as rag:
         rag.retrieve("Anna")
-    execute(made, "DELETE FROM nodes")
+    execute(index_file, "DELETE FROM nodes")
     with pytest.raises(CorruptStoreError, match="missing from the file"):
-        open_index(made).retrieve("Anna")
+        open_index(index_file).retrieve("Anna")
 
 
-def test_nodes_read_during_another_write_are_rejected(made, open_index, monkeypatch):
-    rag, other = open_index(made), open_index(made)
+def test_nodes_read_during_another_write_are_rejected(index_file, open_index, monkeypatch):
+    rag, other = open_index(index_file), open_index(index_file)
     store = rag.store
     generation, ids = store.generation, [stored.node.id for stored in store.all_nodes()]
     read = store.nodes
@@ -244,17 +246,18 @@ def test_nodes_read_during_another_write_are_rejected(made, open_index, monkeypa
         store.nodes_at(generation, ids)
 
 
-def test_a_flipped_byte_gives_the_right_answer_or_a_typed_error(made, open_index):
+@pytest.mark.slow
+def test_a_flipped_byte_gives_the_right_answer_or_a_typed_error(index_file, open_index):
     """A damaged file never causes an untyped error or another answer."""
-    whole = made.read_bytes()
-    with open_index(made) as rag:
+    original = index_file.read_bytes()
+    with open_index(index_file) as rag:
         expected = [node.text for node in rag.retrieve("Did Anna meet Bert?", k=3).nodes]
     outcomes = set()
-    for at in range(200, len(whole), max(1, len(whole) // 120)):
-        folder = made.parent / str(at)
+    for at in range(200, len(original), max(1, len(original) // 120)):
+        folder = index_file.parent / str(at)
         folder.mkdir()
         copy = folder / "copy.e2g"
-        copy.write_bytes(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+        copy.write_bytes(original[:at] + bytes([original[at] ^ 0x5A]) + original[at + 1 :])
         try:
             with open_index(copy) as rag:
                 found = [node.text for node in rag.retrieve("Did Anna meet Bert?", k=3).nodes]
@@ -265,9 +268,9 @@ def test_a_flipped_byte_gives_the_right_answer_or_a_typed_error(made, open_index
     assert outcomes == {"answer", "error"}
 
 
-def test_a_transaction_of_another_process_raises_store_locked_error(made, open_index):
-    rag = open_index(made, lock_timeout=0.05)
-    with closing(sqlite3.connect(made, isolation_level=None)) as other:
+def test_a_transaction_of_another_process_raises_store_locked_error(index_file, open_index):
+    rag = open_index(index_file, lock_timeout=0.05)
+    with closing(sqlite3.connect(index_file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLockedError, match="another process"):
             rag.add(numbered(2, "more"))
@@ -367,8 +370,8 @@ def test_an_index_in_a_read_only_folder_can_be_read(tmp_path_factory, story):
         assert "read-only" in message
 
 
-def test_two_instances_of_one_file_see_each_others_changes(made, open_index):
-    one, other = open_index(made), open_index(made)
+def test_two_instances_of_one_file_see_each_others_changes(index_file, open_index):
+    one, other = open_index(index_file), open_index(index_file)
     one.retrieve("Anna")
     other.add(SourceDocument("new", "Anna met Greta in Bonn."))
     assert "new" in one.document_ids
