@@ -1,4 +1,4 @@
-"""Cells: many vectors searched where the question is near, and nearly all of the best found."""
+"""IVF search: training, approximate search with exact ranking, and persistence."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.search import dense as vectors
-from e2graphrag_integrations.search import ivf as cells
+from e2graphrag_integrations.search import dense as dense_module
+from e2graphrag_integrations.search import ivf as ivf_module
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 from fakes import damaged, numbered
 from strategies import quick
 
 COUNT = 9_000
-"""Of which the cells are more than are searched."""
+"""Vectors; enough for more lists than are searched."""
 
-CUT = {"chunk_size": 4, "chunk_overlap": 0, "group_size": 100}
+CHUNKING = {"chunk_size": 4, "chunk_overlap": 0, "group_size": 100}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads of FAISS that wait for each other take very long where all cores are busy."""
+def one_faiss_thread():
+    """Use one FAISS thread: several wait for each other while other processes use all cores."""
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     yield
@@ -41,408 +41,412 @@ def unit(values):
 
 @lru_cache(maxsize=1)
 def clustered():
-    """Return vectors around sixty places, three for each node, and questions near some of them."""
+    """Return vectors in sixty clusters, the node of each (three per node), and 25 queries."""
     random = np.random.default_rng(5)
-    places = random.normal(size=(60, 24))
-    made = unit(places[random.integers(0, 60, COUNT)] + random.normal(size=(COUNT, 24)) * 0.5)
-    questions = unit(made[random.integers(0, COUNT, 25)] + random.normal(size=(25, 24)) * 0.1)
-    return made, np.arange(COUNT) // 3, questions
+    centers = random.normal(size=(60, 24))
+    vectors = unit(centers[random.integers(0, 60, COUNT)] + random.normal(size=(COUNT, 24)) * 0.5)
+    queries = unit(vectors[random.integers(0, COUNT, 25)] + random.normal(size=(25, 24)) * 0.1)
+    return vectors, np.arange(COUNT) // 3, queries
 
 
 @lru_cache(maxsize=1)
 def trained():
-    return InvertedLists.trained(clustered()[0])
+    return InvertedLists.train(clustered()[0])
 
 
-def divided(**options):
-    made, nodes, _ = clustered()
-    return DenseIndex(made, nodes, trained(), **({"exact": 0} | options))
+def ivf_index(exact_limit=0):
+    vectors, nodes, _ = clustered()
+    return DenseIndex(vectors, nodes, trained(), exact_limit=exact_limit)
 
 
-def flat():
-    made, nodes, _ = clustered()
-    return DenseIndex(made, nodes, exact=COUNT)
+def flat_index():
+    vectors, nodes, _ = clustered()
+    return DenseIndex(vectors, nodes, exact_limit=COUNT)
 
 
-def recall(index, count, allowed=None):
-    shares = []
-    for question in clustered()[2]:
-        found, _ = index.windows(question, count, allowed)
-        expected, _ = flat().windows(question, count, allowed)
+def mean_recall(index, count, allowed=None):
+    recalls = []
+    for query in clustered()[2]:
+        found, _ = index.search_windows(query, count, allowed)
+        expected, _ = flat_index().search_windows(query, count, allowed)
         assert len(set(found.tolist())) == len(expected)
-        shares.append(len(np.intersect1d(found, expected)) / len(expected))
-    return np.mean(shares)
+        recalls.append(len(np.intersect1d(found, expected)) / len(expected))
+    return np.mean(recalls)
 
 
 def forbid_training(monkeypatch):
     def train(*_):
-        raise AssertionError("cells are known")
+        raise AssertionError("lists must not be trained")
 
-    monkeypatch.setattr(InvertedLists, "trained", train)
-
-
-# The search
+    monkeypatch.setattr(InvertedLists, "train", train)
 
 
-@pytest.mark.parametrize("share", [1, 2])
-def test_of_the_best_200_all_but_a_few_are_found(monkeypatch, share):
-    assert len(trained().centroids) > vectors.SEARCHED
-    monkeypatch.setattr(vectors, "SEARCHED", vectors.SEARCHED // share)
-    assert recall(divided(), 200) >= 0.98
+def random_mask(seed, count):
+    """Return a mask over nodes that allows `count` random ones."""
+    allowed = np.zeros(COUNT // 3, dtype=np.bool_)
+    allowed[np.random.default_rng(seed).permutation(COUNT // 3)[:count]] = True
+    return allowed
 
 
-def test_what_is_found_has_its_exact_cosine_best_first():
-    made, _, questions = clustered()
-    for question in questions:
-        rows, cosines = divided().windows(question, 50)
+# Search
+
+
+@pytest.mark.parametrize("divisor", [1, 2])
+def test_recall_of_the_best_200_is_at_least_98_percent(monkeypatch, divisor):
+    assert trained().nlist > dense_module.NPROBE
+    monkeypatch.setattr(dense_module, "NPROBE", dense_module.NPROBE // divisor)
+    assert mean_recall(ivf_index(), 200) >= 0.98
+
+
+def test_windows_have_exact_cosines_sorted_best_first():
+    vectors, _, queries = clustered()
+    for query in queries:
+        rows, cosines = ivf_index().search_windows(query, 50)
         assert (rows.dtype, cosines.dtype, len(rows)) == (np.int64, np.float64, 50)
-        np.testing.assert_allclose(cosines, made[rows] @ question, atol=1e-6)
+        np.testing.assert_allclose(cosines, vectors[rows] @ query, atol=1e-6)
         assert cosines.tolist() == sorted(cosines.tolist(), reverse=True)
 
 
-def test_nodes_are_found_by_their_best_windows():
-    index, exact = divided(), flat()
-    for question in clustered()[2]:
-        found, expected = (one.search(question, 5) for one in (index, exact))
+def test_nodes_match_exact_search():
+    index, exact = ivf_index(), flat_index()
+    for query in clustered()[2]:
+        found, expected = (one.search(query, 5) for one in (index, exact))
         assert [node for node, _ in found] == [node for node, _ in expected]
         assert [score for _, score in found] == pytest.approx([score for _, score in expected])
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 200, 400, 2_000])
-def test_ties_go_to_the_earlier_window_however_many_there_are(count):
-    made, nodes, questions = clustered()
-    [best], _ = flat().windows(questions[0], 1)
-    made, copies = made.copy(), np.sort(np.random.default_rng(1).permutation(COUNT)[:300])
-    made[copies] = made[best]
-    rows, cosines = DenseIndex(made, nodes, trained_of(made), exact=0).windows(questions[0], count)
+def test_earlier_window_wins_ties_at_any_count(count):
+    vectors, nodes, queries = clustered()
+    [best], _ = flat_index().search_windows(queries[0], 1)
+    vectors, copies = vectors.copy(), np.sort(np.random.default_rng(1).permutation(COUNT)[:300])
+    vectors[copies] = vectors[best]
+    lists = InvertedLists(trained().centroids, assign_lists(trained().centroids, vectors))
+    index = DenseIndex(vectors, nodes, lists, exact_limit=0)
+    rows, cosines = index.search_windows(queries[0], count)
     tied = np.union1d(copies, [best])
     assert rows[:301].tolist() == tied[:count].tolist()
     assert len(set(cosines[:301].tolist())) == 1
 
 
-@lru_cache(maxsize=1)
-def centroids():
-    return trained().centroids
-
-
-def trained_of(made):
-    return InvertedLists(centroids(), assign_lists(centroids(), made))
-
-
 @pytest.mark.parametrize("copies", [5, 7, 9, 33])
-def test_equal_vectors_have_equal_cosines_to_the_last_bit(copies):
-    """A product of a matrix does not give them: rows are summed in more than one way."""
+def test_equal_vectors_have_bitwise_equal_cosines(copies):
+    # A matrix product would not ensure this: BLAS sums rows in more than one order.
     random = np.random.default_rng(copies)
-    for width in (16, 64, 384):
-        made = np.repeat(unit(random.normal(size=(2, width))), [copies, 40], axis=0)
-        question = unit(random.normal(size=width))
+    for dimension in (16, 64, 384):
+        vectors = np.repeat(unit(random.normal(size=(2, dimension))), [copies, 40], axis=0)
+        query = unit(random.normal(size=dimension))
         allowed = np.arange(copies + 40) < copies
-        known = InvertedLists(made[[0, -1]], np.repeat([0, 1], [copies, 40]).astype(np.int32))
-        for exact in (0, copies):  # by cells, and one by one
-            index = DenseIndex(made, np.arange(copies + 40), known, exact=exact)
-            rows, cosines = index.windows(question, copies, allowed)
+        assignments = np.repeat([0, 1], [copies, 40]).astype(np.int32)
+        lists = InvertedLists(vectors[[0, -1]], assignments)
+        for exact_limit in (0, copies):  # IVF search, then exact search
+            nodes = np.arange(copies + 40)
+            index = DenseIndex(vectors, nodes, lists, exact_limit=exact_limit)
+            rows, cosines = index.search_windows(query, copies, allowed)
             assert rows.tolist() == list(range(copies))
             assert len(set(cosines.tolist())) == 1
 
 
 @pytest.mark.parametrize("count", [6, 10, 20])
-def test_what_is_better_in_a_later_cell_drops_no_earlier_tie(count):
-    """FAISS drops of the worst that tie the earliest first."""
+def test_better_window_in_a_later_list_does_not_drop_an_earlier_tie(count):
+    # Among the worst that tie, FAISS drops the earliest first.
     axes = np.eye(4, dtype=np.float32)
     tied, better = unit(axes[0] * 4 + axes[2] * 3), unit(axes[1] * 4 + axes[3] * 3)
-    question = unit(axes[0] * 0.5 + axes[1] * 0.45 + axes[3] * 0.5)
-    made = np.stack([tied] * 30 + [better] * 5)
-    of_vector = np.repeat([0, 1], [30, 5]).astype(np.int32)
-    index = DenseIndex(made, np.arange(35), InvertedLists(axes[:2], of_vector), exact=0)
-    rows, _ = index.windows(question, count)
+    query = unit(axes[0] * 0.5 + axes[1] * 0.45 + axes[3] * 0.5)
+    vectors = np.stack([tied] * 30 + [better] * 5)
+    assignments = np.repeat([0, 1], [30, 5]).astype(np.int32)
+    lists = InvertedLists(axes[:2], assignments)
+    index = DenseIndex(vectors, np.arange(35), lists, exact_limit=0)
+    rows, _ = index.search_windows(query, count)
     assert rows.tolist() == [*range(30, 35), *range(count - 5)]
 
 
-def test_a_mask_that_allows_few_is_searched_exactly_without_cells(monkeypatch):
-    made, nodes, questions = clustered()
+def test_selective_filter_is_searched_exactly_without_training(monkeypatch):
+    vectors, nodes, queries = clustered()
     forbid_training(monkeypatch)
-    index = DenseIndex(made, nodes, exact=300)
-    allowed = np.zeros(COUNT // 3, dtype=np.bool_)
-    allowed[np.random.default_rng(2).permutation(COUNT // 3)[:100]] = True
-    for question in questions:
-        rows, cosines = index.windows(question, 40, allowed)
-        expected = flat().windows(question, 40, allowed)
+    index = DenseIndex(vectors, nodes, exact_limit=300)
+    allowed = random_mask(2, 100)
+    for query in queries:
+        rows, cosines = index.search_windows(query, 40, allowed)
+        expected = flat_index().search_windows(query, 40, allowed)
         assert rows.tolist() == expected[0].tolist()
         np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
 
 
-def test_a_mask_that_allows_many_lets_only_those_be_found():
+def test_broad_filter_returns_only_allowed_windows():
     allowed = np.random.default_rng(3).random(COUNT // 3) < 0.5
-    index = divided(exact=1_000)
-    for question in clustered()[2]:
-        rows, _ = index.windows(question, 300, allowed)
+    index = ivf_index(exact_limit=1_000)
+    for query in clustered()[2]:
+        rows, _ = index.search_windows(query, 300, allowed)
         assert len(rows) == 300
         assert allowed[rows // 3].all()
-    assert recall(index, 200, allowed) >= 0.98
+    assert mean_recall(index, 200, allowed) >= 0.98
 
 
 @pytest.mark.parametrize("count", [100, 1_000, COUNT - 1, COUNT, COUNT * 2])
-def test_more_cells_are_searched_until_there_are_enough(monkeypatch, count):
-    monkeypatch.setattr(vectors, "SEARCHED", 1)
+def test_more_lists_are_searched_until_enough_windows_are_found(monkeypatch, count):
+    monkeypatch.setattr(dense_module, "NPROBE", 1)
     searched = []
 
-    def recorded(number, selector):
-        searched.append(number)
-        return cells.search_parameters(number, selector)
+    def search_parameters(nprobe, selector):
+        searched.append(nprobe)
+        return ivf_module.search_parameters(nprobe, selector)
 
-    monkeypatch.setattr(vectors, "search_parameters", recorded)
-    question = clustered()[2][0]
-    rows, _ = divided().windows(question, count)
+    monkeypatch.setattr(dense_module, "search_parameters", search_parameters)
+    query = clustered()[2][0]
+    rows, _ = ivf_index().search_windows(query, count)
     assert len(set(rows.tolist())) == min(count, COUNT)
     assert searched == [4**i for i in range(len(searched))]
     assert len(searched) > 1
     if count >= COUNT:
-        assert searched[-1] > len(centroids())
-        assert rows.tolist() == divided(exact=COUNT).windows(question, COUNT)[0].tolist()
+        assert searched[-1] > trained().nlist
+        assert rows.tolist() == flat_index().search_windows(query, COUNT)[0].tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_of_few_that_may_be_found_far_away_all_are(monkeypatch, seed):
-    monkeypatch.setattr(vectors, "SEARCHED", 1)
-    allowed = np.zeros(COUNT // 3, dtype=np.bool_)
-    allowed[np.random.default_rng(seed).permutation(COUNT // 3)[:9]] = True
-    question = clustered()[2][seed]
-    rows, _ = divided().windows(question, 99, allowed)
-    assert rows.tolist() == flat().windows(question, 99, allowed)[0].tolist()
+def test_few_allowed_windows_in_distant_lists_are_all_found(monkeypatch, seed):
+    monkeypatch.setattr(dense_module, "NPROBE", 1)
+    allowed = random_mask(seed, 9)
+    query = clustered()[2][seed]
+    rows, _ = ivf_index().search_windows(query, 99, allowed)
+    assert rows.tolist() == flat_index().search_windows(query, 99, allowed)[0].tolist()
     assert len(rows) == 27
 
 
 @st.composite
 def searches(draw):
-    """Return vectors, cells and a question, all with few distinct values."""
+    """Draw vectors, lists and a query, all with few distinct values."""
     size = draw(st.integers(1, 40))
     halves = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
-    made = np.asarray([draw(halves) for _ in range(size)], dtype=np.float32) / 2
-    means = np.asarray(draw(st.lists(halves, min_size=1, max_size=6)), dtype=np.float32)
-    question = np.asarray(draw(halves), dtype=np.float32) / 2
+    vectors = np.asarray([draw(halves) for _ in range(size)], dtype=np.float32) / 2
+    centroids = np.asarray(draw(st.lists(halves, min_size=1, max_size=6)), dtype=np.float32)
+    query = np.asarray(draw(halves), dtype=np.float32) / 2
     allowed = draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size))
-    known = InvertedLists(means, assign_lists(means, made))
-    return made, known, question, None if allowed is None else np.asarray(allowed)
+    lists = InvertedLists(centroids, assign_lists(centroids, vectors))
+    return vectors, lists, query, None if allowed is None else np.asarray(allowed)
 
 
 @quick
 @given(searches(), st.integers(1, 50), st.integers(1, 3))
-def test_whatever_the_cells_are_as_many_as_there_are_come_in_order(case, count, searched):
-    made, known, question, allowed = case
-    index = DenseIndex(made, np.arange(len(made)), known, exact=0)
+def test_any_lists_return_the_requested_number_of_windows_in_order(case, count, nprobe):
+    vectors, lists, query, allowed = case
+    index = DenseIndex(vectors, np.arange(len(vectors)), lists, exact_limit=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "SEARCHED", searched)
-        rows, cosines = (part.tolist() for part in index.windows(question, count, allowed))
-    usable = np.arange(len(made)) if allowed is None else np.flatnonzero(allowed)
-    scores = (made @ question).tolist()
+        patch.setattr(dense_module, "NPROBE", nprobe)
+        rows, cosines = (part.tolist() for part in index.search_windows(query, count, allowed))
+    usable = np.arange(len(vectors)) if allowed is None else np.flatnonzero(allowed)
+    scores = (vectors @ query).tolist()
     assert set(rows) <= set(usable.tolist())
     assert rows == sorted(set(rows), key=lambda row: (-scores[row], row))
     assert cosines == [scores[row] for row in rows]
     assert len(rows) == min(count, len(usable))
     if count >= len(usable):
         assert set(rows) == set(usable.tolist())
-    for row in rows:  # of equal vectors the earlier is found first
-        same = [one for one in usable.tolist() if one < row and (made[one] == made[row]).all()]
-        assert set(same) <= set(rows)
+    for row in rows:  # among equal vectors, the earlier comes first
+        earlier = [n for n in usable.tolist() if n < row and (vectors[n] == vectors[row]).all()]
+        assert set(earlier) <= set(rows)
 
 
-# What they are made of
+# Training
 
 
-def test_equal_vectors_give_equal_cells():
-    again = InvertedLists.trained(clustered()[0].copy())
-    assert np.array_equal(again.centroids, trained().centroids)
-    assert np.array_equal(again.of_vector, trained().of_vector)
+def test_training_is_deterministic():
+    repeated = InvertedLists.train(clustered()[0].copy())
+    assert np.array_equal(repeated.centroids, trained().centroids)
+    assert np.array_equal(repeated.assignments, trained().assignments)
 
 
-def test_each_vector_is_in_the_cell_whose_centroid_is_nearest(monkeypatch):
-    made, known = clustered()[0], trained()
-    products = made @ known.centroids.T
-    in_cell = products[np.arange(COUNT), known.of_vector]
-    np.testing.assert_allclose(in_cell, products.max(axis=1), atol=1e-6)
-    assert len(known.centroids) == int(4 * COUNT**0.5)
-    np.testing.assert_allclose(np.linalg.norm(known.centroids, axis=1), 1, atol=1e-5)
-    monkeypatch.setattr(cells, "_BATCH", 1_000)
-    assert np.array_equal(assign_lists(known.centroids, made), known.of_vector)
-    assert assign_lists(known.centroids, np.empty((0, 0), dtype=np.float32)).tolist() == []
+def test_each_vector_is_in_the_list_of_its_nearest_centroid(monkeypatch):
+    vectors, lists = clustered()[0], trained()
+    products = vectors @ lists.centroids.T
+    assigned = products[np.arange(COUNT), lists.assignments]
+    np.testing.assert_allclose(assigned, products.max(axis=1), atol=1e-6)
+    assert lists.nlist == int(4 * COUNT**0.5)
+    np.testing.assert_allclose(np.linalg.norm(lists.centroids, axis=1), 1, atol=1e-5)
+    monkeypatch.setattr(ivf_module, "_BATCH", 1_000)
+    assert np.array_equal(assign_lists(lists.centroids, vectors), lists.assignments)
+    assert assign_lists(lists.centroids, np.empty((0, 0), dtype=np.float32)).tolist() == []
 
 
-def test_an_index_made_a_part_at_a_time_is_of_all(monkeypatch):
-    monkeypatch.setattr(cells, "_BATCH", 700)
-    index = divided()
-    rows, _ = index.windows(clustered()[2][0], COUNT)
+def test_faiss_index_built_in_batches_contains_all_vectors(monkeypatch):
+    monkeypatch.setattr(ivf_module, "_BATCH", 700)
+    index = ivf_index()
+    rows, _ = index.search_windows(clustered()[2][0], COUNT)
     assert sorted(rows.tolist()) == list(range(COUNT))
-    assert recall(index, 200) >= 0.98
+    assert mean_recall(index, 200) >= 0.98
 
 
-def test_vectors_that_are_all_one_have_cells():
-    made = np.repeat(unit(np.ones((1, 8))), 500, axis=0)
-    index = DenseIndex(made, np.arange(500), exact=0)
-    rows, cosines = index.windows(made[0], 20)
+def test_identical_vectors_can_be_indexed():
+    vectors = np.repeat(unit(np.ones((1, 8))), 500, axis=0)
+    index = DenseIndex(vectors, np.arange(500), exact_limit=0)
+    rows, cosines = index.search_windows(vectors[0], 20)
     assert rows.tolist() == list(range(20))
     assert cosines.tolist() == pytest.approx([1] * 20)
 
 
-def test_training_says_nothing(capfd):
-    made = unit(np.random.default_rng(0).normal(size=(vectors._EXACT + 1, 3)))
-    assert len(InvertedLists.trained(made).of_vector) == len(made)
+def test_training_prints_nothing(capfd):
+    vectors = unit(np.random.default_rng(0).normal(size=(dense_module._EXACT_LIMIT + 1, 3)))
+    assert len(InvertedLists.train(vectors).assignments) == len(vectors)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("count", "fits"),
+    ("n_vectors", "expected"),
     [(0, False), (2_500, False), (2_501, True), (10_000, True), (39_999, True), (40_000, False)],
 )
-def test_cells_fit_from_a_quarter_to_four_times_as_many_vectors(count, fits):
-    made = InvertedLists(np.zeros((400, 2), dtype=np.float32), np.empty(0, dtype=np.int32))
-    assert made.fit(count) == fits
+def test_lists_suit_a_quarter_to_four_times_as_many_vectors(n_vectors, expected):
+    lists = InvertedLists(np.zeros((400, 2), dtype=np.float32), np.empty(0, dtype=np.int32))
+    assert lists.suits(n_vectors) == expected
 
 
-# Kept
+# Persistence
 
 
-def test_cells_are_found_at_the_first_search_of_many_and_kept(monkeypatch):
-    made, nodes, questions = clustered()
-    kept = []
-    index = DenseIndex(made, nodes, keep=kept.append, exact=1_000)
-    index.windows(questions[0], 5, np.arange(COUNT // 3) < 10)  # few
-    assert (kept, index.known_cells) == ([], None)
-    found = [index.windows(question, 50)[0].tolist() for question in questions]
-    [known] = kept
-    assert index.known_cells is known
+def test_lists_are_trained_on_the_first_large_search_and_persisted(monkeypatch):
+    vectors, nodes, queries = clustered()
+    persisted = []
+    index = DenseIndex(vectors, nodes, on_train=persisted.append, exact_limit=1_000)
+    index.search_windows(queries[0], 5, np.arange(COUNT // 3) < 10)  # few allowed windows
+    assert (persisted, index.ivf) == ([], None)
+    found = [index.search_windows(query, 50)[0].tolist() for query in queries]
+    [lists] = persisted
+    assert index.ivf is lists
     forbid_training(monkeypatch)
-    again = DenseIndex(made, nodes, known, kept.append, exact=1_000)
-    assert [again.windows(question, 50)[0].tolist() for question in questions] == found
-    assert len(kept) == 1
+    reloaded = DenseIndex(vectors, nodes, lists, persisted.append, exact_limit=1_000)
+    assert [reloaded.search_windows(query, 50)[0].tolist() for query in queries] == found
+    assert len(persisted) == 1
 
 
 @pytest.fixture
-def few(monkeypatch):
-    """Let cells be used from eleven windows on, and count how often they are found."""
-    monkeypatch.setitem(DenseIndex.__init__.__kwdefaults__, "exact", 10)
-    real, made = InvertedLists.trained, []
+def trainings(monkeypatch):
+    """Use IVF from eleven windows on, and record the number of vectors of each training."""
+    monkeypatch.setitem(DenseIndex.__init__.__kwdefaults__, "exact_limit", 10)
+    train, sizes = InvertedLists.train, []
 
-    def counting(given_vectors):
-        made.append(len(given_vectors))
-        return real(given_vectors)
+    def recording(vectors):
+        sizes.append(len(vectors))
+        return train(vectors)
 
-    monkeypatch.setattr(InvertedLists, "trained", counting)
-    return made
+    monkeypatch.setattr(InvertedLists, "train", recording)
+    return sizes
 
 
 @pytest.fixture
-def path(tmp_path, open_index, few):
-    """Make a closed index whose snapshot is on disk with its cells."""
-    with open_index(tmp_path / "i.e2g", **CUT) as rag:
+def path(tmp_path, open_index, trainings):
+    """A closed index whose snapshot is on disk with its IVF lists."""
+    with open_index(tmp_path / "i.e2g", **CHUNKING) as rag:
         rag.add([numbered(60, "a"), numbered(40, "b")])
         assert rag.retrieve("Item 7").nodes
-    assert few == [102]
+    assert trainings == [102]
     return tmp_path / "i.e2g"
 
 
-def cells_of(path):
+def lists_folder(path):
     [folder] = Path(f"{path}.snapshot").iterdir()
     return folder / "cells"
 
 
-def answers(rag):
+def results(rag):
     return [rag.retrieve(f"Item {i} ends", k=6).nodes for i in (3, 21, 44)]
 
 
-def dense(rag):
-    return rag._reader.snapshot().dense
+def snapshot_of(rag):
+    return rag._session.snapshot()
 
 
 def windows_of(snapshot, document):
-    """Return a mask over windows: which are a document's."""
-    owners = snapshot.nodes.document[snapshot.dense.nodes]
-    return owners == list(snapshot.documents).index(document)
+    """Return a mask over windows: True for those of a document."""
+    documents = snapshot.nodes.document[snapshot.dense.window_nodes]
+    return documents == list(snapshot.documents).index(document)
 
 
-def test_they_are_found_once_for_all_processes(path, open_index, few):
-    expected = answers(open_index(path, **CUT))
-    assert few == [102]
-    shutil.rmtree(cells_of(path))
-    assert answers(open_index(path, **CUT)) == expected
-    assert answers(open_index(path, **CUT)) == expected
-    assert few == [102, 102]
-    names = sorted(file.name for file in cells_of(path).iterdir())
+def test_persisted_lists_are_reused_by_other_processes(path, open_index, trainings):
+    expected = results(open_index(path, **CHUNKING))
+    assert trainings == [102]
+    shutil.rmtree(lists_folder(path))
+    assert results(open_index(path, **CHUNKING)) == expected
+    assert results(open_index(path, **CHUNKING)) == expected
+    assert trainings == [102, 102]
+    names = sorted(file.name for file in lists_folder(path).iterdir())
     assert names == ["centroids.npy", "meta.json", "of_vector.npy"]
 
 
 @pytest.mark.parametrize("name", ["centroids.npy", "of_vector.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
-def test_damaged_ones_are_found_again(path, open_index, few, name, damage):
-    expected = answers(open_index(path, **CUT))
-    file = cells_of(path) / name
+def test_damaged_list_files_are_rebuilt(path, open_index, trainings, name, damage):
+    expected = results(open_index(path, **CHUNKING))
+    file = lists_folder(path) / name
     damaged(file, damage)
-    with open_index(path, **CUT) as rag:
-        assert answers(rag) == expected
+    with open_index(path, **CHUNKING) as rag:
+        assert results(rag) == expected
         assert rag.verify().problems == ()
-    assert answers(open_index(path, **CUT)) == expected
-    assert few == [102, 102]
+    assert results(open_index(path, **CHUNKING)) == expected
+    assert trainings == [102, 102]
 
 
-def test_cells_that_cannot_be_written_are_held_in_memory(path, open_index, few, monkeypatch):
-    expected = answers(open_index(path, **CUT))
-    shutil.rmtree(cells_of(path))
+def test_lists_stay_in_memory_if_they_cannot_be_written(path, open_index, trainings, monkeypatch):
+    expected = results(open_index(path, **CHUNKING))
+    shutil.rmtree(lists_folder(path))
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    rag = open_index(path, **CUT)
-    assert (answers(rag), answers(rag)) == (expected, expected)
-    assert few == [102, 102]
-    assert not cells_of(path).exists()
+    rag = open_index(path, **CHUNKING)
+    assert (results(rag), results(rag)) == (expected, expected)
+    assert trainings == [102, 102]
+    assert not lists_folder(path).exists()
 
 
 @pytest.mark.parametrize("where", ["file", ":memory:"])
-def test_a_snapshot_made_of_an_older_one_has_its_cells(tmp_path, open_index, few, where):
+def test_incremental_snapshot_reuses_the_older_lists(tmp_path, open_index, trainings, where):
     path = tmp_path / "i.e2g" if where == "file" else where
-    rag = open_index(path, **CUT)
+    rag = open_index(path, **CHUNKING)
     rag.add([numbered(60, "a"), numbered(40, "b")])
     rag.retrieve("Item 7")
-    older = rag._reader.snapshot()
+    older = snapshot_of(rag)
     rag.delete("a")
     rag.add([numbered(80, "aa"), SourceDocument("c", "Greta met Hans. Ida left for Rome.")])
-    newer = rag._reader.snapshot()
-    assert answers(rag)
-    assert few == [102]
+    newer = snapshot_of(rag)
+    assert results(rag)
+    assert trainings == [102]
     assert newer is not older
-    known, before = newer.dense.known_cells, older.dense.known_cells
-    assert np.array_equal(known.centroids, before.centroids)
-    assert known.of_vector.dtype == before.of_vector.dtype
-    taken, kept = known.of_vector[windows_of(newer, "b")], before.of_vector[windows_of(older, "b")]
-    assert taken.tolist() == kept.tolist()
-    assert known.of_vector.tolist() == assign_lists(known.centroids, newer.dense.vectors).tolist()
-    assert len(known.of_vector) == len(newer.dense.nodes)
+    lists, older_lists = newer.dense.ivf, older.dense.ivf
+    assert np.array_equal(lists.centroids, older_lists.centroids)
+    assert lists.assignments.dtype == older_lists.assignments.dtype
+    reused = lists.assignments[windows_of(newer, "b")]
+    assert reused.tolist() == older_lists.assignments[windows_of(older, "b")].tolist()
+    expected = assign_lists(lists.centroids, newer.dense.vectors)
+    assert lists.assignments.tolist() == expected.tolist()
+    assert len(lists.assignments) == len(newer.dense.window_nodes)
     assert windows_of(newer, "aa").sum() > 80
     if where == "file":
-        loaded = dense(open_index(path, **CUT)).known_cells
-        assert loaded.of_vector.tolist() == known.of_vector.tolist()
-        assert np.array_equal(loaded.centroids, known.centroids)
+        loaded = snapshot_of(open_index(path, **CHUNKING)).dense.ivf
+        assert loaded.assignments.tolist() == lists.assignments.tolist()
+        assert np.array_equal(loaded.centroids, lists.centroids)
 
 
-def test_what_is_found_by_cells_of_an_older_snapshot_is_there(path, open_index):
-    with open_index(path, **CUT) as rag:
+def test_reused_lists_find_new_windows_and_no_deleted_ones(path, open_index):
+    with open_index(path, **CHUNKING) as rag:
         rag.add([numbered(90, "aa"), SourceDocument("c", "Greta met Hans. Ida left for Rome.")])
         assert rag.retrieve("Greta met Hans", k=1, mode="global").nodes[0].document_id == "c"
         rag.delete(["a", "c"])
-        rows, _ = dense(rag).windows(dense(rag).vectors[0], 1_000)
-        assert sorted(rows.tolist()) == list(range(len(dense(rag).nodes)))
+        dense = snapshot_of(rag).dense
+        rows, _ = dense.search_windows(dense.vectors[0], 1_000)
+        assert sorted(rows.tolist()) == list(range(len(dense.window_nodes)))
         found = rag.retrieve("Greta met Hans", k=99, mode="global").nodes
         assert {node.document_id for node in found} == {"aa", "b"}
         assert rag.verify().problems == ()
 
 
-def test_cells_for_far_fewer_or_far_more_vectors_are_found_anew(path, open_index, few):
-    with open_index(path, **CUT) as rag:
+def test_lists_are_retrained_for_far_fewer_or_far_more_vectors(path, open_index, trainings):
+    with open_index(path, **CHUNKING) as rag:
         rag.add(numbered(400, "c"))
-        for gone in ([], ["b", "c"]):
-            rag.delete(gone)
-            assert dense(rag).known_cells is None
-            assert answers(rag)
-            assert few[-1] == len(dense(rag).nodes)
-            assert len(dense(rag).known_cells.centroids) == int(4 * few[-1] ** 0.5)
-    assert len(few) == 3
+        for deleted in ([], ["b", "c"]):
+            rag.delete(deleted)
+            assert snapshot_of(rag).dense.ivf is None
+            assert results(rag)
+            dense = snapshot_of(rag).dense
+            assert trainings[-1] == len(dense.window_nodes)
+            assert dense.ivf.nlist == int(4 * trainings[-1] ** 0.5)
+    assert len(trainings) == 3
