@@ -1,4 +1,4 @@
-"""Stand-ins for tests of the LlamaIndex face."""
+"""Fakes for tests of the LlamaIndex integration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHER = (
 
 
 class Digests(MockLLM):
-    """A model's words: a digest of the prompt, different for every prompt, the same each time."""
+    """An LLM that answers with a digest of the prompt and records the prompts."""
 
     prompts: list[str] = Field(default_factory=list, exclude=True)
 

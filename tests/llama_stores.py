@@ -1,4 +1,4 @@
-"""Vector stores of every kind, and what is in them."""
+"""Vector stores of every kind, and functions that dump their content."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ONE_EACH = ("simple", "faiss-ip", "faiss-map", "qdrant", "chroma-cosine")
 KINDS = (*ONE_EACH, "faiss-l2", "qdrant-disk", "chroma-l2", "chroma-disk")
 
 NO_QDRANT_INDEXES = "ignore:Payload indexes have no effect in the local Qdrant"
-"""What an in-process Qdrant warns of; a filter for pytest."""
+"""A pytest filter for a warning of the in-process Qdrant."""
 
 
 class Distinct(HashingEmbedder):
-    """Hashing, a little off in every direction: no two texts are equally near to a question.
+    """The hashing embedder with noise, so that no two texts have the same cosine to a query.
 
-    Stores round differently; where texts tie, that decides their order.
+    Stores round differently, which would change the order of ties.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Distinct(HashingEmbedder):
 
 
 class Plain(BasePydanticVectorStore):
-    """No more than the interface asks for: deletes nothing, heeds no doc_ids, gives no vectors."""
+    """A minimal vector store: it cannot delete, ignores doc_ids and does not return vectors."""
 
     stores_text: bool = False
     _rows: list[tuple[str, np.ndarray]] = PrivateAttr(default_factory=list)
@@ -73,8 +73,8 @@ class Plain(BasePydanticVectorStore):
 
 
 def new_store(kind: str, folder: Path, closing: ExitStack, dimension: int = 256) -> Any:
-    """Return an empty store; what it holds open is closed with `closing`."""
-    name = f"c{uuid.uuid4().hex}"  # Chroma's clients in memory share one space
+    """Return an empty store; `closing` closes its connections."""
+    name = f"c{uuid.uuid4().hex}"  # Chroma's in-memory clients share their collections
     if kind == "simple":
         return SimpleVectorStore()
     if kind == "plain":
@@ -97,14 +97,14 @@ def new_store(kind: str, folder: Path, closing: ExitStack, dimension: int = 256)
     return ChromaVectorStore(chroma_collection=chroma.create_collection(name, metadata=space))
 
 
-def words(seed: int, count: int = 5) -> str:
-    """Return made-up words, other ones for each seed: texts of them do not tie."""
-    dice = random.Random(seed)  # noqa: S311 - only has to be the same each time
-    return " ".join("".join(dice.choices("aeioudklmnrst", k=6)) for _ in range(count))
+def random_words(seed: int, count: int = 5) -> str:
+    """Return made-up words that differ for each seed, so that scores of texts do not tie."""
+    generator = random.Random(seed)  # noqa: S311 - not used for security
+    return " ".join("".join(generator.choices("aeioudklmnrst", k=6)) for _ in range(count))
 
 
-def entries(store: Any) -> dict[str, str]:
-    """Return everything that a store holds, by its own ids."""
+def stored_entries(store: Any) -> dict[str, str]:
+    """Return the content of a vector store by vector id."""
     if isinstance(store, SimpleVectorStore):
         data = store.data
         assert (
@@ -116,39 +116,39 @@ def entries(store: Any) -> dict[str, str]:
         assert store.client.ntotal == len(numbers) == len(store._faiss_id_to_node_id_map)
         return dict.fromkeys(numbers, "")
     if isinstance(store, FaissVectorStore | Plain):
-        held = store.client.ntotal if isinstance(store, FaissVectorStore) else len(store.client)
-        return {str(row): "" for row in range(held)}
-    return _of_database(store)
+        size = store.client.ntotal if isinstance(store, FaissVectorStore) else len(store.client)
+        return {str(row): "" for row in range(size)}
+    return _database_entries(store)
 
 
-def _of_database(store: Any) -> dict[str, str]:
+def _database_entries(store: Any) -> dict[str, str]:
     if isinstance(store, QdrantVectorStore):
         if not store.client.collection_exists(store.collection_name):
             return {}
         points, _ = store.client.scroll(store.collection_name, limit=10_000)
-        return {str(point.id): _shown(point.payload) for point in points}
+        return {str(point.id): _to_json(point.payload) for point in points}
     found = store.client.get()
     rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
-    return {id_: f"{text} {_shown(metadata)}" for id_, text, metadata in rows}
+    return {id_: f"{text} {_to_json(metadata)}" for id_, text, metadata in rows}
 
 
-def _shown(metadata: dict[str, Any]) -> str:
+def _to_json(metadata: dict[str, Any]) -> str:
     return json.dumps(metadata, sort_keys=True)
 
 
-def everything(index: Any) -> dict[str, Any]:
-    """Return all that an index and its storage context hold, to compare or to search through."""
+def dump_index(index: Any) -> dict[str, Any]:
+    """Return the content of an index and its stores, to compare or to search in."""
     context, struct = index.storage_context, index.storage.struct
     return {
         "documents": context.docstore.to_dict(),
         "index": context.index_store.to_dict(),
         "struct": struct.to_dict(),
         "records": [struct.record(id_) for id_ in sorted(struct.payloads)],
-        "vectors": entries(context.vector_store),
+        "vectors": stored_entries(context.vector_store),
     }
 
 
-def texts_of(index: Any) -> list[str]:
+def docstore_texts(index: Any) -> list[str]:
     """Return the texts of all nodes in the docstore."""
     nodes = index.storage_context.docstore.docs.values()
     return [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]

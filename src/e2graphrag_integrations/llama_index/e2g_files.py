@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from llama_index.core.schema import Document
 
-from e2graphrag_integrations.entities.normalize import count_words
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
@@ -29,6 +28,7 @@ from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 

@@ -1,4 +1,4 @@
-"""Every vector store gives the answers of the core engine, and none is left half written."""
+"""Every vector store returns the results of the core, and failed writes are undone."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from llama_stores import (
     NO_QDRANT_INDEXES,
     ONE_EACH,
     Plain,
-    entries,
-    everything,
+    docstore_texts,
+    dump_index,
     new_store,
-    texts_of,
-    words,
+    random_words,
+    stored_entries,
 )
 
 pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
@@ -66,12 +66,13 @@ def size(index):
 
 @pytest.fixture
 def many(documents):
-    """Enough documents that a filter for one of them leaves few nodes of many."""
+    """Many documents, so that a filter for one of them matches few of the nodes."""
     hay = [
         Document(
             id_=f"hay-{number}",
-            text=f"Kim mowed {words(number)}. Lea saw {words(number + 100, 3 + number % 3)}. "
-            f"In Turku {words(number + 200, 4)}. Kim {words(number + 300)}.",
+            text=f"Kim mowed {random_words(number)}. "
+            f"Lea saw {random_words(number + 100, 3 + number % 3)}. "
+            f"In Turku {random_words(number + 200, 4)}. Kim {random_words(number + 300)}.",
             metadata={"year": 1950 + number},
         )
         for number in range(30)
@@ -84,7 +85,7 @@ def over(store):
 
 
 def core_of(open_index, documents, **options):
-    """Return the core engine with the same documents and settings."""
+    """Return the core's engine with the same documents and settings."""
     core = open_index(group_size=3, **options)
     core.add(
         [
@@ -109,36 +110,34 @@ def assert_equals_core(index, core, k=10, where=None, questions=QUESTIONS, **fil
             assert ids == [node.node_id for node in expected], (question, mode)
 
 
-def stranger(number, vector):
-    """Return an entry of somebody else, with a vector that every question finds first."""
+def foreign_entry(number, vector):
+    """Return an entry of another application in the same store."""
     return TextNode(
         id_=f"00000000-0000-4000-8000-{number:012}",
-        text=f"Stranger {number}",
+        text=f"Foreign {number}",
         embedding=list(map(float, vector)),
         metadata={"year": 2000},
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="story")},
     )
 
 
-def strangers(question):
+def foreign_entries(question):
+    """Return entries with the query's own vector, so that every search finds them first."""
     vector = HashingEmbedder().embed_query(question)
-    return [stranger(number, vector) for number in range(20)]
-
-
-# Equal to the core
+    return [foreign_entry(number, vector) for number in range(20)]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain"])
-def test_answers_are_those_of_the_core(kind, store_of, index_of, documents, open_index):
+def test_results_equal_those_of_the_core(kind, store_of, index_of, documents, open_index):
     store = store_of(kind)
     index = index_of(documents, storage_context=over(store))
     core = core_of(open_index, documents)
     for k in (1, 2, 3, 10, 100):
         assert_equals_core(index, core, k)
-    assert len(entries(store)) == size(index)
+    assert len(stored_entries(store)) == size(index)
 
 
-def test_answers_with_real_vectors_are_those_of_the_core(
+def test_results_with_a_real_model_equal_those_of_the_core(
     store_of, index_of, documents, open_index, real_embedder
 ):
     core = core_of(open_index, documents, embedder=real_embedder)
@@ -149,7 +148,9 @@ def test_answers_with_real_vectors_are_those_of_the_core(
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain"])
-def test_filters_hold_however_few_nodes_they_leave(kind, store_of, index_of, many, open_index):
+def test_selective_filters_return_the_results_of_the_core(
+    kind, store_of, index_of, many, open_index
+):
     index = index_of(many, storage_context=over(store_of(kind)))
     core = core_of(open_index, many)
     questions = (
@@ -173,7 +174,7 @@ def test_filters_hold_however_few_nodes_they_leave(kind, store_of, index_of, man
 
 @pytest.mark.parametrize("kind", ONE_EACH)
 @pytest.mark.parametrize("question", [LOCAL, GLOBAL])
-def test_levels_can_be_filtered_on_both_routes(kind, question, store_of, index_of, documents):
+def test_global_and_adaptive_modes_filter_by_level(kind, question, store_of, index_of, documents):
     index = index_of(documents, storage_context=over(store_of(kind)))
     top = MetadataFilters(filters=[MetadataFilter(key="e2_kind", value="summary")])
     for mode in ("global", "adaptive"):
@@ -183,7 +184,7 @@ def test_levels_can_be_filtered_on_both_routes(kind, question, store_of, index_o
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain"])
-def test_a_node_of_several_windows_scores_as_its_best(
+def test_a_node_with_several_windows_has_the_score_of_its_best_window(
     kind, store_of, index_of, documents, open_index
 ):
     embedder = HashingEmbedder(max_tokens=8)
@@ -197,17 +198,17 @@ def test_a_node_of_several_windows_scores_as_its_best(
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain"])
-@pytest.mark.parametrize("come_first", [True, False])
-def test_what_others_keep_in_the_store_is_neither_found_nor_harmed(
-    kind, come_first, store_of, index_of, documents, open_index
+@pytest.mark.parametrize("foreign_first", [True, False])
+def test_entries_of_others_are_neither_returned_nor_deleted(
+    kind, foreign_first, store_of, index_of, documents, open_index
 ):
     store = store_of(kind)
-    theirs = strangers(GLOBAL)
-    if come_first:
-        store.add(theirs)
+    foreign = foreign_entries(GLOBAL)
+    if foreign_first:
+        store.add(foreign)
     index = index_of(documents, storage_context=over(store))
-    if not come_first:
-        store.add(theirs)
+    if not foreign_first:
+        store.add(foreign)
     core = core_of(open_index, documents)
     assert_equals_core(index, core)
     index.delete_ref_doc("story")
@@ -217,31 +218,31 @@ def test_what_others_keep_in_the_store_is_neither_found_nor_harmed(
     core.add(SourceDocument("story", documents[0].text, "A Map"))
     assert_equals_core(index, core, 3)
     assert_equals_core(index, core, 3, {"document_id": "story"}, doc_ids=["story"])
-    left = entries(store)
-    if kind in {"faiss-ip", "faiss-l2", "plain"}:  # these keep what was deleted
-        assert len(left) > len(theirs) + size(index)
+    remaining = stored_entries(store)
+    if kind in {"faiss-ip", "faiss-l2", "plain"}:  # these stores do not delete
+        assert len(remaining) > len(foreign) + size(index)
     else:
-        assert len(left) == len(theirs) + size(index)
-        assert {node.node_id for node in theirs} <= set(left)
+        assert len(remaining) == len(foreign) + size(index)
+        assert {node.node_id for node in foreign} <= set(remaining)
 
 
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "simple"])
-def test_the_vectors_of_others_stay_their_own(kind, store_of, index_of, documents):
+def test_entries_of_others_keep_their_ids_and_vectors(kind, store_of, index_of, documents):
     store = store_of(kind)
     axes = np.eye(256)[:9]
     index = index_of(documents, storage_context=over(store))
-    store.add([stranger(number, axis) for number, axis in enumerate(axes)])
+    store.add([foreign_entry(number, axis) for number, axis in enumerate(axes)])
     for document in documents:
         index.delete_ref_doc(document.node_id)
         index.insert(document)
-    face = vector_stores.vectors_of(store)
+    adapter = vector_stores.adapt_vector_store(store)
     for number, axis in enumerate(axes):
-        [(id_, cosine), *_] = face.query(axis, 1, None)
-        assert id_ == stranger(number, axis).node_id
+        [(id_, cosine), *_] = adapter.query(axis, 1, None)
+        assert id_ == foreign_entry(number, axis).node_id
         assert cosine == pytest.approx(1)
 
 
-def test_two_indexes_share_a_store(index_of, documents, store_of, open_index):
+def test_two_indexes_can_share_a_store(index_of, documents, store_of, open_index):
     for kind in KINDS:
         context = over(store_of(kind))
         one = index_of(documents[:1], storage_context=context)
@@ -255,11 +256,8 @@ def test_two_indexes_share_a_store(index_of, documents, store_of, open_index):
         assert_equals_core(two, core_of_two)
 
 
-# Refusals and losses
-
-
 @pytest.mark.parametrize("kind", ["faiss-ip", "faiss-l2", "faiss-map"])
-def test_faiss_of_another_dimension_is_refused_before_anything_is_written(
+def test_a_faiss_index_with_another_dimension_is_rejected_before_any_write(
     kind, store_of, index_of, documents
 ):
     context = over(store_of(kind, dimension=128))
@@ -267,11 +265,11 @@ def test_faiss_of_another_dimension_is_refused_before_anything_is_written(
         index_of(documents, storage_context=context)
     assert not context.docstore.docs
     assert not context.index_store.index_structs()
-    assert not entries(context.vector_store)
+    assert not stored_entries(context.vector_store)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_vectors_that_are_lost_fail_global_questions_only(kind, store_of, index_of, documents):
+def test_missing_vectors_fail_global_but_not_local_queries(kind, store_of, index_of, documents):
     index = index_of(documents, storage_context=over(store_of(kind)))
     expected = found(index, LOCAL, "local")
     context = StorageContext.from_defaults(
@@ -281,23 +279,23 @@ def test_vectors_that_are_lost_fail_global_questions_only(kind, store_of, index_
     )
     loaded = E2GraphRAGIndex.from_storage(context, embed_model="hashing", extractor=NameExtractor())
     assert found(loaded, LOCAL, "local") == expected
-    with pytest.raises(StoreError, match=r"made with"):
+    with pytest.raises(StoreError, match=r"built with"):
         found(loaded, GLOBAL, "global")
-    if not kind.startswith("qdrant"):  # there even the collection is gone
-        with pytest.raises(CorruptStoreError, match=r"pass the vector store .* or build"):
+    if not kind.startswith("qdrant"):  # in Qdrant, even the collection is missing
+        with pytest.raises(CorruptStoreError, match=r"pass the vector store .* index"):
             found(loaded, GLOBAL, "global")
 
 
 def fail_after(monkeypatch, store, count):
-    """Let a store take `count` vectors, then raise."""
+    """Let a store accept `count` vectors and then raise."""
     real = type(store).add
-    left = [count]
+    capacity = [count]
 
     def add(self, nodes, **kwargs):
-        taken = list(nodes)[: left[0]]
-        left[0] -= len(taken)
-        ids = real(self, taken, **kwargs) if taken else []
-        if len(taken) < len(nodes):
+        accepted = list(nodes)[: capacity[0]]
+        capacity[0] -= len(accepted)
+        ids = real(self, accepted, **kwargs) if accepted else []
+        if len(accepted) < len(nodes):
             raise ConnectionError("the store went away")
         return ids
 
@@ -306,65 +304,65 @@ def fail_after(monkeypatch, store, count):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [0, 1, 4, 5])
-def test_a_store_that_fails_midway_leaves_nothing_of_an_insert(
+def test_a_vector_store_error_undoes_an_insert(
     kind, count, store_of, index_of, documents, long, monkeypatch
 ):
-    monkeypatch.setattr(vector_stores, "_BATCH", 3)
+    monkeypatch.setattr(vector_stores, "_BATCH_SIZE", 3)
     index = index_of(documents[:1], storage_context=over(store_of(kind)))
-    before = copy.deepcopy(everything(index))
+    before = copy.deepcopy(dump_index(index))
     ids, scores = found(index, GLOBAL, "global")
     with monkeypatch.context() as patch:
         fail_after(patch, index.storage_context.vector_store, count)
-        with pytest.raises(StoreError, match=r"ConnectionError: the store went away.*nothing was"):
+        with pytest.raises(
+            StoreError, match=r"ConnectionError: the store went away.*nothing was indexed"
+        ):
             index.insert(long)
-    assert everything(index) == before
+    assert dump_index(index) == before
     assert found(index, GLOBAL, "global") == (ids, pytest.approx(scores, abs=1e-5))
     with monkeypatch.context() as patch:
         fail_after(patch, index.storage_context.vector_store, count)
         changed = Document(id_="story", text=long.text + " Fay waited.")
         with pytest.raises(StoreError, match=r"nothing was indexed"):
             index.update_ref_doc(changed)
-    assert everything(index) == before
+    assert dump_index(index) == before
     index.insert(long)
     assert len(index.ref_doc_info) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_store_that_fails_midway_leaves_nothing_of_a_build(
-    kind, store_of, index_of, documents, monkeypatch
-):
-    monkeypatch.setattr(vector_stores, "_BATCH", 3)
+def test_a_vector_store_error_undoes_a_build(kind, store_of, index_of, documents, monkeypatch):
+    monkeypatch.setattr(vector_stores, "_BATCH_SIZE", 3)
     context = over(store_of(kind))
     with monkeypatch.context() as patch:
         fail_after(patch, context.vector_store, 5)
-        with pytest.raises(StoreError, match="see to the vector store and insert again"):
+        with pytest.raises(StoreError, match="Fix the vector store and insert again"):
             index_of(documents, storage_context=context)
     assert not context.docstore.docs
     assert not context.docstore.get_all_ref_doc_info()
     assert not context.index_store.index_structs()
-    assert not entries(context.vector_store)
+    assert not stored_entries(context.vector_store)
     assert found(index_of(documents, storage_context=context), GLOBAL, "global")[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_insert_that_fails_does_not_reset_a_store_of_as_many_vectors(
+def test_a_failed_insert_of_as_many_vectors_as_stored_keeps_the_stored_ones(
     kind, store_of, index_of, documents, long, monkeypatch
 ):
-    # FAISS cannot tell by counting alone whose vectors these are.
+    # By the count alone, FAISS cannot tell which vectors are new.
     index = index_of(documents[:1], storage_context=over(store_of(kind)))
-    before = copy.deepcopy(everything(index))
-    there, coming = len(before["vectors"]), len(everything(index_of([long]))["vectors"])
-    assert there <= coming
-    fail_after(monkeypatch, index.storage_context.vector_store, coming - there)
+    before = copy.deepcopy(dump_index(index))
+    n_stored, n_new = len(before["vectors"]), len(dump_index(index_of([long]))["vectors"])
+    assert n_stored <= n_new
+    fail_after(monkeypatch, index.storage_context.vector_store, n_new - n_stored)
     with pytest.raises(StoreError):
         index.insert(long)
-    assert everything(index) == before
+    assert dump_index(index) == before
 
 
-def test_a_docstore_that_fails_leaves_no_vectors(store_of, index_of, documents, long, monkeypatch):
+def test_a_docstore_error_leaves_no_vectors(store_of, index_of, documents, long, monkeypatch):
     for kind in KINDS:
         index = index_of(documents[:1], storage_context=over(store_of(kind)))
-        before = copy.deepcopy(everything(index))
+        before = copy.deepcopy(dump_index(index))
         with monkeypatch.context() as patch:
             patch.setattr(
                 type(index.storage_context.docstore),
@@ -373,11 +371,11 @@ def test_a_docstore_that_fails_leaves_no_vectors(store_of, index_of, documents, 
             )
             with pytest.raises(StoreError, match=r"OSError: disk full.*nothing was indexed"):
                 index.insert(long)
-        assert everything(index) == before
+        assert dump_index(index) == before
 
 
 @pytest.mark.parametrize("kind", ["simple", "qdrant", "chroma-cosine"])
-def test_a_store_that_cannot_be_reached_for_a_delete_is_told_of_and_nothing_shows(
+def test_a_failed_vector_delete_raises_and_hides_the_document(
     kind, store_of, index_of, documents, monkeypatch
 ):
     store = store_of(kind)
@@ -388,18 +386,18 @@ def test_a_store_that_cannot_be_reached_for_a_delete_is_told_of_and_nothing_show
 
     with monkeypatch.context() as patch:
         patch.setattr(type(store), "delete_nodes", delete_nodes)
-        with pytest.raises(StoreError, match=r"did not remove \d+ vectors .*the store went away"):
+        with pytest.raises(StoreError, match=r"failed to remove \d+ vectors .*the store went away"):
             index.delete_ref_doc("story")
     assert set(index.ref_doc_info) == {"other"}
-    assert not any("Anna" in text for text in texts_of(index))
+    assert not any("Anna" in text for text in docstore_texts(index))
     nodes = index.as_retriever("global").retrieve(LOCAL)
     assert {node.node.ref_doc_id for node in nodes} == {"other"}
     index.insert(documents[0])
     index.delete_ref_doc("story")
-    assert len(entries(store)) == size(index)
+    assert len(stored_entries(store)) == size(index)
 
 
-def test_a_faiss_map_that_gives_no_vectors_back_is_refused(index_of, documents):
+def test_a_faiss_map_that_cannot_return_vectors_is_rejected(index_of, documents):
     store = FaissMapVectorStore(faiss.IndexIDMap(faiss.IndexFlatIP(256)))
     context = over(store)
     with pytest.raises(InvalidInputError, match="IndexIDMap2"):
@@ -408,14 +406,14 @@ def test_a_faiss_map_that_gives_no_vectors_back_is_refused(index_of, documents):
 
 
 class NoDelete(SimpleVectorStore):
-    """Keeps whatever it was given."""
+    """A store that cannot delete."""
 
     def delete_nodes(self, node_ids=None, filters=None, **delete_kwargs):
         raise NotImplementedError
 
 
 def trained_ivf():
-    """Return a FAISS index that gives no vectors back."""
+    """Return a FAISS index that cannot return vectors."""
     index = faiss.index_factory(256, "IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
     index.train(np.random.default_rng(7).normal(size=(200, 256)).astype(np.float32))
     index.nprobe = 4
@@ -423,7 +421,9 @@ def trained_ivf():
 
 
 @pytest.mark.parametrize("make", [NoDelete, Plain, trained_ivf])
-def test_what_a_store_cannot_delete_never_shows(make, index_of, documents, open_index):
+def test_vectors_that_a_store_cannot_delete_are_never_returned(
+    make, index_of, documents, open_index
+):
     store = make()
     index = index_of(documents, storage_context=over(store))
     core = core_of(open_index, documents)
@@ -438,11 +438,11 @@ def test_what_a_store_cannot_delete_never_shows(make, index_of, documents, open_
         index.insert(documents[1])
         core.add(SourceDocument("other", documents[1].text, "A Mill"))
         assert_equals_core(index, core, 3)
-    held = store.client.ntotal if make is trained_ivf else len(entries(store))
-    assert held > size(index)
+    n_stored = store.client.ntotal if make is trained_ivf else len(stored_entries(store))
+    assert n_stored > size(index)
 
 
-def test_a_store_that_cannot_be_reached_is_named(index_of, documents, monkeypatch):
+def test_a_search_error_names_the_store(index_of, documents, monkeypatch):
     index = index_of(documents, storage_context=over(Plain()))
 
     def query(self, query, **kwargs):
@@ -455,7 +455,7 @@ def test_a_store_that_cannot_be_reached_is_named(index_of, documents, monkeypatc
 
 
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "chroma-cosine"])
-def test_an_answer_that_a_writer_overtakes_starts_over(
+def test_a_query_restarts_when_a_write_changes_the_index(
     kind, store_of, index_of, documents, long, monkeypatch
 ):
     store = store_of(kind)
@@ -464,7 +464,7 @@ def test_an_answer_that_a_writer_overtakes_starts_over(
 
     def query(self, query, **kwargs):
         monkeypatch.undo()
-        index.delete_ref_doc("story")  # every vector that is looked for is gone now
+        index.delete_ref_doc("story")  # deletes all vectors of the snapshot
         index.insert(long)
         return real(self, query, **kwargs)
 
@@ -473,36 +473,49 @@ def test_an_answer_that_a_writer_overtakes_starts_over(
     assert found(index, GLOBAL, "global") == (ids, pytest.approx(scores, abs=1e-5))
 
 
-# StoreSearch by itself
+@pytest.mark.parametrize("vector_ids", [None, [], ["a"] * 99])
+def test_a_vector_store_that_returns_wrong_ids_is_rejected(index_of, documents, vector_ids):
+    class WrongIds(SimpleVectorStore):
+        def add(self, nodes, **kwargs):
+            super().add(nodes, **kwargs)
+            return vector_ids
+
+    context = over(WrongIds())
+    with pytest.raises(StoreError, match="WrongIds failed to add vectors"):
+        index_of(documents, storage_context=context)
+    assert not context.docstore.docs
+    assert not context.vector_store.data.embedding_dict
 
 
 @st.composite
 def stores(draw):
-    """Draw windows of nodes, vectors of others, and how the store takes doc_ids."""
+    """Draw windows of nodes, foreign vectors, and how the store handles doc_ids."""
     nodes = draw(st.integers(1, 8))
     documents = [draw(st.sampled_from("ab")) for _ in range(nodes)]
     owners = sorted([*range(nodes), *draw(st.lists(st.integers(0, nodes - 1), max_size=6))])
     foreign = draw(st.integers(0, 12))
-    grid = st.integers(-2, 2)  # coarse, so that scores tie
+    grid = st.integers(-2, 2)  # few values, so that scores tie
     scores = draw(st.lists(grid, min_size=len(owners) + foreign, max_size=len(owners) + foreign))
     allowed = draw(st.none() | st.lists(st.booleans(), min_size=nodes, max_size=nodes))
-    takes = draw(st.sampled_from(["heeds", "ignores", "other names"]))
-    return documents, owners, scores, allowed, takes
+    doc_ids = draw(st.sampled_from(["used", "ignored", "unknown"]))
+    return documents, owners, scores, allowed, doc_ids
 
 
-def searching(documents, owners, scores, takes, asked):
-    """Return a search over a store where row n has the id `str(n)` and the score given."""
+def make_search(documents, owners, scores, doc_ids, requests):
+    """Return a search over a store in which row n has the id `str(n)` and score n."""
     place = {str(row): documents[node] for row, node in enumerate(owners)}
 
-    def query(vector, count, of):
-        asked.append((count, of))
-        assert len(asked) < 30, "the search does not end"
+    def query(vector, count, only):
+        requests.append((count, only))
+        assert len(requests) < 30, "the search does not end"
         assert count > 0
         hits = [(str(row), score / 2) for row, score in enumerate(scores)]
-        if of is not None and takes != "ignores":
-            names = set(of) if takes == "heeds" else set()
+        if only is not None and doc_ids != "ignored":
+            names = set(only) if doc_ids == "used" else set()
             hits = [hit for hit in hits if place.get(hit[0], "foreign") in names]
-        return sorted(hits, key=lambda hit: (-hit[1], -int(hit[0])))[:count]  # the worst ties
+        return sorted(hits, key=lambda hit: (-hit[1], -int(hit[0])))[
+            :count
+        ]  # ties in the worst order
 
     ids = [str(row) for row in range(len(owners))]
     return VectorStoreSearch(query, "Fake", ids, np.asarray(owners), documents)
@@ -510,39 +523,41 @@ def searching(documents, owners, scores, takes, asked):
 
 @settings(max_examples=300, deadline=None)
 @given(stores(), st.integers(0, 10))
-def test_a_search_through_a_store_equals_brute_force(drawn, count):
-    documents, owners, scores, allowed, takes = drawn
+def test_store_search_equals_brute_force(drawn, count):
+    documents, owners, scores, allowed, doc_ids = drawn
     best = {}
     for node, score in zip(owners, scores, strict=False):
         if allowed is None or allowed[node]:
             best[node] = max(score / 2, best.get(node, -9))
     expected = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:count]
-    search = searching(documents, owners, scores, takes, [])
+    search = make_search(documents, owners, scores, doc_ids, [])
     mask = None if allowed is None else np.asarray(allowed)
     assert search.search(np.ones(1, np.float32), count, mask) == expected
 
 
-def test_a_search_asks_little_of_a_store_that_heeds_doc_ids():
+def test_store_search_requests_few_vectors_from_a_store_that_filters_documents():
     documents = ["a"] * 500 + ["b"] * 3
     owners, scores = list(range(503)), list(range(503, 0, -1))
     mask = np.asarray([document == "b" for document in documents])
-    asked = []
-    search = searching(documents, owners, scores, "heeds", asked)
+    requests = []
+    search = make_search(documents, owners, scores, "used", requests)
     assert [node for node, _ in search.search(np.ones(1), 3, mask)] == [500, 501, 502]
-    # One more shows that none ties with the last: of windows for a node's sake, of vectors again.
-    assert asked == [(5, ["b"])]
-    asked.clear()
-    assert search.windows(np.ones(1), 2, mask)[0].tolist() == [500, 501]
-    assert asked == [(3, ["b"])]
+    # The search requests one window more per limit, to detect a tie with the last result.
+    assert requests == [(5, ["b"])]
+    requests.clear()
+    assert search.search_windows(np.ones(1), 2, mask)[0].tolist() == [500, 501]
+    assert requests == [(3, ["b"])]
 
 
-def test_a_search_for_one_node_ends_where_documents_have_other_names():
-    search = searching(["a", "b"], [0, 1], [2, 1], "other names", [])
+def test_store_search_ends_if_the_store_knows_no_document_id():
+    search = make_search(["a", "b"], [0, 1], [2, 1], "unknown", [])
     assert search.search(np.ones(1), 1, np.asarray([False, True])) == [(1, 0.5)]
 
 
-@pytest.mark.parametrize(("allowed", "seen"), [(None, 2), ([True, True], 2), ([True, False], 1)])
-def test_a_search_that_finds_none_of_its_vectors_says_so(allowed, seen):
+@pytest.mark.parametrize(
+    ("allowed", "n_allowed"), [(None, 2), ([True, True], 2), ([True, False], 1)]
+)
+def test_store_search_raises_if_it_finds_no_vector_of_the_index(allowed, n_allowed):
     search = VectorStoreSearch(
         lambda _vector, count, _documents: [(f"foreign {n}", 0.5) for n in range(7)][:count],
         "Fake",
@@ -551,6 +566,6 @@ def test_a_search_that_finds_none_of_its_vectors_says_so(allowed, seen):
         ["a", "b"],
     )
     mask = None if allowed is None else np.asarray(allowed)
-    message = f"Fake holds none of the index's {seen} vectors that may be seen: pass the vector"
+    message = f"Fake contains none of the {n_allowed} vectors to search: pass the vector"
     with pytest.raises(CorruptStoreError, match=message):
         search.search(np.ones(1), 1, mask)

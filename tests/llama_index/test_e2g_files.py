@@ -1,4 +1,4 @@
-"""Index files to LlamaIndex indexes and back: equal answers, or a refusal that leaves nothing."""
+"""Import and export of index files: equal results, or an error that leaves no data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.filters import node_filter
-from e2graphrag_integrations.retrieval.pipeline import Request
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from fakes import STORY, CountingLLM, NameExtractor
 from llama_fakes import OTHER, Digests
@@ -75,7 +75,7 @@ PEOPLE = tuple(enumerate(("Kit", "Lea", "Max", "Ned", "Ola")))
 
 
 class Withholding(BasePydanticVectorStore):
-    """A vector store that finds vectors and does not give them out."""
+    """A vector store that can search but does not return vectors."""
 
     stores_text: bool = True
     is_embedding_query: bool = True
@@ -110,13 +110,13 @@ def file_of(path: Path, documents=DOCUMENTS, **options) -> Path:
 
 
 def without_id(node: RetrievedNode) -> RetrievedNode:
-    """Leave out a key that files reserve for the document's id; here it says the same."""
+    """Remove the metadata key that index files reserve for the document id."""
     metadata = dict(node.metadata)
     assert metadata.pop("document_id", node.document_id) == node.document_id
     return replace(node, metadata=metadata)
 
 
-def assert_equal_answers(path: Path, index: E2GraphRAGIndex, **options) -> None:
+def assert_equal_results(path: Path, index: E2GraphRAGIndex, **options) -> None:
     parts = {"extractor": NameExtractor()} | options
     where = {None: None, "tale": {"kind": "tale"}, "page": {"page": {"$in": [1, 2]}}}
     filters = {
@@ -133,8 +133,8 @@ def assert_equal_answers(path: Path, index: E2GraphRAGIndex, **options) -> None:
                 for name, only in where.items():
                     expected = rag.retrieve(question, mode=mode, where=only, k=4)
                     nodes = node_filter(filters[name], None)
-                    request = Request(question, index.strategy, 4, mode, nodes, None, "none")
-                    answer, found = index.answer(request)
+                    query = Query(question, 4, mode, nodes)
+                    answer, found = index.answer(query, index.strategy)
                     assert tuple(map(without_id, answer.nodes)) == expected.nodes
                     same = replace(answer.trace, timings={}), replace(expected.trace, timings={})
                     assert same[0] == same[1]
@@ -147,10 +147,10 @@ def lines(path: Path) -> list[str]:
         return list(rag.export())
 
 
-def test_a_file_and_the_index_made_of_it_answer_alike_and_the_file_comes_back(tmp_path):
+def test_an_imported_index_returns_equal_results_and_exports_an_equal_file(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     index = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor())
-    assert_equal_answers(path, index)
+    assert_equal_results(path, index)
     index.to_e2g(tmp_path / "b.e2g")
     assert lines(tmp_path / "b.e2g") == lines(path)
     assert {p.name for p in tmp_path.iterdir() if p.suffix == ".e2g"} == {"a.e2g", "b.e2g"}
@@ -169,35 +169,35 @@ def test_what_was_summarized_by_an_llm_keeps_its_summaries_both_ways(tmp_path, d
     with E2GraphRAG.open(tmp_path / "b.e2g", extractor=NameExtractor(), **made) as rag:
         before = llm.calls
         rag.delete("story")
-        rag.add([replace(DOCUMENTS[1], id="new")])  # the same chunks: the same summaries
+        rag.add([replace(DOCUMENTS[1], id="new")])  # equal chunks have equal summaries
         assert llm.calls == before
 
 
 @pytest.mark.parametrize("limit", [4, 9])
-def test_several_windows_a_node_go_both_ways(tmp_path, limit):
+def test_import_and_export_keep_several_windows_per_node(tmp_path, limit):
     embedder = HashingEmbedder(64, max_tokens=limit)
     path = file_of(tmp_path / "a.e2g", embedder=embedder)
     index = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor(), embed_model=embedder)
     assert any(w.span.start for record in index.storage.struct.records() for w in record.windows)
-    assert_equal_answers(path, index, embedder=embedder)
+    assert_equal_results(path, index, embedder=embedder)
     index.to_e2g(tmp_path / "b.e2g")
     assert lines(tmp_path / "b.e2g") == lines(path)
 
 
-def test_an_index_and_the_file_made_of_it_answer_alike(tmp_path, index_of, documents):
+def test_an_exported_file_returns_equal_results(tmp_path, index_of, documents):
     documents += [Document(id_="empty", text=""), Document(id_="中文", text=CHINESE)]
     documents[0].metadata |= {"kind": "tale", "page": 2, "list": [1], "document_id": "story"}
     index = index_of(documents, llm=Digests())
     index.to_e2g(tmp_path / "a.e2g")
-    assert_equal_answers(tmp_path / "a.e2g", index)
+    assert_equal_results(tmp_path / "a.e2g", index)
     back = E2GraphRAGIndex.from_e2g(tmp_path / "a.e2g", extractor=NameExtractor())
-    assert_equal_answers(tmp_path / "a.e2g", back)
+    assert_equal_results(tmp_path / "a.e2g", back)
     with E2GraphRAG.open(tmp_path / "a.e2g", extractor=NameExtractor()) as rag:
         assert rag.document("story").text == STORY
         assert rag.document("story").metadata["year"] == 1890
 
 
-def test_vectors_go_through_faiss(tmp_path):
+def test_import_and_export_with_faiss(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     context = StorageContext.from_defaults(vector_store=FaissVectorStore(faiss.IndexFlatIP(256)))
     index = E2GraphRAGIndex.from_e2g(path, context, extractor=NameExtractor())
@@ -210,7 +210,7 @@ def test_vectors_go_through_faiss(tmp_path):
     assert not few.docstore.docs
 
 
-def test_vectors_that_a_store_does_not_give_out_are_made_again(tmp_path):
+def test_export_embeds_again_if_the_store_returns_no_vectors(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     context = StorageContext.from_defaults(vector_store=Withholding())
     index = E2GraphRAGIndex.from_e2g(path, context, extractor=NameExtractor())
@@ -218,7 +218,7 @@ def test_vectors_that_a_store_does_not_give_out_are_made_again(tmp_path):
     assert lines(tmp_path / "b.e2g") == lines(path)
 
 
-def test_vectors_cannot_be_made_again_by_another_model(tmp_path):
+def test_export_does_not_embed_again_with_another_model(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     context = StorageContext.from_defaults(vector_store=Withholding())
     other = HashingEmbedder(32)
@@ -228,14 +228,14 @@ def test_vectors_cannot_be_made_again_by_another_model(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.e2g"]
 
 
-def test_a_file_that_is_there_is_not_written_over(tmp_path, index_of, documents):
+def test_export_keeps_existing_files_and_import_rejects_other_files(tmp_path, index_of, documents):
     index = index_of(documents)
     target = tmp_path / "there.e2g"
     target.write_text("mine")
-    with pytest.raises(InvalidInputError, match=r"there\.e2g is there already"):
+    with pytest.raises(InvalidInputError, match=r"there\.e2g exists"):
         index.to_e2g(target)
     assert target.read_text() == "mine"
-    with pytest.raises(InvalidInputError, match="there is no index file"):
+    with pytest.raises(InvalidInputError, match=r"none\.e2g is not a file"):
         E2GraphRAGIndex.from_e2g(tmp_path / "none.e2g")
     with pytest.raises(NotAnIndexError):
         E2GraphRAGIndex.from_e2g(target)
@@ -244,20 +244,20 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path, index_of, documents)
             index.to_e2g(not_a_path)
 
 
-def test_a_failed_export_leaves_nothing(tmp_path, index_of, documents):
+def test_a_failed_export_leaves_no_file(tmp_path, index_of, documents):
     index = index_of(documents)
-    gone = list(index.ref_doc_info["story"].node_ids)[1]
-    index.storage.context.docstore.delete_document(gone)
-    with pytest.raises(CorruptStoreError, match=f"node {gone} is not in the docstore"):
+    deleted = list(index.ref_doc_info["story"].node_ids)[1]
+    index.storage.context.docstore.delete_document(deleted)
+    with pytest.raises(CorruptStoreError, match=f"node {deleted} is not in the docstore"):
         index.to_e2g(tmp_path / "a.e2g")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_file_is_refused_and_the_storage_context_stays_empty(tmp_path):
+def test_import_of_a_damaged_file_leaves_the_stores_empty(tmp_path):
     path = file_of(tmp_path / "a.e2g", [DOCUMENTS[0]])
-    whole = path.read_bytes()
-    at = whole.index(b"followed Bert")
-    path.write_bytes(whole[:at] + b"F" + whole[at + 1 :])
+    content = path.read_bytes()
+    at = content.index(b"followed Bert")
+    path.write_bytes(content[:at] + b"F" + content[at + 1 :])
     context = StorageContext.from_defaults()
     with pytest.raises(CorruptStoreError):
         E2GraphRAGIndex.from_e2g(path, context)
@@ -265,7 +265,7 @@ def test_a_damaged_file_is_refused_and_the_storage_context_stays_empty(tmp_path)
     assert not context.docstore.docs
 
 
-def test_an_empty_index_is_an_empty_file(tmp_path, index_of):
+def test_an_empty_index_exports_an_empty_file(tmp_path, index_of):
     index_of([]).to_e2g(tmp_path / "a.e2g")
     with E2GraphRAG.open(tmp_path / "a.e2g") as rag:
         assert rag.document_ids == []
@@ -274,7 +274,7 @@ def test_an_empty_index_is_an_empty_file(tmp_path, index_of):
     assert index.as_retriever().retrieve("Anything?") == []
 
 
-def test_users_own_nodes_become_a_file_with_equal_texts(tmp_path, index_of):
+def test_nodes_of_the_user_export_with_equal_texts(tmp_path, index_of):
     document = Document(id_="own", text=f"  {STORY}\n\n{OTHER} ", metadata={"title": "Both"})
     nodes = TokenTextSplitter(chunk_size=40, chunk_overlap=16).get_nodes_from_documents([document])
     assert any(a.end_char_idx > b.start_char_idx for a, b in pairwise(nodes))
@@ -289,7 +289,7 @@ def test_users_own_nodes_become_a_file_with_equal_texts(tmp_path, index_of):
     )
     index.to_e2g(tmp_path / "a.e2g")
     back = E2GraphRAGIndex.from_e2g(tmp_path / "a.e2g", extractor=NameExtractor())
-    assert_equal_answers(tmp_path / "a.e2g", back)
+    assert_equal_results(tmp_path / "a.e2g", back)
     for question in (*QUESTIONS, "Lea?", "Max and Ivo?"):
         for mode, _ in MODES:
             retrieved = [
@@ -303,7 +303,7 @@ def test_users_own_nodes_become_a_file_with_equal_texts(tmp_path, index_of):
         assert [n.text for n in only] == ["Page 2 has Max."]
 
 
-def test_a_tree_with_deleted_nodes_is_refused(tmp_path, index_of, documents):
+def test_export_rejects_a_tree_with_deleted_nodes(tmp_path, index_of, documents):
     index = index_of(documents)
     index.delete_nodes([next(iter(index.ref_doc_info["story"].node_ids))])
     with pytest.raises(InvalidInputError, match="'story' had nodes deleted"):
@@ -315,7 +315,7 @@ def test_a_tree_with_deleted_nodes_is_refused(tmp_path, index_of, documents):
         assert rag.document_ids == ["other"]
 
 
-def test_a_blank_page_makes_no_difference_to_filters(tmp_path):
+def test_a_blank_page_does_not_change_filter_results(tmp_path):
     text = "Anna met Bert. Bert met Cleo there.\n\n\n\nCleo met Dora. Dora met Emil there."
     pages = [(0, 35, {"page": 1}), (36, 38, {"page": 2}), (39, len(text), {"page": 1})]
     document = SourceDocument("blank page", text, segments=pages)
@@ -330,7 +330,7 @@ def test_a_blank_page_makes_no_difference_to_filters(tmp_path):
     assert [n.node_id for n in found] == [n.node_id for n in expected]
 
 
-def test_the_hybrid_strategy_answers_alike_in_both(tmp_path):
+def test_the_hybrid_strategy_returns_equal_results(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     index = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor())
     strategy = HybridStrategy()

@@ -1,4 +1,4 @@
-"""`DocumentRecord` and `Mentions`: what the index struct keeps of a document."""
+"""`DocumentRecord`, `MentionColumns` and the index struct that stores them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, Mentions, Window
+from e2graphrag_integrations.llama_index.storage.record import (
+    DocumentRecord,
+    MentionColumns,
+    Window,
+)
 from e2graphrag_integrations.tree import FixedGroups, plan_tree, with_child_ids
 from e2graphrag_integrations.types import Mention, Span
 from strategies import quick, texts
@@ -40,7 +44,7 @@ def mentions(draw):
 
 
 def metadata_of(record):
-    return [[record.leaf_metadata[row] for row in rows] for rows in record.of_leaf]
+    return [[record.leaf_metadata[row] for row in rows] for rows in record.leaf_metadata_rows]
 
 
 def chunks(count):
@@ -72,41 +76,41 @@ def records(draw):
         title=draw(st.none() | st.text(max_size=8)),
         metadata=draw(_METADATA),
         leaf_metadata=metadata,
-        of_leaf=[draw(rows) if metadata else () for _ in spans],
+        leaf_metadata_rows=[draw(rows) if metadata else () for _ in spans],
         segments=draw(st.lists(st.tuples(st.integers(), st.integers(), _METADATA), max_size=2)),
         gaps=draw(st.lists(texts(3), max_size=3)),
         nodes=nodes,
-        words=[draw(st.integers(0, 99)) for _ in spans],
+        word_counts=[draw(st.integers(0, 99)) for _ in spans],
         windows=windows,
-        mentions=Mentions.of(draw(chunks(len(spans)))),
+        mentions=MentionColumns.from_chunks(draw(chunks(len(spans)))),
     )
 
 
 @given(records())
 @quick
-def test_a_record_comes_back_as_it_was(record):
+def test_records_survive_encode_and_decode(record):
     assert DocumentRecord.decode(record.encode(), "here") == record
 
 
 @given(st.integers(0, 4).flatmap(chunks))
 @quick
-def test_mentions_come_back_chunk_by_chunk(found):
-    assert Mentions.of(found).chunks() == found
+def test_mention_columns_restore_the_mentions_of_each_chunk(found):
+    assert MentionColumns.from_chunks(found).to_chunks() == found
 
 
 @given(records(), st.data())
 @quick
-def test_without_some_nodes_the_rest_is_a_sound_tree(record, data):
+def test_without_nodes_returns_a_consistent_tree(record, data):
     all_ids = [node.id for node in record.nodes]
-    gone = frozenset(data.draw(st.lists(st.sampled_from(all_ids)))) if all_ids else frozenset()
-    rest = record.without(gone)
+    removed = frozenset(data.draw(st.lists(st.sampled_from(all_ids)))) if all_ids else frozenset()
+    rest = record.without_nodes(removed)
     before = {node.id: node for node in record.nodes}
     after = {node.id: node for node in rest.nodes}
     children = {node.id: node.child_ids for node in with_child_ids(record.nodes)}
-    # Left is what was not asked to go, less the summaries that say what went.
-    assert not after.keys() & gone
+    # Only the given nodes and the summaries above them are removed.
+    assert not after.keys() & removed
     for id_ in before.keys() - after.keys():
-        assert id_ in gone or any(child not in after for child in children[id_])
+        assert id_ in removed or any(child not in after for child in children[id_])
     for node in with_child_ids(rest.nodes):
         assert node.child_ids == children[node.id]
         assert node.parent_id == (before[node.id].parent_id if node.parent_id else None)
@@ -116,13 +120,13 @@ def test_without_some_nodes_the_rest_is_a_sound_tree(record, data):
         by_level.setdefault(node.level, []).append(node.position)
     assert all(places == list(range(len(places))) for places in by_level.values())
     kept = [i for i, leaf in enumerate(record.leaves) if leaf.id in after]
-    assert rest.words == [record.words[i] for i in kept]
+    assert rest.word_counts == [record.word_counts[i] for i in kept]
     assert metadata_of(rest) == [metadata_of(record)[i] for i in kept]
-    assert rest.mentions.chunks() == [record.mentions.chunks()[i] for i in kept]
-    assert [(rest.nodes[w.node].id, *w[1:]) for w in rest.windows] == [
-        (record.nodes[w.node].id, *w[1:])
+    assert rest.mentions.to_chunks() == [record.mentions.to_chunks()[i] for i in kept]
+    assert [(rest.nodes[w.node_row].id, *w[1:]) for w in rest.windows] == [
+        (record.nodes[w.node_row].id, *w[1:])
         for w in record.windows
-        if record.nodes[w.node].id in after
+        if record.nodes[w.node_row].id in after
     ]
     again = DocumentRecord.decode(rest.encode(), "here")
     assert (metadata_of(again), again.nodes) == (metadata_of(rest), rest.nodes)
@@ -130,21 +134,21 @@ def test_without_some_nodes_the_rest_is_a_sound_tree(record, data):
 
 @given(records(), st.data())
 @quick
-def test_a_flipped_character_is_noticed_or_does_no_harm(record, data):
+def test_a_changed_character_is_detected_or_harmless(record, data):
     payload = record.encode()
     at = data.draw(st.integers(0, len(payload) - 1))
     other = data.draw(st.characters(codec="ascii").filter(lambda c: c != payload[at]))
     try:
         read = DocumentRecord.decode(payload[:at] + other + payload[at + 1 :], "record 7")
     except CorruptStoreError as error:
-        assert "record 7 is damaged" in str(error)  # noqa: PT017 - either outcome is right
+        assert "record 7 is damaged" in str(error)  # noqa: PT017 - both outcomes are valid
     else:
         assert read == record
 
 
 @given(records(), st.data())
 @quick
-def test_a_payload_cut_short_is_noticed(record, data):
+def test_a_truncated_record_is_detected(record, data):
     payload = record.encode()
     with pytest.raises(CorruptStoreError, match="is damaged"):
         DocumentRecord.decode(payload[: data.draw(st.integers(0, len(payload) - 9))], "it")
@@ -152,17 +156,19 @@ def test_a_payload_cut_short_is_noticed(record, data):
 
 @given(st.lists(records(), max_size=3, unique_by=lambda record: record.id))
 @quick
-def test_a_struct_comes_back_through_json(some):
+def test_structs_survive_json(some):
     struct = E2GraphRAGIndexStruct(made_with={"chunk_size": "16"})
-    struct.put(some)
+    struct.put_records(some)
     read = E2GraphRAGIndexStruct.from_json(struct.to_json())
     assert read == struct
     assert list(read.records()) == sorted(some, key=lambda record: record.id)
 
 
-def test_a_record_under_another_documents_id_is_noticed():
+def test_a_record_under_the_id_of_another_document_is_detected():
     struct = E2GraphRAGIndexStruct()
-    record = DocumentRecord("a", "", None, {}, [], [], [], [""], [], [], [], Mentions.of([]))
+    record = DocumentRecord(
+        "a", "", None, {}, [], [], [], [""], [], [], [], MentionColumns.from_chunks([])
+    )
     struct.payloads = {"b": record.encode()}
     with pytest.raises(CorruptStoreError, match="document 'b' of index"):
         struct.record("b")
