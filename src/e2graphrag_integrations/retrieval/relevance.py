@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.search.bm25 import tokenize
 from e2graphrag_integrations.search.fusion import (
     Floats,
     first_occurrences,
@@ -18,6 +17,7 @@ from e2graphrag_integrations.search.fusion import (
     smooth_over_neighbors,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import bm25_terms
 
 _MAX_NEIGHBOR_DISTANCE = 8
 """Windows on either side that receive relevance. At the default decay of 0.5, the ninth would get
@@ -89,7 +89,7 @@ class Relevance:
             allowed = snapshot.is_chunk if allowed is None else allowed & snapshot.is_chunk
         self._allowed = allowed
         self._window_nodes = snapshot.dense.window_nodes
-        self._terms = tokenize(query.question)
+        self._terms = bm25_terms(query.question)
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
