@@ -12,7 +12,8 @@ import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from quality_bench.corpora import Corpus, Question, in_words
@@ -147,6 +148,6 @@ class DenseAlone:
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         vector = query.vector
         began = time.perf_counter()
-        snapshot.dense.windows(vector, 200, query.allowed)
+        snapshot.dense.search_windows(vector, 200, query.allowed)
         self.seconds.append(time.perf_counter() - began)
         return [], Trace(query.question, self.name, query.mode)

@@ -12,8 +12,8 @@ from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.search.bm25 import tokenize
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import bm25_terms
 from e2graphrag_integrations.types import Span
 
 _LIST = 200
@@ -68,7 +68,7 @@ class Baseline:
             self._add(scores, rows)
         if self.kind != "dense":
             seen = allowed[snapshot.dense.window_nodes]
-            rows, _ = snapshot.bm25.search(tokenize(query.question), _LIST, seen)
+            rows, _ = snapshot.bm25.search(bm25_terms(query.question), _LIST, seen)
             self._add(scores, rows)
         return scores
 

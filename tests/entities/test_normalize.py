@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.entities.normalize import (
-    count_words,
     normal_form,
     sub_spans,
     without_honorifics,
@@ -84,11 +83,6 @@ def test_a_name_with_a_long_run_of_dashes_takes_linear_time():
 )
 def test_leading_honorifics_are_stripped_but_one_word_stays(form, stripped):
     assert without_honorifics(form) == stripped
-
-
-def test_words_are_runs_of_letters_and_digits():
-    assert count_words("Mr. Darcy's 10,000 a year") == 7  # Mr Darcy s 10 000 a year
-    assert count_words("... !") == 0
 
 
 def test_parts_of_a_name_come_longest_first_then_from_the_left():

@@ -164,7 +164,9 @@ def test_frequent_terms_only_add_to_texts_found_by_rarer_terms(
 def test_score_rows_matches_the_scores_of_search(texts, terms, idf_power):
     index = build_bm25(texts)
     rows, scores = index.search(terms, len(texts) + 1, idf_power=idf_power)
-    np.testing.assert_allclose(index.score_rows(terms, rows, idf_power=idf_power), scores, rtol=1e-6)
+    np.testing.assert_allclose(
+        index.score_rows(terms, rows, idf_power=idf_power), scores, rtol=1e-6
+    )
 
 
 @given(st.lists(st.integers(0, 30), min_size=40, max_size=60), st.integers(1, 8), st.data())

@@ -296,7 +296,7 @@ def test_a_size_that_makes_no_sense_is_refused_for_cuts_by_content(size):
         ([(3, 4)], r"found no token in 'one two'"),  # white space
         ([(0, 99)], "outside the text's 7 characters"),
         ([(4, 7), (0, 3)], "out of order"),
-        ([(0.5, 1)], "whole numbers"),
+        ([(0.5, 1)], "integers"),
         (None, "returned no list of spans|must return a list"),
     ],
 )

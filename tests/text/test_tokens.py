@@ -111,7 +111,7 @@ def test_a_transformers_fast_tokenizer_is_taken_by_its_backend():
 
 
 def test_a_slow_tokenizer_is_refused_with_advice():
-    with pytest.raises(InvalidInputError, match=r"object is no fast tokenizer.*TokenCounter"):
+    with pytest.raises(InvalidInputError, match=r"object is not a fast tokenizer.*TokenCounter"):
         HuggingFaceTokenCounter(object())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from e2graphrag_integrations.text.words import has_unspaced
+
 ARTICLES = frozenset({"the", "a", "an"})
 ADDRESSES = frozenset(
     "mr mrs ms miss mme mlle messrs dr prof rev hon capt col gen maj lt sgt cpl".split()
@@ -19,10 +21,6 @@ HONORIFICS = ADDRESSES | frozenset(
 """Words that may stand before a name or, as in "Prince of Wales", be part of one."""
 
 _SPACE = re.compile(r"\s+")
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Character class of scripts written without spaces: Thai, Lao, Khmer, Myanmar, kana, Han."""
-
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 _LONGEST_PART = 24
 """Units in the longest part of a name that is looked up: bounds the parts of an endless one."""
 
@@ -74,11 +72,6 @@ def without_honorifics(form: str) -> str:
     return " ".join(words)
 
 
-def count_words(text: str) -> int:
-    """Return the number of words of `text`: runs of letters, digits and underscores."""
-    return sum(1 for _ in _WORD.finditer(text))
-
-
 def sub_spans(form: str) -> list[str]:
     """Return the proper contiguous parts of a normal form, longest first, then left to right.
 
@@ -87,7 +80,7 @@ def sub_spans(form: str) -> list[str]:
     """
     units, glue, least = (form.split(" "), " ", 1)
     if len(units) == 1:
-        if not _UNSPACED.search(form):
+        if not has_unspaced(form):
             return []
         units, glue, least = list(form), "", 2
     return [

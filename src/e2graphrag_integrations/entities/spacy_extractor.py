@@ -15,10 +15,10 @@ import numpy as np
 
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
-from e2graphrag_integrations.entities.normalize import UNSPACED
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.words import UNSPACED
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
 if TYPE_CHECKING:

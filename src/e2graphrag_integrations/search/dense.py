@@ -180,5 +180,5 @@ class DenseIndex(NodeSearch):
 def _selector(mask: NDArray[np.bool_]) -> Any:
     bitmap = np.packbits(mask, bitorder="little")
     selector = load_faiss().IDSelectorBitmap(bitmap)
-    selector.bitmap = bitmap  # FAISS stores a bare pointer; this keeps the array alive
+    selector.bitmap_array = bitmap  # FAISS stores a bare pointer; this keeps the array alive
     return selector

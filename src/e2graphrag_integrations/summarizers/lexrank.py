@@ -13,12 +13,12 @@ import numpy as np
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, object_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.entities.normalize import UNSPACED
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
+from e2graphrag_integrations.text.words import sentence_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,6 @@ _MIN_WORDS = 4
 """Shorter sentences, such as headings, are used only if a text has no longer ones."""
 
 _WORD = re.compile(r"\w+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class ExtractiveSummarizer:
@@ -96,7 +95,7 @@ class ExtractiveSummarizer:
         vectors = self._vectors(sentences)
         scores = _lexrank(vectors if self._embedder is None else _nonnegative(vectors))
         order = np.argsort(-scores, kind="stable").tolist()
-        long_enough = [i for i in order if len(_tokenize_sentence(sentences[i])) >= _MIN_WORDS]
+        long_enough = [i for i in order if len(sentence_terms(sentences[i])) >= _MIN_WORDS]
         candidates = long_enough or order
         chosen = self._choose(sentences, vectors, candidates, max_tokens)
         if not chosen:
@@ -132,22 +131,11 @@ class ExtractiveSummarizer:
         return chosen
 
 
-def _tokenize_sentence(sentence: str) -> list[str]:
-    """Return casefolded words, and character bigrams for words in scripts without spaces."""
-    tokens: list[str] = []
-    for word in _WORD.findall(sentence.casefold()):
-        if _UNSPACED.search(word) and len(word) > 1:
-            tokens.extend(word[i : i + 2] for i in range(len(word) - 1))
-        else:
-            tokens.append(word)
-    return tokens
-
-
 def _tfidf(sentences: list[str]) -> csr_array:
     """Return unit rows of tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
     from scipy.sparse import csr_array
 
-    counts = [Counter(_tokenize_sentence(sentence)) for sentence in sentences]
+    counts = [Counter(sentence_terms(sentence)) for sentence in sentences]
     doc_freq = Counter(term for count in counts for term in count)
     vocabulary = {term: i for i, term in enumerate(doc_freq)}
     idf = {term: math.log((len(sentences) + 1) / n) for term, n in doc_freq.items()}

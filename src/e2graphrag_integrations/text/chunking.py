@@ -172,7 +172,7 @@ class _Cutter:
         return boundary if boundary > start and advances else limit
 
     def next_start(self, end: int) -> int:
-        """Return the start of the next chunk, including the overlap, after one that ends at `end`."""
+        """Return the start of the next chunk, including overlap, after one that ends at `end`."""
         earliest = int(np.searchsorted(self._before, self._before[end] - self._overlap))
         at = int(np.searchsorted(self._boundaries, earliest))
         if at < len(self._boundaries) and self._boundaries[at] <= end:
@@ -201,7 +201,7 @@ def _increasing(spans: list[Span]) -> list[Span]:
 
 
 def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
-    """Truncate a text to `max_tokens`, after a sentence if one fits; return it and if it changed."""
+    """Return a text truncated to `max_tokens`, after a sentence if one fits, and if it changed."""
     spans, before = counted_spans(counter, text)
     if before[-1] <= max_tokens:
         return text, False

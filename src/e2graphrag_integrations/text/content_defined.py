@@ -30,8 +30,8 @@ def content_boundaries(
 
     A candidate is a boundary if its hash is the smallest within a distance of `least` on both sides
     (the earlier of equal ones) and both ends are at least `least` away. A piece longer than `most`
-    is split at the smallest hash that leaves `least` on both sides, or else at the candidate nearest
-    to its middle.
+    is split at the smallest hash that leaves `least` on both sides, or else at the candidate
+    nearest to its middle.
 
     Args:
         hashes: The hash of the text at each candidate.
@@ -129,7 +129,7 @@ def _splits(
 
 
 def _nearest(positions: Ints, first: int, last: int, twice: int) -> int:
-    """Return the index in `positions[first:last]` nearest to `twice / 2`; ties go to the earlier."""
+    """Return the index in `positions[first:last]` nearest to `twice / 2`; the earlier on ties."""
     at = int(np.searchsorted(positions, twice / 2))
     at = min(max(at, first), last)
     near = [one for one in (at - 1, at) if first <= one < last]

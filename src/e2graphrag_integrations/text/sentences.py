@@ -12,8 +12,8 @@ from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）"
 _BOUNDARY = re.compile(
-    # Stop, closing quotes, whitespace. The match begins at the first stop of a run; otherwise a line
-    # of dots would take quadratic time.
+    # Stop, closing quotes, whitespace. The match begins at the first stop of a run; otherwise a
+    # line of dots would take quadratic time.
     rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
     rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK stop; no whitespace needed
     r"|\n[^\S\n]*\n\s*"  # blank line

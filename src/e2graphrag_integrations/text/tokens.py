@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import check_int, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.text.words import ONE_TOKEN_LETTERS
+from e2graphrag_integrations.text.words import SINGLE_LETTER_SCRIPTS
 
 SpanArray = NDArray[np.int64]
 
@@ -29,7 +29,7 @@ class ApproximateTokenCounter:
     fingerprint = "approximate:1"
 
     _token = re.compile(
-        rf"[{ONE_TOKEN_LETTERS}]|\d{{1,3}}|[^\W\d{ONE_TOKEN_LETTERS}]{{1,7}}|[^\w\s]|_"
+        rf"[{SINGLE_LETTER_SCRIPTS}]|\d{{1,3}}|[^\W\d{SINGLE_LETTER_SCRIPTS}]{{1,7}}|[^\w\s]|_"
     )
 
     def count(self, text: str) -> int:

@@ -13,7 +13,7 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Character class of scripts without spaces between words, for words and names: Thai, Lao, Khmer,
 Myanmar, kana and Han."""
 
-ONE_TOKEN_LETTERS = (
+SINGLE_LETTER_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
