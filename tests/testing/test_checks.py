@@ -102,7 +102,7 @@ def test_broken_embedder_is_rejected(embedder, rule):
 class Shifted(CapitalizedWordExtractor):
     def extract(self, texts):
         return [
-            [[replace(m, end=10_000) for m in sentence] for sentence in sentences]
+            [[m._replace(end=10_000) for m in sentence] for sentence in sentences]
             for sentences in super().extract(texts)
         ]
 

@@ -141,7 +141,9 @@ def check_summarizer(summarizer: Summarizer) -> None:
         answer = summarizer.summarize(list(TEXTS[:2]), level=level, max_tokens=60)
         summary = asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
         if not isinstance(summary, str):
-            raise AssertionError(f"{type(summarizer).__name__}: returned {type(summary)}")
+            raise AssertionError(  # noqa: TRY004 - a failed check, not a wrong argument
+                f"{type(summarizer).__name__}: returned {type(summary)}"
+            )
         _require(bool(summary.strip()), summarizer, f"summarize(level={level}) returned no text")
     _check_fingerprint(summarizer)
 
