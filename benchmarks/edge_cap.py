@@ -29,7 +29,7 @@ STRATEGIES = {"paper": PaperStrategy(), "hybrid, paths": HybridStrategy(use_path
 
 def measured(corpus: Corpus) -> dict[str, Any]:
     rag = corpus.index()
-    reader = rag._reader  # noqa: SLF001 - to put another graph in its place
+    reader = rag._session  # noqa: SLF001 - to put another graph in its place
     whole = reader.snapshot()
     found = {}
     for cap in CAPS:

@@ -41,7 +41,7 @@ from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.callable import RetryPolicy
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from goals import Goal, end_by
 from runs import this_run
@@ -109,7 +109,7 @@ class Floors:
                 nodes = [json.loads(line) for line in rag.export()]
         texts = [node["text"] for node in nodes if "node" in node]
         chunks = [node["text"] for node in nodes if node.get("level") == 0]
-        prefix = windowed.prefix(document.title)
+        prefix = windowed.title_prefix(document.title)
         pieces = [prefix + text[a:b] for text in texts for a, b in windowed.windows(text, prefix)]
         batches = [pieces[at : at + 64] for at in range(0, len(pieces), 64)]
         return cls(embedder, extractor, batches, chunks, hashed)
@@ -209,7 +209,7 @@ def calls_alone(document: SourceDocument, summarizer: Any) -> float:
         max_tokens=settings.summary_tokens,
         retry=RetryPolicy(),
         store=store,
-        bridge=OwnLoop(),
+        runner=OwnLoop(),
     )
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         _, found = spent(

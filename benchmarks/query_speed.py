@@ -153,17 +153,17 @@ def main() -> None:
         for question in QUESTIONS[:5]:
             rag.retrieve(question)  # models load at first use
             rag.retrieve(question, strategy=PaperStrategy())
-        snapshot = rag._reader.snapshot()  # noqa: SLF001 - for the search alone
-        vectors = [rag._components.embedder.embed_question(q) for q in QUESTIONS]  # noqa: SLF001
+        snapshot = rag._session.snapshot()  # noqa: SLF001 - for the search alone
+        vectors = [rag._index.components.embedder.embed_query(q) for q in QUESTIONS]  # noqa: SLF001
         result = {
             **this_run(),
             "nodes": len(snapshot.nodes.ids),
-            "windows": len(snapshot.dense.nodes),
+            "windows": len(snapshot.dense.window_nodes),
             "questions": len(QUESTIONS),
             "milliseconds": {
                 **asked(rag),
                 "dense search alone": percentiles(
-                    [timed(lambda v=v: snapshot.dense.windows(v, 200))[1] for v in vectors]
+                    [timed(lambda v=v: snapshot.dense.search_windows(v, 200))[1] for v in vectors]
                 ),
                 "hops of the paper's strategy": hops(rag),
             },

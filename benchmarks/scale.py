@@ -70,7 +70,7 @@ def real_vectors(data: Path) -> Floats:
     parts = []
     for corpus in corpora(data, SETS):
         with corpus.index() as rag:
-            parts.append(np.array(rag._reader.snapshot().dense.vectors))  # noqa: SLF001
+            parts.append(np.array(rag._session.snapshot().dense.vectors))  # noqa: SLF001
     together = np.concatenate(parts)
     return together[np.random.default_rng(0).permutation(len(together))]
 
@@ -108,10 +108,10 @@ def index(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
 
 def derive(rag: E2GraphRAG, _: Corpus) -> dict[str, Any]:
     """Make the snapshot, and what is made at its first use."""
-    snapshot, built = timed(rag._reader.snapshot)  # noqa: SLF001
+    snapshot, built = timed(rag._session.snapshot)  # noqa: SLF001
     after = memory()
-    _, words = timed(lambda: snapshot.lexical)
-    _, cells = timed(lambda: snapshot.dense.windows(snapshot.dense.vectors[0], 10))
+    _, words = timed(lambda: snapshot.bm25)
+    _, cells = timed(lambda: snapshot.dense.search_windows(snapshot.dense.vectors[0], 10))
     folder = Path(f"{rag._store.path}.snapshot") / snapshot.generation  # noqa: SLF001
     files = {path.stem: path.stat().st_size for path in folder.rglob("*.npy")}
     sizes = {
@@ -138,7 +138,7 @@ def derive(rag: E2GraphRAG, _: Corpus) -> dict[str, Any]:
             "a mention": round(sizes["mentions"] / len(snapshot.mentions.entities), 1),
         },
         "nodes": stats.chunks + stats.summaries,
-        "windows": len(snapshot.dense.nodes),
+        "windows": len(snapshot.dense.window_nodes),
         "entities": stats.entities,
         "edges": stats.edges,
         "links of entities and chunks": int(snapshot.graph.postings.nnz),
@@ -150,7 +150,7 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     import faiss
 
     faiss.omp_set_num_threads(1)
-    snapshot, loaded = timed(rag._reader.snapshot)  # noqa: SLF001
+    snapshot, loaded = timed(rag._session.snapshot)  # noqa: SLF001
     opening = memory()
     questions = corpus.questions(ASKED)
     _, first = timed(lambda: rag.retrieve(questions[0]))
@@ -159,7 +159,7 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     passes = [one_pass_of_each(rag, questions) for _ in range(2)]
     serving = memory()
     vectors = snapshot.dense.vectors
-    asked = [rag._components.embedder.embed_question(question) for question in questions]  # noqa: SLF001
+    asked = [rag._index.components.embedder.embed_query(question) for question in questions]  # noqa: SLF001
     flat = faiss.IndexFlatIP(vectors.shape[1])
     flat.add(np.ascontiguousarray(vectors))
     flat.search(asked[0][None], 200)
@@ -250,24 +250,25 @@ def recalls(
             shares.setdefault(what, []).append(share)
 
     whole = replace(
-        snapshot, dense=DenseIndex(snapshot.dense.vectors, snapshot.dense.nodes, exact=ALL)
+        snapshot,
+        dense=DenseIndex(snapshot.dense.vectors, snapshot.dense.window_nodes, exact_limit=ALL),
     )
-    vars(whole.dense)["_flat"] = flat
-    vars(whole)["walk"] = replace(snapshot.walk, exact=ALL)
-    vars(whole)["lexical"] = replace(snapshot.lexical, common=ALL)
-    reader = rag._reader  # noqa: SLF001
+    vars(whole.dense)["_flat_index"] = flat
+    vars(whole)["personalized_pagerank"] = replace(snapshot.personalized_pagerank, exact_limit=ALL)
+    vars(whole)["bm25"] = replace(snapshot.bm25, max_doc_freq=ALL)
+    reader = rag._session  # noqa: SLF001
     for number, (question, vector) in enumerate(zip(questions, asked, strict=True)):
         filters: dict[str, Any] = {"": None}
         if number % 4 == 0:
             filters[" within a tenth"] = tenth
         for count in (10, 200):
-            rows, _ = snapshot.dense.windows(vector, count)
+            rows, _ = snapshot.dense.search_windows(vector, count)
             note(f"vectors, best {count}", rows, flat.search(vector[None], count)[1][0])
         start = seeds_of(rag, snapshot, question)
         for where, seen in filters.items():
             if start:
-                chunks, shares_found = snapshot.walk.rank(start, seen=seen)
-                every, exact = whole.walk.rank(start, seen=seen)
+                chunks, shares_found = snapshot.personalized_pagerank.rank(start, allowed=seen)
+                every, exact = whole.personalized_pagerank.rank(start, allowed=seen)
                 for count in (10, 50, 200):
                     best = every[top_rows(exact, count)]
                     mine = chunks[top_rows(shares_found, count)]
@@ -284,8 +285,8 @@ def recalls(
 
 def seeds_of(rag: E2GraphRAG, snapshot: Snapshot, question: str) -> dict[int, float]:
     links = rag.retrieve(question).trace.links
-    rows = {one.entity: snapshot.subjects.index[one.entity] for one in links}
-    held = snapshot.walk.held
+    rows = {one.entity: snapshot.titled_entities.index[one.entity] for one in links}
+    held = snapshot.personalized_pagerank.doc_freq
     return {row: 1 / int(held[row]) for row in rows.values() if held[row]}
 
 
@@ -334,14 +335,14 @@ def on_real_vectors(real: Floats) -> dict[str, float]:
     import faiss
 
     stored, asked = real[HELD_OUT:], real[:HELD_OUT]
-    cells = DenseIndex(stored, np.arange(len(stored)), exact=0)
+    cells = DenseIndex(stored, np.arange(len(stored)), exact_limit=0)
     flat = faiss.IndexFlatIP(stored.shape[1])
     flat.add(stored)
     found = {}
     for count in (10, 200):
         expected = flat.search(asked, count)[1]
         shares = [
-            len(np.intersect1d(cells.windows(vector, count)[0], rows)) / count
+            len(np.intersect1d(cells.search_windows(vector, count)[0], rows)) / count
             for vector, rows in zip(asked, expected, strict=True)
         ]
         found[f"best {count} of {len(stored)}"] = round(float(np.mean(shares)), 4)

@@ -1,4 +1,4 @@
-"""The manifest: a file opens with the models it was made with, and with no others."""
+"""Components: a file opens with the models that built it, and with no others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def path(tmp_path):
     return tmp_path / "i.e2g"
 
 
-def test_reopened_with_nothing_given_it_uses_the_models_it_was_made_with(path):
+def test_a_reopened_index_uses_the_models_that_built_it(path):
     with E2GraphRAG.open(path, embedder="hashing", chunk_size=30, chunk_overlap=5) as rag:
         rag.add(SourceDocument("d", "Sherlock Holmes met Mary Morstan in London."))
         expected = rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes
@@ -75,7 +75,7 @@ def test_opening_loads_no_model(path, open_index, monkeypatch):
         assert rag.verify().ok
 
 
-def test_another_dimension_is_refused_at_once_naming_both(path, open_index):
+def test_opening_with_another_dimension_fails_and_names_both(path, open_index):
     open_index(path, embedder=HashingEmbedder(256)).add(numbered(3))
     with pytest.raises(SettingsMismatchError) as caught:
         open_index(path, embedder=HashingEmbedder(64))
@@ -84,26 +84,26 @@ def test_another_dimension_is_refused_at_once_naming_both(path, open_index):
     assert str(path) in str(caught.value)
 
 
-def test_another_dimension_without_a_fingerprint_names_both(path, open_index):
+def test_another_dimension_without_a_fingerprint_fails_and_names_both(path, open_index):
     open_index(path, embedder=AnonymousEmbedder(16)).add(numbered(3))
-    with pytest.raises(SettingsMismatchError, match=r"dimension 16.*makes 24"):
+    with pytest.raises(SettingsMismatchError, match=r"dimension 16.*returns dimension 24"):
         open_index(path, embedder=AnonymousEmbedder(24))
 
 
-def test_another_model_by_name_is_refused_without_loading_it(path, open_index):
+def test_another_model_name_fails_without_loading_the_model(path, open_index):
     open_index(path, embedder="hashing").add(numbered(3))
     with pytest.raises(SettingsMismatchError, match="BAAI/bge-m3"):
         open_index(path, embedder="BAAI/bge-m3")
 
 
-def test_an_embedder_without_fingerprint_is_known_by_its_vectors(path, open_index):
+def test_an_embedder_without_a_fingerprint_is_identified_by_its_vectors(path, open_index):
     with open_index(path, embedder=AnonymousEmbedder(16)) as rag:
         rag.add(numbered(3))
         expected = rag.retrieve("ends").nodes
     assert open_index(path, embedder=AnonymousEmbedder(16)).retrieve("ends").nodes == expected
 
 
-def test_vectors_of_another_model_of_the_same_dimension_are_refused(path, open_index):
+def test_another_model_with_the_same_dimension_is_rejected(path, open_index):
     open_index(path, embedder=AnonymousEmbedder(16)).add(numbered(3))
     rag = open_index(path, embedder=AnonymousEmbedder(16, shift=5))
     with pytest.raises(SettingsMismatchError, match="embedder"):
@@ -113,7 +113,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_refused(path, open_i
     assert rag.document_ids == ["numbered"]
 
 
-def test_an_embedder_that_no_name_makes_must_be_given_again(path):
+def test_an_embedder_without_a_name_must_be_passed_again(path):
     parts = {"extractor": NameExtractor(), **FOUR}
     with E2GraphRAG.open(path, embedder=HashingEmbedder(48), **parts) as rag:
         rag.add(numbered(3))
@@ -123,7 +123,7 @@ def test_an_embedder_that_no_name_makes_must_be_given_again(path):
             rag.retrieve("ends")
 
 
-def test_an_extractor_that_no_name_makes_must_be_given_again(path, open_index):
+def test_an_extractor_without_a_name_must_be_passed_again(path, open_index):
     open_index(path, embedder="hashing", **FOUR).add(numbered(3))
     with E2GraphRAG.open(path) as rag:
         with pytest.raises(SettingsMismatchError, match="pass extractor="):
@@ -131,7 +131,7 @@ def test_an_extractor_that_no_name_makes_must_be_given_again(path, open_index):
         assert rag.retrieve("Item", mode="global").nodes
 
 
-def test_another_extractor_is_refused(path, open_index):
+def test_another_extractor_is_rejected(path, open_index):
     class Other(NameExtractor):
         fingerprint = "fake:other"
 
@@ -144,14 +144,14 @@ def test_another_extractor_is_refused(path, open_index):
 @pytest.mark.parametrize(
     "setting", [{"chunk_size": 99}, {"chunk_overlap": 1}, {"group_size": 4}, {"summary_tokens": 9}]
 )
-def test_another_setting_is_refused_naming_both_values(path, open_index, setting):
+def test_another_setting_is_rejected_and_both_values_are_named(path, open_index, setting):
     open_index(path).add(numbered(3))
     [(name, value)] = setting.items()
     with pytest.raises(SettingsMismatchError, match=rf"{name}=\d+, not {value}"):
         open_index(path, **setting)
 
 
-def test_another_summarizer_may_query_but_not_add(path, open_index):
+def test_another_summarizer_can_query_but_not_add(path, open_index):
     with open_index(path, summarizer=CountingLLM(), summarizer_id="one") as rag:
         rag.add(numbered(3))
         expected = rag.retrieve("Item").nodes
@@ -168,14 +168,14 @@ def test_another_summarizer_may_query_but_not_add(path, open_index):
     assert other.document_ids == []
 
 
-def test_another_token_counter_may_not_add(path, open_index):
+def test_another_token_counter_cannot_add(path, open_index):
     open_index(path).add(numbered(3))
     other = open_index(path, token_counter=LineCounter())
     with pytest.raises(SettingsMismatchError, match="token_counter"):
         other.add(numbered(3, "more"))
 
 
-def test_two_instances_opened_on_an_empty_file_cannot_mix_models(path, open_index):
+def test_two_instances_on_an_empty_file_cannot_mix_models(path, open_index):
     one = open_index(path, embedder=HashingEmbedder(256))
     other = open_index(path, embedder=HashingEmbedder(16))
     third = open_index(path, chunk_size=99)
@@ -188,9 +188,9 @@ def test_two_instances_opened_on_an_empty_file_cannot_mix_models(path, open_inde
     assert one.verify().ok
 
 
-def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, open_index):
+def test_models_are_checked_again_when_a_document_is_written(path, open_index):
     other = open_index(path, embedder=HashingEmbedder(16))
-    other.store.index_lock = IndexLock(":memory:", 0)  # beside the lock, as where none is to be had
+    other.store.index_lock = IndexLock(":memory:", 0)  # as on a file system without locks
     llm = CountingLLM()
 
     def summarize(prompt):
@@ -206,7 +206,7 @@ def test_models_that_came_while_summaries_were_made_are_not_mixed_either(path, o
     assert other.verify().ok
 
 
-def test_a_first_add_that_failed_binds_nothing(path, open_index):
+def test_a_failed_first_add_does_not_fix_the_models(path, open_index):
     def summarize(prompt):
         raise RuntimeError("no")
 
@@ -217,10 +217,10 @@ def test_a_first_add_that_failed_binds_nothing(path, open_index):
     with open_index(path, chunk_size=30) as rag:
         rag.add(numbered(3))
         assert rag.stats().dimension == 256
-        assert rag.verify().ok  # whatever the failed one left in the cache
+        assert rag.verify().ok  # the failed add left results in the cache
 
 
-def test_an_emptied_index_may_be_made_anew_with_other_models(path, open_index):
+def test_an_emptied_index_accepts_other_models(path, open_index):
     with open_index(path, embedder=HashingEmbedder(16)) as rag:
         rag.add(numbered(3))
         rag.delete("numbered")
@@ -231,7 +231,7 @@ def test_an_emptied_index_may_be_made_anew_with_other_models(path, open_index):
 
 
 class SummarizerClass:
-    """Has the method, but is no object."""
+    """Passed as a class instead of an object."""
 
     def summarize(self, texts, *, level, max_tokens):
         return "Text."
@@ -251,7 +251,6 @@ class NoMethods:
         ({"token_counter": NoMethods()}, "count, spans"),
         ({"summarizer": NoMethods()}, "neither callable"),
         ({"summarizer": CountingLLM}, "neither callable"),
-        ({"chunk_sise": 5}, "unknown setting 'chunk_sise'"),
         ({"chunk_size": 0}, "chunk_size=0"),
         ({"chunk_overlap": 16}, "chunk_overlap=16"),
         ({"group_size": 1}, "group_size=1"),
@@ -263,12 +262,12 @@ class NoMethods:
         ({"concurrency": True}, "concurrency=True"),
         ({"embedder": " "}, "embedder must be a non-empty string"),
         ({"extractor": ""}, "extractor must be a non-empty string"),
-        ({"token_counter": 0}, "token_counter (int) does not fit"),
-        ({"strategy": 0}, "strategy 0 has no method rank"),
+        ({"token_counter": 0}, "token_counter (int) lacks a member"),
+        ({"strategy": 0}, "strategy=0 has no method rank"),
         ({"strategy": PaperStrategy}, "has no method rank"),
         ({"summarizer": SummarizerClass}, "neither callable"),
         ({"summarizer_id": ""}, "summarizer_id must be a non-empty string"),
-        ({"summarizer_id": "\ud800"}, "summarizer_id holds a lone surrogate"),
+        ({"summarizer_id": "\ud800"}, "summarizer_id contains a lone surrogate"),
         ({"summarizer_id": 5}, "summarizer_id must be a string"),
         ({"prompts": "Summarize {text}"}, "must be a Prompts"),
         ({"retry": 5}, "retry=5 must be a RetryPolicy"),
@@ -278,7 +277,7 @@ class NoMethods:
         ({"lock_timeout": float("nan")}, "lock_timeout=nan"),
     ],
 )
-def test_a_part_or_setting_that_does_not_fit_is_named_and_no_file_is_made(
+def test_an_invalid_argument_is_named_and_no_file_is_created(
     tmp_path, open_index, options, needed
 ):
     with pytest.raises(InvalidInputError) as caught:
@@ -287,23 +286,29 @@ def test_a_part_or_setting_that_does_not_fit_is_named_and_no_file_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_unknown_argument_is_a_type_error(open_index, tmp_path):
+    with pytest.raises(TypeError, match="chunk_sise"):
+        open_index(tmp_path / "new.e2g", chunk_sise=5)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "path", [None, 5, b"bytes.e2g", [], object(), "", "a\0b", "a" * 5000, b"x".join]
 )
-def test_a_path_that_can_name_no_file_is_refused(open_index, path):
+def test_an_unusable_path_is_rejected(open_index, path):
     with pytest.raises(InvalidInputError, match="path="):
         open_index(path)
 
 
 class BrokenEmbedder(AnonymousEmbedder):
-    """Has every method; the probe finds out."""
+    """Fails only when it is called."""
 
     def embed(self, texts):
         raise ZeroDivisionError("oops")
 
 
 class WithoutDimension(AnonymousEmbedder):
-    """Fails where it is asked for its dimension, as a model that cannot be loaded."""
+    """Raises on access to `dimension`, like a model that cannot be loaded."""
 
     fingerprint = "without"
     dimension = property(lambda _: 1 / 0, lambda *_: None)
@@ -324,7 +329,7 @@ def an_embedder(**attributes):
             for value in (None, "x", [8], 8.7, 0)
         ),
         (lambda: an_embedder(max_tokens="x"), InvalidInputError, r"\.max_tokens='x'"),
-        (lambda: an_embedder(tokens="x"), InvalidInputError, r"\.tokens \(str\) does not fit"),
+        (lambda: an_embedder(tokens="x"), InvalidInputError, r"\.tokens \(str\) lacks a member"),
         (
             BrokenEmbedder,
             EmbeddingError,
@@ -333,7 +338,7 @@ def an_embedder(**attributes):
         (WithoutDimension, E2GraphRAGError, "ZeroDivisionError"),
     ],
 )
-def test_an_embedder_that_fails_its_first_use_writes_nothing(path, open_index, make, error, match):
+def test_an_embedder_that_fails_on_first_use_writes_nothing(path, open_index, make, error, match):
     with pytest.raises(error, match=match):  # at open or at add, by the version of Python
         open_index(path, embedder=make()).add(numbered(3))
     assert not path.exists() or open_index(path).document_ids == []
@@ -365,7 +370,7 @@ def test_two_summarizers_of_one_class_do_not_share_summaries(tmp_path, open_inde
         assert {text.split()[0] for text in summaries_of(rag)} == {"one", "two"}
 
 
-def test_an_id_makes_the_summaries_of_an_object_last(tmp_path, open_index):
+def test_a_summarizer_id_keeps_the_summaries_of_an_object(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     for name, calls in (("one", 2), ("one too", 0)):
         model = Anonymous(name)
@@ -374,7 +379,7 @@ def test_an_id_makes_the_summaries_of_an_object_last(tmp_path, open_index):
         assert model.calls == calls
 
 
-def test_the_id_of_a_wrapped_function_counts(tmp_path, open_index):
+def test_the_summarizer_id_of_a_wrapped_function_is_used(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     for name, calls in (("one", 2), ("two", 0)):
         llm = CountingLLM()
@@ -393,12 +398,12 @@ def test_the_id_of_a_wrapped_function_counts(tmp_path, open_index):
         {"summarizer": CallableSummarizer(str, summarizer_id="a"), "summarizer_id": "b"},
     ],
 )
-def test_options_that_the_summarizer_would_ignore_are_refused(open_index, options):
-    with pytest.raises(InvalidInputError, match="is for a"):
+def test_options_that_the_summarizer_would_ignore_are_rejected(open_index, options):
+    with pytest.raises(InvalidInputError, match="works only with a"):
         open_index(**options)
 
 
-def test_a_reader_whose_embedder_no_longer_fits_the_file_says_so(tmp_path, open_index):
+def test_a_query_fails_if_another_process_changed_the_embedder(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     reader = open_index(path, embedder=AnonymousEmbedder(shift=1))
     open_index(path, embedder=AnonymousEmbedder()).add(numbered(6))
@@ -406,7 +411,7 @@ def test_a_reader_whose_embedder_no_longer_fits_the_file_says_so(tmp_path, open_
         reader.retrieve("Item", mode="global")
 
 
-def test_a_reader_whose_extractor_no_longer_fits_the_file_says_so(tmp_path, open_index):
+def test_a_query_fails_if_another_process_changed_the_extractor(tmp_path, open_index):
     class Other(NameExtractor):
         fingerprint = "fake:other"
 
@@ -417,7 +422,7 @@ def test_a_reader_whose_extractor_no_longer_fits_the_file_says_so(tmp_path, open
         reader.retrieve("Item")
 
 
-def test_two_tokenizers_are_told_apart(tmp_path, open_index, wordpiece_counter, bytes_counter):
+def test_two_tokenizers_have_different_fingerprints(tmp_path, open_index, wordpiece_counter, bytes_counter):
     path = tmp_path / "i.e2g"
     with open_index(path, token_counter=wordpiece_counter) as rag:
         rag.add(numbered(6))

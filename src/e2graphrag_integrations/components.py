@@ -1,7 +1,7 @@
-"""The parts an index works with: resolved by name, loaded late, held to its manifest.
+"""The models of an open index: resolved by name, loaded on first use, checked by fingerprint.
 
-The manifest names every part, so that a file opens with the models it was made with. Opening loads
-none of them; each is checked against the manifest when it is first used.
+The manifest names each model, so a file reopens with the models that built it. Opening loads none
+of them: each model is checked against the manifest when it is first used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import threading
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import (
@@ -24,231 +25,245 @@ from e2graphrag_integrations.embedders.fingerprints import (
     object_fingerprint,
     same_embedder,
 )
-from e2graphrag_integrations.embedders.sentence_transformers import (
-    HashingEmbedder,
-    SentenceTransformerEmbedder,
-)
+from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
-from e2graphrag_integrations.summarizers.callable import (
-    CallableSummarizer,
-    NamedSummarizer,
-    Prompts,
-)
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
+from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 HASHING = "hashing"
-_SESSION = "session:"
+_UNNAMED = "session:"
+"""Prefix of the fingerprint of a summarizer that has none of its own."""
+
+_MAX_SHOWN = 120
+"""Characters of a fingerprint in an error message."""
 
 
 def embedder_from_name(name: str) -> Embedder:
-    """Return the embedder of a name: `"hashing"`, or any sentence-transformers name or path."""
+    """Return the embedder called `"hashing"`, or a sentence-transformers name or path."""
     return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedComponents:
+    """The models that a caller passed.
+
+    Attributes:
+        embedder: Object or name. None means the manifest's embedder, or all-MiniLM-L6-v2.
+        extractor: Object, or name or path of a spaCy pipeline. None means the manifest's
+            extractor, or the bundled English pipeline.
+        summarizer: Object or function from prompt to text. None means extractive summaries.
+        token_counter: Object. None means a rule-based count.
+        summarizer_id: Name of a function's model in the cache.
+        prompts: Prompts for a function.
+    """
+
+    embedder: Embedder | str | None = None
+    extractor: EntityExtractor | str | os.PathLike[str] | None = None
+    summarizer: Summarizer | Any | None = None
+    token_counter: TokenCounter | None = None
+    summarizer_id: str | None = None
+    prompts: Prompts | None = None
+
+
 class Components:
-    """Embedder, extractor, summarizer and token counter of one open index.
+    """The embedder, extractor, summarizer and token counter of one open index.
 
     Args:
-        path: Of the index, for messages.
-        manifest: What it was made with; empty for a new one.
-        embedder, extractor: Objects, names, or None for those of the manifest or the defaults.
-        summarizer: Object, callable, or None for the extractive default.
-        token_counter: Object, or None for the approximate default.
-        summarizer_id: Names a callable summarizer in the cache.
-        prompts: For a callable summarizer.
+        path: Index file named in error messages.
+        manifest: Manifest of the index; empty for a new one.
+        requested: Models that the caller passed.
 
     Raises:
-        InvalidInputError: For a part that lacks a method of its port.
-        SettingsMismatchError: For a part that is plainly not the one the index was made with.
+        InvalidInputError: If a model lacks a required method.
     """
 
     def __init__(
         self,
         path: str,
         manifest: Mapping[str, str],
-        *,
-        embedder: Embedder | str | None = None,
-        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
-        summarizer: Summarizer | Any | None = None,
-        token_counter: TokenCounter | None = None,
-        summarizer_id: str | None = None,
-        prompts: Prompts | None = None,
+        requested: RequestedComponents = RequestedComponents(),
     ) -> None:
         self._path = path
         self._manifest = dict(manifest)
         self._lock = threading.RLock()
         self._windowed: WindowedEmbedder | None = None
-        self._embedder_print: str | None = None
-        self._extractor_print: str | None = None
-        self._embedder = self._resolve_embedder(embedder)
-        self._extractor = self._resolve_extractor(extractor)
-        self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
+        self._embedder_fingerprint = ""
+        self._extractor_fingerprint = ""
+        self._embedder_was_passed = requested.embedder is not None
+        self._embedder = self._resolve_embedder(requested.embedder)
+        self._extractor = self._resolve_extractor(requested.extractor)
+        counter = requested.token_counter
+        self.counter = ApproximateTokenCounter() if counter is None else counter
         check_protocol("token_counter", self.counter, TokenCounter)
-        self.summarizer = _resolve_summarizer(summarizer, summarizer_id, prompts, self.counter)
-        own = getattr(self.summarizer, "fingerprint", None)
-        # Two models of one class must not share summaries: who has no name has a new one each time.
-        self.summarizer_print = str(own) if own else f"{_SESSION}{uuid.uuid4().hex}"
-        self._is_given = embedder is not None
+        self.summarizer = _resolve_summarizer(requested, self.counter)
+        declared = getattr(self.summarizer, "fingerprint", None)
+        # Two unnamed models of one class must not share summaries: give each a random name.
+        self.summarizer_fingerprint = str(declared) if declared else f"{_UNNAMED}{uuid.uuid4().hex}"
 
-    def _resolve_embedder(self, given: Embedder | str | None) -> Embedder | None:
-        if given is None:
-            made = self._manifest.get("embedder_model")
-            if made is None and "embedder" not in self._manifest:
+    def _resolve_embedder(self, passed: Embedder | str | None) -> Embedder | None:
+        if passed is None:
+            name = self._manifest.get("embedder_model")
+            if name is None and "embedder" not in self._manifest:
                 return SentenceTransformerEmbedder()
-            return embedder_from_name(made) if made else None
-        if isinstance(given, str):
-            return embedder_from_name(check_name("embedder", given))
-        check_protocol("embedder", given, Embedder)
-        return given
+            return embedder_from_name(name) if name else None
+        if isinstance(passed, str):
+            return embedder_from_name(check_name("embedder", passed))
+        check_protocol("embedder", passed, Embedder)
+        return passed
 
     def _resolve_extractor(
-        self, given: EntityExtractor | str | os.PathLike[str] | None
+        self, passed: EntityExtractor | str | os.PathLike[str] | None
     ) -> EntityExtractor | None:
-        if given is None:
-            made = self._manifest.get("extractor_model")
-            if made is None and "extractor" not in self._manifest:
+        if passed is None:
+            name = self._manifest.get("extractor_model")
+            if name is None and "extractor" not in self._manifest:
                 return SpacyEntityExtractor()
-            return SpacyEntityExtractor(made) if made else None
-        if isinstance(given, str):
-            return SpacyEntityExtractor(check_name("extractor", given))
-        if isinstance(given, os.PathLike):
-            return SpacyEntityExtractor(given)
-        check_protocol("extractor", given, EntityExtractor)
-        return given
+            return SpacyEntityExtractor(name) if name else None
+        if isinstance(passed, str):
+            return SpacyEntityExtractor(check_name("extractor", passed))
+        if isinstance(passed, os.PathLike):
+            return SpacyEntityExtractor(passed)
+        check_protocol("extractor", passed, EntityExtractor)
+        return passed
 
     def check_embedder(self) -> None:
-        """Refuse a given embedder at once, by what costs little to find out.
+        """Reject a passed embedder that obviously differs, without loading its model.
 
         Raises:
-            SettingsMismatchError: If it is plainly not the one the index was made with.
+            SettingsMismatchError: If the index was made with another embedder.
         """
-        made = self._manifest.get("embedder")
-        if made is None or self._embedder is None or not self._is_given:
+        stored = self._manifest.get("embedder")
+        if stored is None or self._embedder is None or not self._embedder_was_passed:
             return
-        own = getattr(self._embedder, "fingerprint", None)
-        if own is not None and not same_embedder(str(own), made):
-            raise self._mismatch("embedder", made, str(own))
-        dimension = WindowedEmbedder(self._embedder).dimension if own is None else None
-        if dimension is not None and str(dimension) != self._manifest["dimension"]:
+        declared = getattr(self._embedder, "fingerprint", None)
+        if declared is not None:
+            if not same_embedder(str(declared), stored):
+                raise self._mismatch("embedder", stored, str(declared))
+            return
+        dimension = WindowedEmbedder(self._embedder).dimension
+        if str(dimension) != self._manifest["dimension"]:
             raise SettingsMismatchError(
-                f"{self._path} holds vectors of dimension {self._manifest['dimension']}, the given "
-                f"embedder makes {dimension}: open it with the embedder it was made "
-                "with, or index into a new file"
+                f"{self._path} has vectors of dimension {self._manifest['dimension']}, but the "
+                f"embedder returns dimension {dimension}: use the embedder that the index was made "
+                "with, or use a new file"
             )
 
-    def hold_to(self, manifest: Mapping[str, str]) -> None:
-        """Check the parts anew when next used if another instance filled the file since opening."""
+    def revalidate(self, manifest: Mapping[str, str]) -> None:
+        """Check the models again on next use if another process changed the manifest."""
         with self._lock:
             if manifest and any(self._manifest.get(k) != v for k, v in manifest.items()):
                 self._manifest = dict(manifest)
                 self._windowed = None
-                self._extractor_print = None
+                self._extractor_fingerprint = ""
 
     @property
     def embedder(self) -> WindowedEmbedder:
-        """The embedder, checked against the manifest at first use."""
+        """The embedder, checked against the manifest on first use."""
         with self._lock:
             if self._windowed is None:
                 if self._embedder is None:
-                    raise self._absent("embedder")
+                    raise self._missing("embedder")
                 windowed = WindowedEmbedder(self._embedder)
-                own = embedder_fingerprint(self._embedder)
-                made = self._manifest.get("embedder", own)
+                actual = embedder_fingerprint(self._embedder)
+                stored = self._manifest.get("embedder", actual)
                 dimension = self._manifest.get("dimension", str(windowed.dimension))
-                if dimension != str(windowed.dimension) or not same_embedder(own, made):
-                    raise self._mismatch("embedder", f"{made} ({dimension}-d)", own)
-                # Of two prints of the same vectors, the first stays: it is in the cache keys.
-                self._embedder_print = made
+                if dimension != str(windowed.dimension) or not same_embedder(actual, stored):
+                    raise self._mismatch("embedder", f"{stored} ({dimension}-d)", actual)
+                # Equal vectors can have two fingerprints; cache keys contain the stored one.
+                self._embedder_fingerprint = stored
                 self._windowed = windowed
             return self._windowed
 
     @property
     def extractor(self) -> EntityExtractor:
-        """The extractor, checked against the manifest at first use."""
+        """The extractor, checked against the manifest on first use."""
         with self._lock:
             if self._extractor is None:
-                raise self._absent("extractor")
-            if self._extractor_print is None:
-                own = object_fingerprint(self._extractor)
-                made = self._manifest.get("extractor", own)
-                if own != made:
-                    raise self._mismatch("extractor", made, own)
-                self._extractor_print = own
+                raise self._missing("extractor")
+            if not self._extractor_fingerprint:
+                actual = object_fingerprint(self._extractor)
+                stored = self._manifest.get("extractor", actual)
+                if actual != stored:
+                    raise self._mismatch("extractor", stored, actual)
+                self._extractor_fingerprint = actual
             return self._extractor
 
     @property
-    def embedder_print(self) -> str:
+    def embedder_fingerprint(self) -> str:
         """The embedder's part of cache keys."""
         _ = self.embedder
-        return self._embedder_print or ""
+        return self._embedder_fingerprint
 
     @property
-    def extractor_print(self) -> str:
+    def extractor_fingerprint(self) -> str:
         """The extractor's part of cache keys."""
         _ = self.extractor
-        return self._extractor_print or ""
+        return self._extractor_fingerprint
 
     def check_for_writing(self) -> dict[str, str]:
-        """Hold every part to the manifest and return the entries to keep in it.
+        """Check every model against the manifest and return the models' manifest entries.
 
         Raises:
-            SettingsMismatchError: If nodes made now would not be like those in the file.
+            SettingsMismatchError: If a model differs from the one that built the index.
         """
-        stable = not self.summarizer_print.startswith(_SESSION)
+        is_named = not self.summarizer_fingerprint.startswith(_UNNAMED)
         entries = {
-            "embedder": self.embedder_print,
+            "embedder": self.embedder_fingerprint,
             "embedder_model": _model_name(self._embedder),
             "dimension": str(self.embedder.dimension),
-            "extractor": self.extractor_print,
+            "extractor": self.extractor_fingerprint,
             "extractor_model": _model_name(self._extractor),
-            "summarizer": self.summarizer_print if stable else "callable",
+            "summarizer": self.summarizer_fingerprint if is_named else "callable",
             "token_counter": object_fingerprint(self.counter),
         }
-        for part in ("token_counter", "summarizer"):
-            made = self._manifest.get(part, entries[part])
-            if made != entries[part]:
-                raise self._mismatch(part, made, entries[part])
+        for component in ("token_counter", "summarizer"):
+            stored = self._manifest.get(component, entries[component])
+            if stored != entries[component]:
+                raise self._mismatch(component, stored, entries[component])
         self._manifest |= entries
         return entries
 
-    def check_like(self, made_with: Mapping[str, str]) -> None:
-        """Hold the models to those that documents were given for which wait to be indexed.
+    def check_queued(self, queued_manifest: Mapping[str, str]) -> None:
+        """Check every model against those that queued documents were added with.
 
         Raises:
-            SettingsMismatchError: If they would be summarized, or read, in another way.
+            SettingsMismatchError: If a model differs.
         """
-        now = self.check_for_writing()
-        for part in ("embedder", "extractor", "summarizer", "token_counter"):
-            if made_with.get(part, now[part]) != now[part]:
+        current = self.check_for_writing()
+        for component in ("embedder", "extractor", "summarizer", "token_counter"):
+            expected = queued_manifest.get(component, current[component])
+            if expected != current[component]:
                 raise SettingsMismatchError(
-                    f"{self._path} has documents waiting for the {part} {_short(made_with[part])}, "
-                    f"not {_short(now[part])}: open it with that one, or add() them again"
+                    f"the queued documents in {self._path} were added with the {component} "
+                    f"{_shorten(expected)}, not {_shorten(current[component])}: open the index "
+                    f"with that {component}, or add() the documents again"
                 )
 
-    def _absent(self, part: str) -> SettingsMismatchError:
+    def _missing(self, component: str) -> SettingsMismatchError:
         return SettingsMismatchError(
-            f"{self._path} was made with the {part} {self._manifest[part]}, which cannot be made "
-            f"from its name: pass {part}= when opening"
+            f"{self._path} was made with the {component} {self._manifest[component]}, which cannot "
+            f"be loaded by name: pass {component}= to open()"
         )
 
-    def _mismatch(self, part: str, made: str, own: str) -> SettingsMismatchError:
+    def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
         return SettingsMismatchError(
-            f"{self._path} was made with the {part} {_short(made)}, not {_short(own)}: open it "
-            f"with the {part} it was made with, or index into a new file"
+            f"{self._path} was made with the {component} {_shorten(stored)}, not "
+            f"{_shorten(actual)}: use the {component} it was made with, or use a new file"
         )
 
 
-def _short(fingerprint: str) -> str:
-    limit = 120
-    return fingerprint if len(fingerprint) <= limit else fingerprint[:limit] + "..."
+def _shorten(fingerprint: str) -> str:
+    return fingerprint if len(fingerprint) <= _MAX_SHOWN else fingerprint[:_MAX_SHOWN] + "..."
 
 
 def _model_name(component: object) -> str:
-    """Return the name from which the component can be made again, empty if there is none."""
+    """Return the name that loads an equal component, or an empty string."""
     if isinstance(component, HashingEmbedder):
         return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
     if isinstance(component, SentenceTransformerEmbedder):
@@ -258,38 +273,36 @@ def _model_name(component: object) -> str:
     return ""
 
 
-def _resolve_summarizer(
-    given: Summarizer | Any | None,
-    summarizer_id: str | None,
-    prompts: Prompts | None,
-    counter: TokenCounter,
-) -> Summarizer:
+def _resolve_summarizer(requested: RequestedComponents, counter: TokenCounter) -> Summarizer:
+    passed, summarizer_id = requested.summarizer, requested.summarizer_id
     if summarizer_id is not None:
         check_name("summarizer_id", summarizer_id)
-    given_prompts = instance_or_default("prompts", prompts, Prompts)
-    _check_applies(given, summarizer_id, prompts)
-    if given is None:
+    prompts = instance_or_default("prompts", requested.prompts, Prompts)
+    _reject_ignored_options(requested)
+    if passed is None:
         return ExtractiveSummarizer(counter=counter)
-    is_class = inspect.isclass(given)
-    if isinstance(given, Summarizer) and not is_class:
-        return given if summarizer_id is None else NamedSummarizer(given, summarizer_id)
-    if not callable(given) or is_class:
+    is_class = inspect.isclass(passed)
+    if isinstance(passed, Summarizer) and not is_class:
+        return passed if summarizer_id is None else NamedSummarizer(passed, summarizer_id)
+    if not callable(passed) or is_class:
         raise InvalidInputError(
-            f"summarizer ({type_name(given)}) is neither callable nor has a method "
+            f"summarizer ({type_name(passed)}) is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
-    return CallableSummarizer(given, summarizer_id, given_prompts)
+    return CallableSummarizer(passed, summarizer_id, prompts)
 
 
-def _check_applies(given: object, summarizer_id: str | None, prompts: Prompts | None) -> None:
-    """Refuse options that the given summarizer would silently ignore."""
-    plain = given is not None and not isinstance(given, Summarizer)
-    if prompts is not None and not plain:
+def _reject_ignored_options(requested: RequestedComponents) -> None:
+    """Reject options that the summarizer would silently ignore."""
+    passed = requested.summarizer
+    is_function = passed is not None and not isinstance(passed, Summarizer)
+    if requested.prompts is not None and not is_function:
         raise InvalidInputError(
-            "prompts= is for a plain function: give the prompts to the summarizer object itself"
+            "prompts= works only with a function: pass the prompts to the summarizer object instead"
         )
-    if summarizer_id is not None and (given is None or getattr(given, "fingerprint", None)):
+    has_id = passed is None or getattr(passed, "fingerprint", None)
+    if requested.summarizer_id is not None and has_id:
         raise InvalidInputError(
-            f"summarizer_id={summarizer_id!r} is for a function or an object without a fingerprint "
-            "of its own"
+            f"summarizer_id={requested.summarizer_id!r} works only with a function, or an object "
+            "without a fingerprint"
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import (
@@ -17,9 +18,11 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     short_repr,
 )
-from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.components import Components, RequestedComponents
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.access import WriteAccess
+from e2graphrag_integrations.indexing.context import OpenIndex
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -28,9 +31,15 @@ from e2graphrag_integrations.indexing.inputs import (
     as_id,
     as_ids,
 )
+from e2graphrag_integrations.indexing.pending import PendingDocuments
+from e2graphrag_integrations.indexing.pipeline import (
+    add_documents,
+    estimate_documents,
+    resume_documents,
+    update_documents,
+)
 from e2graphrag_integrations.indexing.planning import Splitter, make_planner
-from e2graphrag_integrations.indexing.progress import IndexingRun
-from e2graphrag_integrations.indexing.writer import IndexWriter
+from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
 from e2graphrag_integrations.portability.stats import index_stats
@@ -48,41 +57,50 @@ from e2graphrag_integrations.reports import (
 )
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.packing import Expand
-from e2graphrag_integrations.retrieval.pipeline import Request, check_strategy
+from e2graphrag_integrations.retrieval.query import Expand, Mode, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 from e2graphrag_integrations.search.dense import NodeSearch
-from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
+from e2graphrag_integrations.settings import (
+    Cut,
+    RequestedSettings,
+    Settings,
+    checked_path,
+    resolve_settings,
+)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.compact import compact_store
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.callable import Prompts, RetryPolicy
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.types import Node, Segment, SourceDocument
+
+VectorSearch = Callable[[Snapshot, Store], NodeSearch]
+"""Returns the vector search to use with a snapshot, and can update an external vector store."""
 
 
 class E2GraphRAG:
-    """An index of documents as summary trees and an entity graph, and retrieval over it.
+    """An index of documents as summary trees and an entity graph, in one file.
 
-    Open one with `E2GraphRAG.open`. Queries are safe from many threads; one thread writes at a
-    time. Use it as a context manager, or `close()` it.
+    Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close`. Any number
+    of threads can query; one thread writes at a time.
     """
 
     def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        components: Components,
-        strategy: Strategy,
-        writer: IndexWriter,
+        self, index: OpenIndex, strategy: Strategy, vector_search: VectorSearch | None = None
     ) -> None:
+        store = index.store
+        self._index = index
         self._store = store
-        self._settings = settings
-        self._components = components
         self._strategy = strategy
-        self._writer = writer
-        self._reader = RetrievalSession(store, components)
+        self._access = WriteAccess(store, on_close=index.loop.close)
+        self._session = RetrievalSession(
+            store,
+            index.components,
+            None if vector_search is None else lambda snapshot: vector_search(snapshot, store),
+        )
 
     @classmethod
     def open(
@@ -94,6 +112,12 @@ class E2GraphRAG:
         extractor: EntityExtractor | str | os.PathLike[str] | None = None,
         token_counter: TokenCounter | None = None,
         strategy: Strategy | None = None,
+        chunk_size: int | None = None,
+        chunk_overlap: int | None = None,
+        group_size: int | None = None,
+        summary_tokens: int | None = None,
+        chunking: Cut | None = None,
+        grouping: Cut | None = None,
         splitter: Splitter | None = None,
         split_segments: bool = False,
         summarizer_id: str | None = None,
@@ -101,89 +125,91 @@ class E2GraphRAG:
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
-        **settings: int | str | None,
-    ) -> E2GraphRAG:
-        """Open an index file, or make one where there is none.
+        vector_search: VectorSearch | None = None,
+    ) -> Self:
+        """Open an index file, or create it.
+
+        The settings from `chunk_size` to `grouping` are fixed when the first document is added.
 
         Args:
-            path: The file; `":memory:"` keeps the index in memory.
-            embedder: An `Embedder`, or a sentence-transformers name. None takes the one the file
-                was made with, at first all-MiniLM-L6-v2.
-            summarizer: A `Summarizer`, or any function from prompt to text, sync or async. None
-                summarizes extractively, without a language model.
-            extractor: An `EntityExtractor`, or a spaCy pipeline's name or path. None takes the
-                one the file was made with, at first the bundled English pipeline.
-            token_counter: Counts tokens for sizes and budgets; None counts by rule.
-            strategy: Ranks; None is `HybridStrategy()`. `PaperStrategy()` is the paper's own.
-            splitter: Cuts a text into the spans of its chunks, in order; None cuts at sentences by
-                `chunk_size`.
-            split_segments: Let no chunk go from one segment of a document into the next.
-            summarizer_id: Names a plain function's model in the cache, so that later runs reuse
-                its summaries.
-            prompts: For a plain function.
-            concurrency: Summaries in the making at once.
-            retry: Patience with transient errors of the summarizer.
-            lock_timeout: Seconds to wait for another instance that is writing.
-            **settings: `chunk_size=1200`, `chunk_overlap=100`, `group_size=5`,
-                `summary_tokens=300`; `chunking="content"` and `grouping="content"` cut where the
-                text itself says, so that an edit of a long document makes few summaries anew.
-                Fixed when the first document is added.
+            path: Index file; `":memory:"` keeps the index in memory.
+            embedder: An `Embedder`, or a sentence-transformers name. None means the file's
+                embedder, or all-MiniLM-L6-v2 for a new file.
+            summarizer: A `Summarizer`, or a function from prompt to text, sync or async. None
+                extracts summaries from the text without a language model.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
+                file's extractor, or the bundled English pipeline for a new file.
+            token_counter: Counts tokens for sizes and budgets. None counts by rules.
+            strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
+                is the strategy of the paper.
+            chunk_size: Maximum tokens in a chunk; 1200 by default.
+            chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
+            group_size: Nodes under one summary; 5 by default.
+            summary_tokens: Maximum tokens in a summary; 300 by default.
+            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
+                text, so that an edit of a long document regenerates few summaries.
+            grouping: The same choice for the nodes under a summary.
+            splitter: Function that returns the chunk spans of a text. None splits at sentences.
+            split_segments: Whether to split each segment of a document separately.
+            summarizer_id: Name of a summarizer function's model. Later runs with the same name
+                reuse its cached summaries.
+            prompts: Prompts for a summarizer function.
+            concurrency: Maximum number of simultaneous summarizer calls.
+            retry: Retry policy for transient errors of the summarizer.
+            lock_timeout: Seconds to wait for another process that is writing.
+            vector_search: For integrations: replaces the search in the file's vectors.
 
         Raises:
-            InvalidInputError: For an argument that makes no sense.
-            NotAnIndexError: If the file is something else.
-            SchemaVersionError: If a newer version made it.
-            SettingsMismatchError: If it was made with other settings or models.
+            InvalidInputError: If an argument is invalid.
+            NotAnIndexError: If the file is not an index.
+            SchemaVersionError: If a newer version of this package wrote the file.
+            SettingsMismatchError: If the index was made with other settings or models.
         """
         path = checked_path(path)
         concurrency = check_int("concurrency", concurrency)
         if splitter is not None and not callable(splitter):
-            raise InvalidInputError(f"splitter={short_repr(splitter)} must be a function of a text")
+            raise InvalidInputError(
+                f"splitter={short_repr(splitter)} must be a function that accepts a text"
+            )
         lock_timeout = check_seconds("lock_timeout", lock_timeout)
         retry = instance_or_default("retry", retry, RetryPolicy)
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
-        parts: dict[str, Any] = {
-            "embedder": embedder,
-            "extractor": extractor,
-            "summarizer": summarizer,
-            "token_counter": token_counter,
-            "summarizer_id": summarizer_id,
-            "prompts": prompts,
-        }
-        if not Path(path).exists():  # refuse what does not fit before there is a file
-            resolve_settings(settings, {}, path)
-            Components(path, {}, **parts)
+        requested_settings = RequestedSettings(
+            chunk_size, chunk_overlap, group_size, summary_tokens, chunking, grouping
+        )
+        requested_components = RequestedComponents(
+            embedder, extractor, summarizer, token_counter, summarizer_id, prompts
+        )
+        if not Path(path).exists():  # check the arguments before a file is created
+            resolve_settings(requested_settings, {}, path)
+            Components(path, {}, requested_components)
         store = Store(path, timeout=lock_timeout)
         try:
-            resolved, components = _as_made(store, settings, parts)
+            settings, components = _resolve(store, requested_settings, requested_components)
         except BaseException:
             store.close()
             raise
-        planner = make_planner(splitter, by_segment=bool(split_segments))
-        writer = IndexWriter(
-            store, resolved, components, concurrency=concurrency, retry=retry, planner=planner
-        )
-        return cls(store, resolved, components, strategy, writer)
+        planner = make_planner(splitter, split_segments=split_segments)
+        index = OpenIndex(store, settings, components, planner, concurrency, retry)
+        return cls(index, strategy, vector_search)
 
     # Writing
 
     def estimate(
         self, documents: Documents = (), *, update: Documents | None = None
     ) -> CostEstimate:
-        """Return what `add` would cost: exact summaries to make, bounds of their tokens.
-
-        Nothing is called and nothing is written.
+        """Return the cost of `add` and `update` without calling a model or writing anything.
 
         Args:
-            documents: As for `add(..., on_duplicate="replace")`; unchanged ones cost nothing.
-            update: As for `update`.
+            documents: Documents for `add(..., on_duplicate="replace")`.
+            update: Documents for `update`.
 
         Raises:
-            UnknownDocumentError: If one of `update` is not there.
+            UnknownDocumentError: If a document in `update` is not in the index.
         """
         updated = as_documents(() if update is None else update)
-        return self._writer.estimate(as_documents(documents, "replace"), updated)
+        return estimate_documents(as_documents(documents, "replace"), updated, self._index)
 
     def add(
         self,
@@ -193,32 +219,33 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         progress: ProgressListener | None = None,
     ) -> IndexReport:
-        """Index documents; one that is there already, unchanged, is skipped.
+        """Index documents; unchanged documents are skipped.
 
-        Each document is written whole or not at all. One that fails leaves the others alone: the
-        report names it, and it waits in the file for `resume()` or the next `add`. If none goes
-        through, the first failure is raised. What was finished before a failure, a stop or a crash
-        is kept: going on pays for nothing twice.
+        Each document is written in one transaction. A document that fails does not affect the
+        others: the report lists it, and it stays in the file's queue for `resume()` or the next
+        `add`. If all documents fail, the first error is raised. Results that were finished before
+        a failure, a stop or a crash are kept, so continuing repeats no paid call.
 
         Args:
-            documents: One or many, with ids of their own.
-            on_duplicate: What to do with an id that is there, or given twice, with another content:
-                `error` refuses all, `skip` keeps the first version, `replace` takes the last.
-            on_copy: What to do with a document whose text, title, metadata and segments are those
-                of another id: `keep` indexes it, too, at no cost but that of its rows; `skip`
-                leaves it out.
-            progress: Called from worker threads with each step.
+            documents: One or many documents.
+            on_duplicate: For an id that is already indexed, or occurs twice, with different
+                content: `error` rejects the call, `skip` keeps the first version, `replace` takes
+                the last.
+            on_copy: For a document with the text, title, metadata and segments of another id:
+                `keep` indexes it without new model calls, `skip` leaves it out.
+            progress: Called from worker threads with every progress event.
 
         Raises:
-            InvalidInputError: For something that is no document; nothing was written.
-            DuplicateDocumentError: For an id given twice or there with another content; nothing
+            InvalidInputError: If an argument is invalid. Nothing was written.
+            DuplicateDocumentError: If `on_duplicate` is `error` and an id is a duplicate. Nothing
                 was written.
-            SettingsMismatchError: If the parts are not those the file was made with.
-            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
-            IndexingError: If no document went through: summarizer, embedder or extractor failed.
+            SettingsMismatchError: If a model differs from the one that built the index.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            IndexingError: If all documents failed.
+            StoppedError: After `stop` or `close`.
         """
-        taken = as_documents(documents, on_duplicate)
-        return self._writer.add(taken, IndexingRun(progress=progress), on_duplicate, on_copy)
+        checked = as_documents(documents, on_duplicate)
+        return self._add(checked, IndexingRun(progress=progress), on_duplicate, on_copy)
 
     async def aadd(
         self,
@@ -228,106 +255,124 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         progress: ProgressListener | None = None,
     ) -> IndexReport:
-        """Index like `add`, in a thread; an async summarizer runs in the caller's event loop."""
-        taken = as_documents(documents, on_duplicate)
+        """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
+        checked = as_documents(documents, on_duplicate)
         return await self._in_thread(
-            lambda run: self._writer.add(taken, run, on_duplicate, on_copy), progress
+            lambda run: self._add(checked, run, on_duplicate, on_copy), progress
         )
 
-    async def _in_thread(
+    def _add(
         self,
-        work: Callable[[IndexingRun], IndexReport],
-        progress: ProgressListener | None,
+        documents: list[SourceDocument],
+        run: IndexingRun,
+        on_duplicate: OnDuplicate,
+        on_copy: OnCopy,
     ) -> IndexReport:
-        """Run `work` in a thread; when cancelled, let calls in flight end and no other begin."""
-        run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
-        return await run_in_thread(lambda: work(run), run.stop.all)
-
-    def stop(self) -> None:
-        """Let calls in flight end and begin no other: indexing raises StoppedError."""
-        self._writer.stop()
-
-    @property
-    def writer(self) -> IndexWriter:
-        """What changes the file, for what is built on an index."""
-        return self._writer
+        with self.write_lock(run):
+            return add_documents(
+                documents, self._index, run, on_duplicate=on_duplicate, on_copy=on_copy
+            )
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
-        """Replace documents by new versions; unchanged ones are skipped.
+        """Replace documents with new versions; unchanged documents are skipped.
 
-        The old version is deleted in the transaction that writes the new one: after a failure it
-        is still there. Failures are dealt with as by `add`. Only what changed is made anew; with
-        `chunking="content", grouping="content"` that is the way from an edit up to its root.
+        The transaction that writes the new version deletes the old one. Failures are handled as by
+        `add`; the old version of a failed document stays. Only changed chunks and the summaries
+        above them need model calls; `chunking="content"` and `grouping="content"` limit the
+        changed chunks to those near an edit.
 
         Raises:
-            UnknownDocumentError: If an id is not there; nothing was changed.
-            DuplicateDocumentError: If an id is given twice; nothing was changed.
-            SettingsMismatchError: As `add`; nothing was changed.
-            StoreLockedError: As `add`.
-            IndexingError: As `add`.
+            UnknownDocumentError: If an id is not in the index. Nothing was changed.
+            DuplicateDocumentError: If an id is given twice. Nothing was changed.
+            SettingsMismatchError: See `add`.
+            StoreLockedError: See `add`.
+            IndexingError: See `add`.
         """
-        return self._writer.update(as_documents(documents), IndexingRun(progress=progress))
+        return self._update(as_documents(documents), IndexingRun(progress=progress))
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
-        """Replace like `update`, in a thread; an async summarizer runs in the caller's loop."""
-        taken = as_documents(documents)
-        return await self._in_thread(lambda run: self._writer.update(taken, run), progress)
+        """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
+        checked = as_documents(documents)
+        return await self._in_thread(lambda run: self._update(checked, run), progress)
+
+    def _update(self, documents: list[SourceDocument], run: IndexingRun) -> IndexReport:
+        with self.write_lock(run):
+            return update_documents(documents, self._index, run)
 
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Go on with documents that were given and are not indexed: see `status()`.
+        """Index the documents that a crash, a stop or a failure left in the queue.
 
-        They wait in the file since a crash, a stop or a failure; what was finished of them is not
-        paid for again. Failures are dealt with as by `add`.
+        Finished results are not computed again. Failures are handled as by `add`.
 
         Raises:
-            SettingsMismatchError: As `add`.
-            StoreLockedError: As `add`.
-            IndexingError: As `add`.
+            SettingsMismatchError: See `add`.
+            StoreLockedError: See `add`.
+            IndexingError: See `add`.
         """
-        return self._writer.resume(IndexingRun(progress=progress))
+        return self._resume(IndexingRun(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Go on like `resume`, in a thread; an async summarizer runs in the caller's loop."""
-        return await self._in_thread(self._writer.resume, progress)
+        """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
+        return await self._in_thread(self._resume, progress)
+
+    def _resume(self, run: IndexingRun) -> IndexReport:
+        with self.write_lock(run):
+            return resume_documents(self._index, run)
+
+    async def _in_thread(
+        self, work: Callable[[IndexingRun], IndexReport], progress: ProgressListener | None
+    ) -> IndexReport:
+        """Run `work` in a thread. Cancellation starts no further calls and waits for the rest."""
+        run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
+        return await run_in_thread(lambda: work(run), run.stop.stop_all)
+
+    def stop(self) -> None:
+        """Stop indexing in other threads: calls in flight finish, then StoppedError is raised."""
+        self._access.stop()
 
     def status(self) -> list[DocumentStatus]:
-        """Return how far each document is, by id: those indexed and those that wait."""
-        with self._store.consistent():
+        """Return the state of every indexed or queued document, sorted by id."""
+        with self._store.read_transaction():
             indexed = self._store.content_hashes()
-            waiting = queue_states(self._store)
+            queued = queue_states(self._store)
         return [
-            DocumentStatus(id_, *waiting[id_], id_ in indexed)
-            if id_ in waiting
+            DocumentStatus(id_, *queued[id_], id_ in indexed)
+            if id_ in queued
             else DocumentStatus(id_, "done")
-            for id_ in sorted({*indexed, *waiting})
+            for id_ in sorted({*indexed, *queued})
         ]
 
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Remove documents with everything that came from them; all of them or none.
+        """Delete documents and everything derived from them, all or none.
 
         Raises:
-            UnknownDocumentError: If an id is neither indexed nor waiting.
-            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+            UnknownDocumentError: If an id is neither indexed nor queued.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
-        return self._writer.delete(as_ids(ids))
+        checked = as_ids(ids)
+        if not checked:
+            return DeleteReport()
+        with self.write_lock():
+            return self._store.delete_documents(checked)
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Remove documents like `delete`, in a thread."""
+        """Run `delete` in a thread."""
         return await run_in_thread(lambda: self.delete(ids), lambda: None)
 
     def compact(self) -> CompactReport:
-        """Give back the room of what was deleted, and forget what no document needs.
+        """Reclaim space from deleted documents, and drop cached results without a document.
 
-        Results that builds left behind are kept while documents wait that may need them.
+        Cached results are kept while queued documents may need them.
 
         Raises:
-            StoreLockedError: If another instance is writing for longer than `lock_timeout`.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
-        return self._writer.compact()
+        with self.write_lock():
+            return compact_store(self._store)
 
     # Reading
 
@@ -343,113 +388,177 @@ class E2GraphRAG:
         expand: Expand = "none",
         fill: bool = False,
     ) -> RetrievalResult:
-        """Return the nodes that answer a question; no language model is called.
+        """Return the nodes that best answer a question, without calling a language model.
 
         Args:
-            question: In words; very long ones are embedded in windows.
-            k: Nodes returned, after expansion. With a budget, candidates are max(k, 50).
-            mode: `auto` routes by the question; `local` uses the entity lists only and may return
-                fewer than k; `global` uses no entity list.
-            strategy: Instead of the index's.
-            where: Metadata that every node must have, applied before ranking: equality, `$in`,
-                ranges, `$and`, `$or`, `$not` (see `filters.compile_where`), `document_id` included;
-                or a function of the metadata.
-            token_budget: Most tokens of `result.context()`.
-            expand: `children` or `leaves` puts those in a summary's place.
-            fill: Make up for what is missing to k, where entities give fewer, by the nearest nodes.
+            question: Question in words. A long question is embedded in windows.
+            k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
+                compete, and the budget makes the cut.
+            mode: `auto` chooses by the question. `local` ranks by entities and can return fewer
+                than `k` nodes. `global` ignores entities.
+            strategy: Replaces the default strategy of the index.
+            where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
+                and `$not` (see `filters.compile_where`), or a function of the metadata. The key
+                `document_id` filters by document.
+            token_budget: Maximum tokens of `result.context()`.
+            expand: `children` or `leaves` replaces each summary with the nodes under it.
+            fill: Whether the nearest nodes by cosine fill the result up to `k`.
 
         Raises:
-            InvalidInputError: For an argument out of range, an empty question among them.
-            FilterError: If `where` is not understood.
-            CorruptStoreError: If a row read for the answer does not match its checksum.
+            InvalidInputError: If an argument is invalid.
+            FilterError: If `where` is invalid.
+            CorruptStoreError: If a stored row does not match its checksum.
         """
         strategy = self._strategy if strategy is None else strategy
-        nodes = None if where is None else metadata_filter(where)
-        return self._reader.answer(
-            Request(question, strategy, k, mode, nodes, token_budget, expand, fill=bool(fill))
+        node_filter = None if where is None else metadata_filter(where)
+        query = Query(question, k, mode, node_filter, token_budget, expand, bool(fill))
+        return self._session.retrieve(query, strategy)
+
+    async def aretrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+    ) -> RetrievalResult:
+        """Run `retrieve` in a thread."""
+        return await asyncio.to_thread(
+            self.retrieve,
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategy,
+            where=where,
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
         )
 
-    async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Retrieve in a thread, with the options of `retrieve`."""
-        return await asyncio.to_thread(self.retrieve, question, **options)
+    def refresh(self) -> None:
+        """Load or build the search index of the current state now, not at the next query.
+
+        An external vector store is updated, too, if the index has a `vector_search`.
+        """
+        self._session.snapshot()
 
     @property
     def graph(self) -> EntityGraph:
-        """The entity graph of the present state."""
-        return self._reader.snapshot().graph
-
-    def search_through(self, searches: Callable[[Snapshot], NodeSearch] | None) -> None:
-        """Search vectors in another place than FAISS: for what is built on an index.
-
-        Args:
-            searches: Makes the search of a snapshot; None goes back to FAISS.
-        """
-        self._reader.search_through(searches)
-
-    @property
-    def store(self) -> Store:
-        """The file, for what is built on an index."""
-        return self._store
+        """The entity graph of the current state."""
+        return self._session.snapshot().graph
 
     @property
     def settings(self) -> Settings:
-        """The settings that the index is made with."""
-        return self._settings
+        """The settings of the index."""
+        return self._index.settings
+
+    @property
+    def path(self) -> str:
+        """The path of the index file, or `":memory:"`."""
+        return self._store.path
 
     @property
     def document_ids(self) -> list[str]:
-        """The ids of all documents, sorted."""
+        """The ids of all indexed documents, sorted."""
         return sorted(self._store.content_hashes())
 
     def document(self, document_id: str) -> SourceDocument:
-        """Return a document as it was given.
+        """Return a document.
 
         Raises:
-            UnknownDocumentError: If it is not there.
+            UnknownDocumentError: If it is not in the index.
         """
         return self._store.document(as_id(document_id))
 
+    def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
+        """Return nodes by id; unknown ids are left out."""
+        return self._store.nodes(as_ids(ids))
+
     def stats(self) -> Stats:
-        """Return what the index holds."""
-        return index_stats(self._store, self._reader.snapshot())
+        """Return counts of documents, nodes, entities, edges and vectors, and the file size."""
+        return index_stats(self._store, self._session.snapshot())
 
     def verify(self) -> VerifyReport:
-        """Check the file against its own invariants; see `VerifyReport.problems`."""
+        """Check the file for damage; see `VerifyReport.problems`."""
         return verify_store(self._store)
 
     def export(self) -> Iterator[str]:
-        """Yield the index as canonical JSON lines: equal indexes give equal lines."""
+        """Yield the index as canonical JSON lines. Equal indexes yield equal lines."""
         return iter(export_lines(self._store))
 
     def export_to(self, folder: str | os.PathLike[str]) -> None:
-        """Write the index into a new folder: `index.jsonl`, and `vectors.npz`, no pickle.
+        """Write the index to a new folder as `index.jsonl` and `vectors.npz`, without pickle.
 
-        `E2GraphRAG.import_from` makes a file of it that equals this one in the bytes of `export()`.
+        `E2GraphRAG.import_from` creates an index with the same `export()` from it.
 
         Raises:
-            InvalidInputError: If the folder is there already.
-            StoreError: If it cannot be written.
+            InvalidInputError: If the folder already exists.
+            StoreError: If the folder cannot be written.
         """
         export_folder(self._store, checked_path(folder))
 
     @staticmethod
     def import_from(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-        """Make an index file of a folder that `export_to` wrote; `open` it afterwards.
+        """Create an index file from a folder that `export_to` wrote.
 
         Raises:
-            InvalidInputError: If the folder is no whole export, or the file is there already.
+            InvalidInputError: If the folder is not a complete export, or the file already exists.
             StoreError: If the file cannot be written.
         """
         import_folder(checked_path(folder), checked_path(path))
 
-    def close(self) -> None:
-        """Let go of the file, which then is the whole index; safe to call twice.
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of the index file, replacing an older copy.
 
-        Indexing in another thread is stopped: calls in flight end, and `add` raises StoppedError.
+        Raises:
+            StoreError: If the file cannot be written.
         """
-        self._writer.close()
+        self._store.copy_to(checked_path(path))
 
-    def __enter__(self) -> E2GraphRAG:  # noqa: PYI034 - typing.Self needs Python 3.11
+    # For integrations
+
+    def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
+        """Exclude other threads and processes from writing for a `with` block. Reentrant.
+
+        Args:
+            run: Options of an indexing run; its `stop` also ends the wait for the lock.
+
+        Raises:
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            StoppedError: If the run was stopped while it waited.
+        """
+        return self._access.exclusive(run)
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Read a single state of the file in a `with` block. Writers in other threads wait."""
+        return self._store.read_transaction()
+
+    def document_segments(self) -> dict[str, tuple[Segment, ...]]:
+        """Return the segments of every indexed document, by id, without reading texts."""
+        return {header.id: header.segments for header in self._store.document_headers()}
+
+    @property
+    def pending(self) -> PendingDocuments:
+        """Documents that an integration has stored in the file and indexes later."""
+        return PendingDocuments(self._index, self._access)
+
+    @property
+    def store(self) -> Store:
+        """The store, for tools and tests that inspect rows."""
+        return self._store
+
+    def close(self) -> None:
+        """Stop indexing and close the file; idempotent.
+
+        If a running operation needs this event loop, the file closes when that operation ends.
+        """
+        self._access.close()
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -464,22 +573,24 @@ class E2GraphRAG:
         return f"E2GraphRAG({self._store.path!r})"
 
 
-def _as_made(
-    store: Store, settings: Mapping[str, Any], parts: Mapping[str, Any]
+def _resolve(
+    store: Store, settings: RequestedSettings, components: RequestedComponents
 ) -> tuple[Settings, Components]:
-    """Return settings and parts: those asked for, else those of the file or of what waits in it.
+    """Return settings and models: those requested, else those of the file or of its queue.
 
     Raises:
-        SettingsMismatchError: If the file was made with others.
+        SettingsMismatchError: If the index was made with others.
     """
     manifest = store.manifest()
-    waiting = {} if manifest else store.waiting_manifest()
-    if waiting:  # it is to be indexed as it was given, unless told otherwise
-        asked = {name: value for name, value in settings.items() if value is not None}
-        settings = asdict(resolve_settings({}, waiting, store.path)) | asked
-        models = {part: waiting.get(f"{part}_model") or None for part in ("embedder", "extractor")}
-        parts = {**parts, **{part: parts[part] or model for part, model in models.items()}}
-    resolved = resolve_settings(settings, manifest, store.path)
-    components = Components(store.path, manifest, **parts)
-    components.check_embedder()
-    return resolved, components
+    queued = {} if manifest else store.queue_manifest()
+    if queued:  # an interrupted first `add`: continue with what it used, unless requested otherwise
+        settings = settings.or_else(Settings.from_manifest(queued, store.path))
+        components = replace(
+            components,
+            embedder=components.embedder or queued.get("embedder_model") or None,
+            extractor=components.extractor or queued.get("extractor_model") or None,
+        )
+    resolved_settings = resolve_settings(settings, manifest, store.path)
+    resolved_components = Components(store.path, manifest, components)
+    resolved_components.check_embedder()
+    return resolved_settings, resolved_components

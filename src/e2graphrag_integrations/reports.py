@@ -1,9 +1,9 @@
-"""What the write path says about itself: cost before, report after, progress between."""
+"""Results of indexing and maintenance: cost estimates, progress events and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
@@ -11,9 +11,13 @@ Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of long work: `done` of `total` items of a stage; `total` may still grow.
+    """A progress event of one stage.
 
-    `seconds` is how long the stage has been at work, waiting for others included.
+    Attributes:
+        stage: The stage.
+        done: Items finished.
+        total: Items known so far; may still grow.
+        seconds: Wall time since the stage started, including waits for other stages.
     """
 
     stage: Stage
@@ -23,12 +27,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Return the items a second, 0 while nobody can tell."""
+        """Items per second; 0 before any time has passed."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Return how long what is known of will take at this rate, None while nobody can tell."""
+        """Estimated seconds for the remaining known items; None before the first item."""
         return (self.total - self.done) / self.rate if self.rate else None
 
 
@@ -37,7 +41,14 @@ ProgressListener = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class LevelEstimate:
-    """The summaries of one level: how many, how many of them must be made, and their tokens."""
+    """The estimated cost of one tree level.
+
+    Attributes:
+        level: Level in the tree; level 1 summarizes chunks.
+        summaries: Summaries on the level.
+        llm_calls: Summaries that are not cached and need a call.
+        prompt_tokens, completion_tokens: Upper bounds for those calls.
+    """
 
     level: int
     summaries: int
@@ -48,18 +59,18 @@ class LevelEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What `add` would cost, before it is paid.
+    """The estimated cost of `add` or `update`.
 
     Attributes:
-        documents: Documents to index; unchanged ones are not counted.
-        chunks: Their chunks.
-        summaries: Their summaries.
-        llm_calls: Summaries an LLM must make; cached and equal ones are not counted. Exact unless
-            the model gives equal answers to different prompts, which saves calls above them. The
-            extractive default makes the same summaries without any call.
-        prompt_tokens: Upper bound, by the index's token counter; exact at level 1.
-        completion_tokens: Upper bound: `summary_tokens` a call.
-        levels: The same by level, from 1.
+        documents: Documents to index, without unchanged ones.
+        chunks: Chunks of those documents.
+        summaries: Summaries of those documents.
+        llm_calls: Summaries that need an LLM call, without cached and repeated ones. Exact, unless
+            the model answers different prompts with the same text, which saves calls above them.
+            The extractive default creates the same summaries without calls.
+        prompt_tokens: Upper bound, measured with the index's token counter; exact at level 1.
+        completion_tokens: Upper bound: `summary_tokens` per call.
+        levels: The same counts by level, starting at level 1.
     """
 
     documents: int
@@ -77,25 +88,25 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What `add` did.
+    """The result of `add`, `update` or `resume`.
 
     Attributes:
-        documents: Documents indexed.
-        skipped: Ids of documents that were there already: unchanged, or, if that was asked for,
-            with another content, or as a copy under another id.
-        failed: Ids of documents that could not be indexed, with the reason; the others are there.
-        empty: Ids of documents without any text; they are kept, with no chunk.
+        documents: Number of documents indexed.
+        skipped: Ids of documents left as they were: unchanged, changed but kept because of
+            `on_duplicate="skip"`, or copies skipped because of `on_copy="skip"`.
+        failed: Error messages of the documents that failed, by id.
+        empty: Ids of indexed documents without text; they have no chunks.
         chunks, summaries: Nodes written.
-        entities, edges: Distinct ones that the new documents contribute.
-        embedded: Nodes of which a vector was made, not found in the cache.
-        llm_calls: Calls made, repeated ones included; 0 with the extractive default.
-        saved_calls: Calls that `estimate` counted and that were not made, for a summary made anew
-            came out as it was: `llm_calls - retries + saved_calls` is the estimate. 0 where a
-            document failed.
-        retries: How many of them were repeats.
-        cut_summaries: Summaries that came back longer than allowed and were cut.
-        prompt_tokens, completion_tokens: Of those calls, by the index's token counter.
-        seconds: Time by stage, summed over threads, and `total`, the wall time.
+        entities, edges: Distinct graph entities and edges in the indexed documents.
+        embedded: Nodes that needed a new vector because the cache had none.
+        llm_calls: LLM calls, including retries; 0 with the extractive default.
+        saved_calls: Estimated calls that were not needed because a regenerated summary came out
+            unchanged: `llm_calls - retries + saved_calls` equals the estimate. 0 if a document
+            failed.
+        retries: Calls that repeated a failed one.
+        cut_summaries: Summaries cut because they exceeded `summary_tokens`.
+        prompt_tokens, completion_tokens: Tokens of those calls, by the index's token counter.
+        seconds: Seconds by stage, summed over threads, and `total`, the wall time.
     """
 
     documents: int = 0
@@ -116,8 +127,9 @@ class IndexReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: IndexReport) -> IndexReport:
-        """Return the report of both pieces of work; `seconds` add up, `total` too."""
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in _summable(self)}
+        """Return the combined report of two runs; `seconds` add up, including `total`."""
+        names = [f.name for f in fields(self) if f.name not in {"seconds", "failed"}]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         stages = dict.fromkeys([*self.seconds, *other.seconds])
         seconds = {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages}
         return IndexReport(**sums, failed={**self.failed, **other.failed}, seconds=seconds)
@@ -132,13 +144,9 @@ class IndexReport:
         return asdict(self) | {"tokens": self.tokens}
 
 
-def _summable(report: IndexReport) -> list[Field[Any]]:
-    return [field for field in fields(report) if field.name not in {"seconds", "failed"}]
-
-
 @dataclass(frozen=True, slots=True)
 class DeleteReport:
-    """What `delete` removed; documents that only waited in the queue have no nodes."""
+    """The result of `delete`. Documents that were only queued have no nodes."""
 
     documents: int = 0
     chunks: int = 0
@@ -151,14 +159,14 @@ class DeleteReport:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStatus:
-    """How far a document is.
+    """The indexing state of a document.
 
     Attributes:
-        id: Of the document.
-        status: `done`, or, while its newest version is not indexed, `pending`, `processing` (or a
-            process died over it), or `failed`.
-        reason: Why it failed.
-        indexed: Whether some version of it answers questions.
+        id: Document id.
+        status: `done` if the newest version is indexed. Otherwise `pending`, `failed`, or
+            `processing`, which also remains after a process dies.
+        reason: Error message of a failed document.
+        indexed: Whether any version of the document is searchable.
     """
 
     id: str
@@ -169,7 +177,7 @@ class DocumentStatus:
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What `compact` did: bytes of the file before and after, cached results that went."""
+    """The result of `compact`: the file size before and after, and cached results dropped."""
 
     bytes_before: int
     bytes_after: int
@@ -178,7 +186,7 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What an index holds."""
+    """The size of an index: documents, nodes, graph, vectors and bytes, and its settings."""
 
     documents: int
     chunks: int
@@ -199,12 +207,12 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What `verify` found; no problems means that the file is sound."""
+    """The result of `verify`: counts of checked items, and the problems found."""
 
     checked: Mapping[str, int]
     problems: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the check found no problem."""
         return not self.problems

@@ -1,10 +1,10 @@
-"""The numbers an index is made with; kept in its manifest, so that it opens as it was made."""
+"""The sizes and cutting rules of an index, stored in its manifest."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,24 +23,28 @@ Cut = Literal["fixed", "content"]
 _CUTS: tuple[Cut, ...] = get_args(Cut)
 
 _OVERLAP = 100
+"""Default `chunk_overlap` of fixed chunks, in tokens."""
 
-_LEAST = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens": 1}
-"""A group of one would never end."""
+_MINIMUMS = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens": 1}
+"""Smallest value of each number. With groups of one node, the tree would never end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How documents are cut and summarized.
+    """How documents are split and summarized.
 
     Args:
-        chunk_size: Most tokens in a chunk.
-        chunk_overlap: Most tokens that neighboring chunks share; None is 100, and 0 for `content`
-            chunks, which share none.
-        group_size: Nodes under one summary; about so many with `content` groups.
-        summary_tokens: Most tokens in a summary; longer ones are cut at a sentence.
-        chunking: `fixed` fills chunks one after the other, as the paper does; `content` cuts where
-            the text itself says, so that an edit moves no chunk but those it touches.
-        grouping: `fixed` or `content`, the same for the nodes under a summary.
+        chunk_size: Maximum tokens in a chunk.
+        chunk_overlap: Maximum tokens that neighboring chunks share. None means 100 for `fixed`
+            chunks and 0 for `content` chunks, which cannot overlap.
+        group_size: Nodes under one summary; an average with `content` groups.
+        summary_tokens: Maximum tokens in a summary. Longer summaries are cut after a sentence.
+        chunking: `fixed` fills each chunk to `chunk_size`, as in the paper. `content` places
+            boundaries by hashes of the text, so an edit changes only the chunks it touches.
+        grouping: `fixed` or `content`, for the nodes under a summary.
+
+    Raises:
+        InvalidInputError: If a value is out of range.
     """
 
     chunk_size: int = 1200
@@ -52,37 +56,58 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("chunking", "grouping"):
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in _CUTS:
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in _CUTS:
                 raise InvalidInputError(
-                    f"{name}={short_repr(getattr(self, name))}: choose one of {', '.join(_CUTS)}"
+                    f"{name}={short_repr(value)}: choose one of {', '.join(_CUTS)}"
                 )
         if self.chunk_overlap is None:
             overlap = 0 if self.chunking == "content" else _OVERLAP
             object.__setattr__(self, "chunk_overlap", overlap)
-        for name, least in _LEAST.items():
-            object.__setattr__(self, name, check_int(name, getattr(self, name), least))
+        for name, minimum in _MINIMUMS.items():
+            object.__setattr__(self, name, check_int(name, getattr(self, name), minimum))
         if self.chunking == "content" and self.overlap:
             raise InvalidInputError(
-                f"chunk_overlap={self.overlap}: chunks cut by content share nothing; leave it out"
+                f"chunk_overlap={self.overlap} does not work with chunking='content': "
+                "content chunks cannot overlap; omit chunk_overlap"
             )
         if self.overlap >= self.chunk_size:
             raise InvalidInputError(
                 f"chunk_overlap={self.overlap} must be less than chunk_size={self.chunk_size}"
             )
 
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, str], path: str) -> Settings:
+        """Return the settings in a manifest, with defaults for missing entries.
+
+        Args:
+            manifest: Manifest of an index; empty for a new one.
+            path: Index file named in error messages.
+
+        Raises:
+            CorruptStoreError: If the manifest contains invalid settings.
+        """
+        stored = _stored_values(manifest, path)
+        try:
+            return cls(**stored)
+        except InvalidInputError as error:
+            raise CorruptStoreError(
+                f"{path} contains invalid settings ({error}): restore a backup or index again"
+            ) from error
+
     @property
     def overlap(self) -> int:
-        """Tokens that neighboring chunks share."""
+        """Maximum tokens that neighboring chunks share."""
         return self.chunk_overlap or 0
 
     @property
     def groups(self) -> Grouping:
-        """Which nodes share a summary."""
+        """The rule that decides which nodes share a summary."""
         kind = ContentGroups if self.grouping == "content" else FixedGroups
         return kind(self.group_size)
 
     def spans(self, text: str, counter: TokenCounter) -> list[Span]:
-        """Return where a text is cut into chunks."""
+        """Return the chunk spans of a text."""
         if self.chunking == "content":
             return content_spans(text, counter, chunk_size=self.chunk_size)
         return chunk_spans(text, counter, chunk_size=self.chunk_size, chunk_overlap=self.overlap)
@@ -92,42 +117,61 @@ class Settings:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-def resolve_settings(given: Mapping[str, Any], manifest: Mapping[str, str], path: str) -> Settings:
-    """Merge what a user asked for with what an index was made with.
+@dataclass(frozen=True, slots=True)
+class RequestedSettings:
+    """Settings that a caller passed; None means "use the stored value or the default".
+
+    See `Settings` for the fields.
+    """
+
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    group_size: int | None = None
+    summary_tokens: int | None = None
+    chunking: Cut | None = None
+    grouping: Cut | None = None
+
+    def or_else(self, defaults: Settings) -> RequestedSettings:
+        """Return these settings with `defaults` in place of None."""
+        return replace(RequestedSettings(**asdict(defaults)), **self.given())
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def resolve_settings(
+    requested: RequestedSettings, manifest: Mapping[str, str], path: str
+) -> Settings:
+    """Combine the requested settings with those in a manifest.
+
+    Args:
+        requested: Settings that the caller passed.
+        manifest: Manifest of the index; empty for a new one.
+        path: Index file named in error messages.
 
     Raises:
-        InvalidInputError: For an unknown setting or a value out of range.
-        SettingsMismatchError: If the index was made with another value.
-        CorruptStoreError: If its own make no sense.
+        InvalidInputError: If a requested value is out of range.
+        SettingsMismatchError: If the index was built with another value.
+        CorruptStoreError: If the manifest contains invalid settings.
     """
-    names = [field.name for field in fields(Settings)]
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise InvalidInputError(f"unknown setting {unknown[0]!r}; there are {', '.join(names)}")
-    asked = {name: value for name, value in given.items() if value is not None}
-    # Files of schema version 1 say nothing of how they were cut: there was but one way.
-    told = {"chunking": "fixed", "grouping": "fixed", **manifest} if manifest else {}
-    made: dict[str, Any] = {name: _stored(name, told[name], path) for name in names if name in told}
-    for name, value in asked.items():
-        if name in made and made[name] != value:
+    stored = _stored_values(manifest, path)
+    given = requested.given()
+    for name, value in given.items():
+        if name in stored and stored[name] != value:
             raise SettingsMismatchError(
-                f"{path} was made with {name}={made[name]}, not {short_repr(value)}: leave {name} out, "
-                "or index into a new file"
+                f"{path} was made with {name}={stored[name]}, not {short_repr(value)}: omit "
+                f"{name}, or use a new file"
             )
-    try:
-        Settings(**made)
-    except InvalidInputError as error:
-        raise CorruptStoreError(
-            f"{path} says {error}, which cannot be: restore a backup or index again"
-        ) from error
-    return Settings(**{**asked, **made})
+    Settings.from_manifest(manifest, path)  # report a damaged file before invalid arguments
+    return Settings(**{**given, **stored})
 
 
 def checked_path(path: Any) -> str:
-    """Return the path of an index file, which need not exist.
+    """Return the path of an index file, which need not exist, as a string.
 
     Raises:
-        InvalidInputError: If the system cannot even look there.
+        InvalidInputError: If it is not a usable path.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(given, str) or not given.strip():
@@ -141,12 +185,22 @@ def checked_path(path: Any) -> str:
     return str(Path(given))
 
 
-def _stored(name: str, value: str, path: str) -> int | str:
-    if value in _CUTS and name not in _LEAST:
+def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
+    """Return the settings in a manifest, parsed; empty for an empty manifest."""
+    if not manifest:
+        return {}
+    # Schema version 1 had fixed cuts only and did not record them.
+    entries = {"chunking": "fixed", "grouping": "fixed", **manifest}
+    names = [field.name for field in fields(Settings)]
+    return {name: _parse(name, entries[name], path) for name in names if name in entries}
+
+
+def _parse(name: str, value: str, path: str) -> int | str:
+    if value in _CUTS and name not in _MINIMUMS:
         return value
     try:
         return int(value)
     except ValueError as error:
         raise CorruptStoreError(
-            f"{path} says {name}={value!r}, which it cannot be: restore a backup or index again"
+            f"{path} contains the invalid setting {name}={value!r}: restore a backup or index again"
         ) from error

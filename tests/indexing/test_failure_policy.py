@@ -17,8 +17,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing import pipeline as indexing
-from e2graphrag_integrations.indexing import writer as writing
+from e2graphrag_integrations.indexing import isolation, planning, queueing
 from e2graphrag_integrations.indexing.failure_policy import FailFast, SkipFailed
 from fakes import CountingLLM, NameExtractor, numbered
 
@@ -32,7 +31,7 @@ KINDS = {
     "embedder returns NaN": (EmbeddingError, "NaN or infinity"),
     "embedder fails on the summary": (EmbeddingError, "RuntimeError: cannot embed it"),
     "splitter raises": (InvalidInputError, "RuntimeError: cannot cut it"),
-    "splitter leaves text out": (InvalidInputError, "left the end of document"),
+    "splitter leaves text out": (InvalidInputError, "omitted the end of document"),
 }
 
 
@@ -106,9 +105,9 @@ def states(rag):
 
 def test_fail_at_once_raises_and_remembers_nothing():
     policy, error = FailFast(), SummaryError("no")
-    policy.worked(SummaryError)
+    policy.record_success(SummaryError)
     with pytest.raises(SummaryError) as caught:
-        policy.note(["a", "b"], error)
+        policy.record_failure(["a", "b"], error)
     assert caught.value is error
     assert policy.failed == {}
 
@@ -116,42 +115,42 @@ def test_fail_at_once_raises_and_remembers_nothing():
 def test_fail_each_leaves_out_one_and_of_several_none():
     told = []
     policy = SkipFailed(lambda id_, error: told.append((id_, str(error))))
-    assert policy.note(["a", "b"], IndexingError("whose?")) is False
+    assert policy.record_failure(["a", "b"], IndexingError("whose?")) is False
     assert told == []
     assert policy.failed == {}
     first = SummaryError("first")
-    assert policy.note(["a"], first) is True
-    assert policy.note(["a"], IndexingError("again")) is True
+    assert policy.record_failure(["a"], first) is True
+    assert policy.record_failure(["a"], IndexingError("again")) is True
     assert told == [("a", "first")]
     assert policy.failed == {"a": first}
 
 
 def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never_worked():
     policy = SkipFailed(lambda *_: None)
-    policy.worked(EmbeddingError)  # of another kind: says nothing about summaries
+    policy.record_success(EmbeddingError)  # of another kind: says nothing about summaries
     errors = [SummaryError("one"), SummaryError("two"), SummaryError("three")]
-    assert policy.note(["other"], EmbeddingError("of this document"))
-    assert policy.note(["a"], errors[0])
-    assert policy.note(["b"], errors[1])
+    assert policy.record_failure(["other"], EmbeddingError("of this document"))
+    assert policy.record_failure(["a"], errors[0])
+    assert policy.record_failure(["b"], errors[1])
     with pytest.raises(SummaryError) as caught:
-        policy.note(["c"], errors[2])
+        policy.record_failure(["c"], errors[2])
     assert caught.value is errors[0]
     assert list(policy.failed) == ["other", "a", "b", "c"]
     with pytest.raises(SummaryError, match="one"):  # and it stays so
-        policy.note(["d"], errors[2])
+        policy.record_failure(["d"], errors[2])
 
 
 def test_fail_each_takes_many_of_what_works_at_times_and_ends_when_it_works_no_more():
     policy = SkipFailed(lambda *_: None)
-    policy.worked(IndexingError)
+    policy.record_success(IndexingError)
     for n in range(100):
-        assert policy.note([str(n)], IndexingError("no"))
+        assert policy.record_failure([str(n)], IndexingError("no"))
         if n % 20 == 19:
-            policy.worked(IndexingError)
+            policy.record_success(IndexingError)
     for n in range(100, 129):
-        assert policy.note([str(n)], IndexingError("no"))
+        assert policy.record_failure([str(n)], IndexingError("no"))
     with pytest.raises(IndexingError):
-        policy.note(["129"], IndexingError("no"))
+        policy.record_failure(["129"], IndexingError("no"))
     assert len(policy.failed) == 130
 
 
@@ -160,16 +159,16 @@ def test_fail_each_told_of_a_failure_that_cannot_be_kept_raises_that():
         raise StoreError("disk full")
 
     with pytest.raises(StoreError, match="disk full"):
-        SkipFailed(told).note(["a"], SummaryError("no"))
+        SkipFailed(told).record_failure(["a"], SummaryError("no"))
 
 
 def test_fail_each_counts_right_from_many_threads():
     told = []
     policy = SkipFailed(lambda id_, _: told.append(id_))
-    policy.worked(IndexingError)
+    policy.record_success(IndexingError)
     ids = [str(n % 25) for n in range(800)]
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(lambda id_: policy.note([id_], IndexingError(id_)), ids))
+        assert all(pool.map(lambda id_: policy.record_failure([id_], IndexingError(id_)), ids))
     assert sorted(told) == sorted(set(ids))
     assert {id_: str(error) for id_, error in policy.failed.items()} == {i: i for i in ids}
 
@@ -179,7 +178,7 @@ def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
 
     def outcome(number):
         try:
-            return policy.note([str(number)], IndexingError(str(number)))
+            return policy.record_failure([str(number)], IndexingError(str(number)))
         except IndexingError as error:
             return str(error)
 
@@ -199,8 +198,8 @@ def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
 def test_the_others_are_as_if_they_had_come_alone(
     open_index, monkeypatch, kind, batch, slice_, place
 ):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", batch)
-    monkeypatch.setattr(indexing, "_SLICE", slice_)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
+    monkeypatch.setattr(isolation, "_SLICE_SIZE", slice_)
     good = [
         numbered(12, "a"),  # shares its first ten chunks with the bad one
         SourceDocument("b", "Anna met Bert. Item 0 ends. Cleo saw Dora.", title="Harbour"),
@@ -259,7 +258,7 @@ def test_a_failed_update_keeps_the_old_version_and_updates_the_rest(open_index, 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "summary" not in kind])
 def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kind):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     options = parts(kind)
     prompts = []
     options["summarizer"] = lambda p, ask=options["summarizer"]: prompts.append(p) or ask(p)
@@ -279,7 +278,7 @@ def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_once_one_went_through_any_number_may_fail(open_index, monkeypatch, kind):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     rag = open_index(**parts(kind))
     bad = [marked(f"bad{n}", 100 * n) for n in range(6)]
     report = rag.add([numbered(6, "first"), *bad, numbered(6, "last", 900)])
@@ -367,12 +366,12 @@ def test_a_full_disk_ends_the_work_and_leaves_the_file_sound(tmp_path, open_inde
 
 
 def test_a_failure_that_cannot_be_written_down_ends_the_work(open_index, monkeypatch):
-    def mark(store, wanted):
+    def set_queue_status(store, wanted):
         if any(status == "failed" for status, _ in wanted.values()):
             raise StoreError("cannot write")
 
     rag = open_index(**parts("summary"))
-    monkeypatch.setattr(writing, "mark", mark)
+    monkeypatch.setattr(queueing, "set_queue_status", set_queue_status)
     with pytest.raises(StoreError, match="cannot write"):
         rag.add([marked(), numbered(12, "a")])
     assert rag.verify().ok

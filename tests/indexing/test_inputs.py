@@ -22,7 +22,7 @@ def test_what_is_no_document_is_refused(given):
     "given", [None, 5, object(), b"x", [[1]], [object()], [2**70], "\ud800", [ONE], ["one", None]]
 )
 def test_what_is_no_id_is_refused(given):
-    with pytest.raises(InvalidInputError, match=r"ids? (must|holds)"):
+    with pytest.raises(InvalidInputError, match=r"ids? (must|contains)"):
         as_ids(given)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import IndexingError, SummaryError
-from e2graphrag_integrations.indexing import pipeline as indexing
+from e2graphrag_integrations.indexing import isolation, planning
 from fakes import CountingEmbedder, CountingExtractor, CountingLLM, Failing, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
@@ -195,8 +195,8 @@ def test_batches_of_documents_give_what_one_batch_gives(open_index, monkeypatch)
     documents = [numbered(n, f"d{n}", first=n) for n in range(9)]
     whole = open_index(summarizer=CountingLLM(), **FOUR)
     whole.add(documents)
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 4)
-    monkeypatch.setattr(indexing, "_SLICE", 3)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 4)
+    monkeypatch.setattr(isolation, "_SLICE_SIZE", 3)
     parts = open_index(summarizer=CountingLLM(), **FOUR)
     parts.add(documents)
     assert list(parts.export()) == list(whole.export())
@@ -324,7 +324,7 @@ def test_a_permanent_error_is_not_retried_and_names_document_level_and_place(ope
 
 
 def test_after_a_failure_documents_that_were_not_begun_are_not_paid(open_index, monkeypatch):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     failing = Failing(ValueError("no"), times=99)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
     with pytest.raises(SummaryError, match="'d0'"):
@@ -335,7 +335,7 @@ def test_after_a_failure_documents_that_were_not_begun_are_not_paid(open_index, 
 
 @pytest.mark.parametrize("batch", [1, 1000])
 def test_the_others_are_there_and_whole_when_a_document_fails(open_index, monkeypatch, batch):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", batch)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
     failing = Failing(ValueError("no"), at=2)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
     documents = [numbered(10, f"d{n}", first=20 * n) for n in range(3)]
@@ -410,8 +410,8 @@ def test_an_error_of_the_users_own_part_is_wrapped_and_told(open_index, part):
 
 
 def test_progress_is_monotone_and_ends_complete_in_every_stage(open_index, monkeypatch):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 6)
-    monkeypatch.setattr(indexing, "_SLICE", 4)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 6)
+    monkeypatch.setattr(isolation, "_SLICE_SIZE", 4)
     events = []
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     rag.add([numbered(7, "a"), numbered(7, "b"), numbered(13, "c")], progress=events.append)

@@ -37,7 +37,7 @@ def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, sto
         ([(0, 3), (0, 4)], "in order"),
         ([(0, 99)], "in order"),
         ([(2, 4)], "nothing but white space"),
-        ([(0, 2)], "left the end"),
+        ([(0, 2)], "omitted the end"),
         ([(0, 0)], "in order"),
         ([("a", 2)], "failed"),
         (5, "failed"),
@@ -78,7 +78,11 @@ def test_no_chunk_crosses_a_segment_where_that_is_asked_for(open_index, story):
         rag.add(paged)
         assert rag.verify().ok
     crossing = [
-        [n for n in rag.retrieve("x", k=50, mode="global").nodes if not n.level and n.parts]
+        [
+            n
+            for n in rag.retrieve("x", k=50, mode="global").nodes
+            if not n.level and n.segment_metadata
+        ]
         for rag in (whole, split)
     ]
     assert crossing[0]
@@ -96,5 +100,5 @@ def test_a_node_over_several_segments_names_the_metadata_of_each(open_index, sto
     rag = open_index(group_size=50)
     rag.add(SourceDocument("paged", story.text, segments=pages))
     [root] = [n for n in rag.retrieve("x", k=50, mode="global").nodes if n.level]
-    assert root.parts == ({"page": 1}, {"page": 2})
-    assert root.differing == ("page",)
+    assert root.segment_metadata == ({"page": 1}, {"page": 2})
+    assert root.differing_keys == ("page",)

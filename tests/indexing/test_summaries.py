@@ -8,10 +8,13 @@ import pytest
 
 from e2graphrag_integrations._utils.event_loop import OwnLoop
 from e2graphrag_integrations.errors import SummaryError
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, WorkStopped, summarize_trees
+from e2graphrag_integrations.indexing.run import WorkStopped
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.callable import CallableSummarizer, Prompts, RetryPolicy
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.chunking import chunk_spans, truncate
 from e2graphrag_integrations.tree import plan_tree
 from strategies import WordCounter, byte_level_counter
@@ -27,14 +30,14 @@ def store():
 
 
 @pytest.fixture
-def bridge():
-    bridge = OwnLoop()
-    yield bridge
-    bridge.close()
+def runner():
+    runner = OwnLoop()
+    yield runner
+    runner.close()
 
 
 @pytest.fixture
-def maker(store, bridge):
+def builder(store, runner):
     def make(function, fingerprint="model", **options):
         summarizer = CallableSummarizer(function, prompts=MATERIAL_ONLY)
         return SummaryBuilder(
@@ -44,7 +47,7 @@ def maker(store, bridge):
             max_tokens=options.pop("max_tokens", 50),
             retry=RetryPolicy(attempts=3, first_wait=0),
             store=store,
-            bridge=bridge,
+            runner=runner,
         )
 
     return make
@@ -74,40 +77,40 @@ def fill(trees, made_by, workers=4, made=lambda: None, stopping=None):
 
 
 @pytest.mark.parametrize(("chunks", "calls"), [(0, 0), (1, 0), (3, 1), (137, 36), (151, 40)])
-def test_one_call_a_summary(maker, chunks, calls):
+def test_one_call_a_summary(builder, chunks, calls):
     model, tree = Model(), numbered(chunks)
-    made = maker(model)
+    made = builder(model)
     done = Counter()
     [summaries] = fill([tree], made, made=lambda: done.update(made=1))
     assert len(model.prompts) == made.usage.calls == done["made"] == len(summaries) == calls
     assert set(summaries) == {node.id for node in tree.nodes if node.level}
 
 
-def test_a_summary_is_made_of_its_childrens_texts(maker):
+def test_a_summary_is_made_of_its_childrens_texts(builder):
     tree = numbered(26)
-    [summaries] = fill([tree], maker(Model()))
+    [summaries] = fill([tree], builder(Model()))
     by_level = [[summaries[node.id] for node in level] for level in tree.levels[1:]]
     # Chunks 0-4, 5-9, ..., 20-24, 25; then their first five summaries and the sixth.
     assert by_level[0] == ["w0..w4", "w5..w9", "w10..w14", "w15..w19", "w20..w24", "w25..w25"]
     assert by_level[1] == ["w0..w4..w20..w24", "w25..w25..w25..w25"]
 
 
-def test_overlap_is_removed_before_summarizing(maker):
+def test_overlap_is_removed_before_summarizing(builder):
     model, tree = Model(), numbered(8, size=4, overlap=1)
     assert [node.text for node in tree.levels[0]] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7"]
-    fill([tree], maker(model))
+    fill([tree], builder(model))
     assert model.prompts == ["w0 w1 w2 w3\n\nw4 w5 w6\n\nw7"]
 
 
-def test_several_trees_are_filled_side_by_side_each_with_its_own(maker):
+def test_several_trees_are_filled_side_by_side_each_with_its_own(builder):
     trees = [numbered(7, "a"), numbered(0, "b"), numbered(3, "c")]
-    filled = fill(trees, maker(Model()))
+    filled = fill(trees, builder(Model()))
     assert [len(summaries) for summaries in filled] == [2, 0, 1]
     # 7 chunks make 2 summaries, which are not more than 5.
     assert list(filled[2].values()) == ["w0..w2"]
 
 
-def test_no_more_calls_run_at_once_than_there_are_workers(maker):
+def test_no_more_calls_run_at_once_than_there_are_workers(builder):
     running, most, lock = [0], [0], threading.Lock()
 
     def model(prompt):
@@ -119,35 +122,35 @@ def test_no_more_calls_run_at_once_than_there_are_workers(maker):
             running[0] -= 1
         return "x"
 
-    fill([numbered(100)], maker(model), workers=3)
+    fill([numbered(100)], builder(model), workers=3)
     assert 1 < most[0] <= 3
 
 
-def test_a_finished_summary_is_never_paid_for_twice(maker):
+def test_a_finished_summary_is_never_paid_for_twice(builder):
     first, second, other = Model(), Model(), Model()
-    one = fill([numbered(26)], maker(first))
-    assert fill([numbered(26)], maker(second)) == one
+    one = fill([numbered(26)], builder(first))
+    assert fill([numbered(26)], builder(second)) == one
     assert (len(first.prompts), second.prompts) == (8, [])
-    fill([numbered(26)], maker(other, fingerprint="other model"))
+    fill([numbered(26)], builder(other, fingerprint="other model"))
     assert len(other.prompts) == 8
 
 
-def test_the_cache_keeps_lengths_levels_and_texts_apart(maker):
-    made, short = maker(Model()), maker(Model(), max_tokens=5)
+def test_the_cache_keeps_lengths_levels_and_texts_apart(builder):
+    made, short = builder(Model()), builder(Model(), max_tokens=5)
     keys = [
         made.key(["a", "b"], 1),
         made.key(["a", "b"], 2),
         made.key(["ab"], 1),
         made.key(["a\0001:b"], 1),
         short.key(["a", "b"], 1),
-        maker(Model(), "other").key(["a", "b"], 1),
+        builder(Model(), "other").key(["a", "b"], 1),
     ]
     assert len(set(keys)) == len(keys)
     # A summarizer is told the level and may heed it.
     assert made.key(["a"], 2) != made.key(["a"], 3)
 
 
-def test_equal_requests_at_the_same_time_share_one_call(maker):
+def test_equal_requests_at_the_same_time_share_one_call(builder):
     started, go = threading.Event(), threading.Event()
     calls = []
 
@@ -157,18 +160,18 @@ def test_equal_requests_at_the_same_time_share_one_call(maker):
         assert go.wait(10)
         return "same"
 
-    made = maker(model)
+    made = builder(model)
     with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(made.make, ["a"], 1)
+        first = pool.submit(made.build, ["a"], 1)
         assert started.wait(10)
-        others = [pool.submit(made.make, ["a"], 1) for _ in range(3)]
+        others = [pool.submit(made.build, ["a"], 1) for _ in range(3)]
         go.set()
         assert [future.result() for future in (first, *others)] == ["same"] * 4
     assert calls == ["a"]
     assert made.in_flight == {}
 
 
-def test_a_request_that_waited_for_a_failed_one_calls_itself(maker):
+def test_a_request_that_waited_for_a_failed_one_calls_itself(builder):
     started, go = threading.Event(), threading.Event()
     calls = []
 
@@ -180,11 +183,11 @@ def test_a_request_that_waited_for_a_failed_one_calls_itself(maker):
         assert go.wait(10)
         raise ValueError("no")
 
-    made = maker(model)
+    made = builder(model)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(made.make, ["a"], 1)
+        first = pool.submit(made.build, ["a"], 1)
         assert started.wait(10)
-        second = pool.submit(made.make, ["a"], 1)
+        second = pool.submit(made.build, ["a"], 1)
         go.set()
         with pytest.raises(ValueError, match="no"):
             first.result()
@@ -192,7 +195,7 @@ def test_a_request_that_waited_for_a_failed_one_calls_itself(maker):
     assert made.in_flight == {}
 
 
-def test_an_async_model_runs_in_the_bridges_loop(maker):
+def test_an_async_model_runs_in_the_bridges_loop(builder):
     loops = set()
 
     async def model(prompt):
@@ -200,12 +203,12 @@ def test_an_async_model_runs_in_the_bridges_loop(maker):
         loops.add(asyncio.get_running_loop())
         return prompt.split()[0]
 
-    [summaries] = fill([numbered(26)], maker(model))
+    [summaries] = fill([numbered(26)], builder(model))
     assert len(summaries) == 8
     assert len(loops) == 1
 
 
-def test_transient_errors_are_repeated_and_counted(maker):
+def test_transient_errors_are_repeated_and_counted(builder):
     fail = [TimeoutError(), ConnectionError()]
 
     def model(prompt):
@@ -213,20 +216,20 @@ def test_transient_errors_are_repeated_and_counted(maker):
             raise fail.pop()
         return "answer"
 
-    made = maker(model)
-    assert made.make(["a"], 1) == "answer"
+    made = builder(model)
+    assert made.build(["a"], 1) == "answer"
     assert (made.usage.calls, made.usage.retries) == (3, 2)
 
 
-def test_tokens_of_prompts_and_answers_are_counted(maker):
-    made = maker(lambda _: "one two three")
-    made.make(["a b", "c d"], 1)
+def test_tokens_of_prompts_and_answers_are_counted(builder):
+    made = builder(lambda _: "one two three")
+    made.build(["a b", "c d"], 1)
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (4, 3)
 
 
-def test_the_extractive_summarizer_costs_no_calls(maker):
-    made = maker(None, summarizer=ExtractiveSummarizer(counter=WordCounter()))
-    assert made.make(["One two three four five."], 1) == "One two three four five."
+def test_the_extractive_summarizer_costs_no_calls(builder):
+    made = builder(None, summarizer=ExtractiveSummarizer(counter=WordCounter()))
+    assert made.build(["One two three four five."], 1) == "One two three four five."
     assert (made.usage.calls, made.usage.prompt_tokens) == (0, 0)
 
 
@@ -240,78 +243,78 @@ class Refusing(Model):
         return answer
 
 
-def test_a_failure_names_its_place_and_stops_what_has_not_begun(maker):
+def test_a_failure_names_its_place_and_stops_what_has_not_begun(builder):
     model, stopping = Refusing(), threading.Event()
-    place = r"summary 1 of level 1 of document 'doc' could not be made: ValueError: refused"
+    place = r"summary 1 of level 1 of document 'doc' failed: ValueError: refused"
     with pytest.raises(SummaryError, match=place):
-        fill([numbered(26)], maker(model), workers=1, stopping=stopping)
+        fill([numbered(26)], builder(model), workers=1, stopping=stopping)
     # One worker makes them in order: w0-w4, then w5-w9.
     assert len(model.prompts) == 2
     assert stopping.is_set()
 
 
-def test_what_was_finished_before_a_failure_is_kept(maker):
+def test_what_was_finished_before_a_failure_is_kept(builder):
     with pytest.raises(SummaryError):
-        fill([numbered(26)], maker(Refusing()), workers=1)
+        fill([numbered(26)], builder(Refusing()), workers=1)
     model = Model()
-    fill([numbered(26)], maker(model))
+    fill([numbered(26)], builder(model))
     # 8 summaries, of which the first is there.
     assert len(model.prompts) == 7
     assert not any(prompt.startswith("w0\n") for prompt in model.prompts)
 
 
-def test_nothing_is_begun_once_it_is_stopped_from_outside(maker):
+def test_nothing_is_begun_once_it_is_stopped_from_outside(builder):
     model, stopping = Model(), threading.Event()
     stopping.set()
     with pytest.raises(WorkStopped):
-        fill([numbered(26)], maker(model), stopping=stopping)
+        fill([numbered(26)], builder(model), stopping=stopping)
     assert model.prompts == []
 
 
 @pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_that_was_cancelled_failed_like_any_other(maker, error, is_async):
+def test_a_call_that_was_cancelled_failed_like_any_other(builder, error, is_async):
     def model(prompt):
         raise error
 
     async def async_model(prompt):
         raise error
 
-    with pytest.raises(SummaryError, match="could not be made: CancelledError"):
-        fill([numbered(3)], maker(async_model if is_async else model))
+    with pytest.raises(SummaryError, match="failed: CancelledError"):
+        fill([numbered(3)], builder(async_model if is_async else model))
 
 
-def test_an_interrupt_is_not_wrapped(maker):
+def test_an_interrupt_is_not_wrapped(builder):
     def model(prompt):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fill([numbered(3)], maker(model))
+        fill([numbered(3)], builder(model))
 
 
 @pytest.mark.parametrize("answer", ["", "  \n"])
-def test_an_empty_summary_is_an_error_and_not_kept(maker, answer):
+def test_an_empty_summary_is_an_error_and_not_kept(builder, answer):
     with pytest.raises(SummaryError, match="CallableSummarizer returned an empty summary"):
-        maker(lambda _: answer).make(["a"], 1)
-    assert maker(lambda _: "better").make(["a"], 1) == "better"
+        builder(lambda _: answer).build(["a"], 1)
+    assert builder(lambda _: "better").build(["a"], 1) == "better"
 
 
-def test_an_answer_that_is_no_text_is_an_error(maker):
+def test_an_answer_that_is_no_text_is_an_error(builder):
     with pytest.raises(SummaryError, match="returned dict, not str"):
-        maker(lambda _: {"text": "x"}).make(["a"], 1)
+        builder(lambda _: {"text": "x"}).build(["a"], 1)
 
 
-def test_an_answer_a_hundred_times_too_long_is_cut_and_counted(maker):
-    made = maker(lambda _: "One two three. " * 100, max_tokens=7)
-    assert made.make(["a"], 1) == "One two three. One two three."
+def test_an_answer_a_hundred_times_too_long_is_cut_and_counted(builder):
+    made = builder(lambda _: "One two three. " * 100, max_tokens=7)
+    assert made.build(["a"], 1) == "One two three. One two three."
     assert made.usage.cut == 1
     assert made.usage.completion_tokens == 300
 
 
 @pytest.mark.parametrize("counter", [WordCounter, byte_level_counter])
-def test_lone_surrogates_in_an_answer_are_replaced(maker, counter):
-    made = maker(lambda _: "a\ud800b", counter=counter())
-    assert made.make(["a"], 1) == "a?b"
+def test_lone_surrogates_in_an_answer_are_replaced(builder, counter):
+    made = builder(lambda _: "a\ud800b", counter=counter())
+    assert made.build(["a"], 1) == "a?b"
 
 
 @pytest.mark.parametrize(
@@ -329,7 +332,7 @@ def test_a_text_is_cut_after_the_last_sentence_that_fits(max_tokens, expected):
     assert truncate("One two. Three four five. Six.", max_tokens, WordCounter()) == expected
 
 
-def test_the_failure_that_stopped_the_rest_is_the_one_reported(maker):
+def test_the_failure_that_stopped_the_rest_is_the_one_reported(builder):
     bad = threading.Event()
 
     class Mixed(Model):
@@ -343,6 +346,6 @@ def test_the_failure_that_stopped_the_rest_is_the_one_reported(maker):
     patient = RetryPolicy(attempts=5, first_wait=3600, longest_wait=3600)
     for _ in range(5):
         bad.clear()
-        made_by = dataclasses.replace(maker(Mixed()), retry=patient)
+        made_by = dataclasses.replace(builder(Mixed()), retry=patient)
         with pytest.raises(SummaryError, match="401 bad key"):
             fill([numbered(26)], made_by)

@@ -13,10 +13,11 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.backends import AnyBackend, backend_of
+from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
@@ -121,7 +122,7 @@ def answers(index: E2GraphRAGIndex, **options):
 
 
 def ids_of(index):
-    return index.corpus.rag._reader.snapshot().dense.ids
+    return index.corpus.rag._session.snapshot().dense.ids
 
 
 def test_answers_are_those_of_faiss_and_stay_so_through_changes(store, documents):
@@ -225,15 +226,19 @@ def test_a_store_that_takes_no_vectors_embeds_the_texts_itself():
             return [(document, 1 - score) for document, score in found]
 
     fakes = DeterministicFakeEmbedding(size=16)
-    index = E2GraphRAGIndex.from_texts(
-        [STORY], embeddings=fakes, extractor=NameExtractor(), chunk_size=16, chunk_overlap=4
-    )
     store = Texts(fakes)
-    backend = AnyBackend(store)
-    Mirror(index.corpus.rag, backend, "Texts")
-    found = index.search(STORY[:40], mode="global", k=3)
-    assert len(found.nodes) == 3
-    assert len(store.store) == index.corpus.rag.stats().windows
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=LangChainEmbedder(fakes),
+        extractor=NameExtractor(),
+        chunk_size=16,
+        chunk_overlap=4,
+        vector_search=Mirror(AnyBackend(store), "Texts").search,
+    ) as rag:
+        rag.add(SourceDocument("story", STORY))
+        found = rag.retrieve(STORY[:40], mode="global", k=3)
+        assert len(found.nodes) == 3
+        assert len(store.store) == rag.stats().windows
 
 
 def test_what_is_deleted_after_opening_again_leaves_the_store(store, documents, tmp_path):

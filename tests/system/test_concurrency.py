@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
-from e2graphrag_integrations.snapshot.files import current_snapshot
+from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from fakes import CountingLLM, numbered
 
 THREADS = 8
@@ -199,7 +199,7 @@ def test_a_reader_that_holds_the_file_does_not_wait_for_one_that_indexes_its_wor
     rag = open_index(tmp_path / "i.e2g" if on_disk else ":memory:")
     rag.add(story)
     entered, go = threading.Event(), threading.Event()
-    snapshot = rag._reader.snapshot()
+    snapshot = rag._session.snapshot()
     make = snapshot.bm25_factory
 
     def slowly(of):
@@ -213,6 +213,6 @@ def test_a_reader_that_holds_the_file_does_not_wait_for_one_that_indexes_its_wor
         assert entered.wait(10)
         with rag.store.read_transaction():  # as the last attempt of an answer does
             go.set()
-            other = current_snapshot(rag.store)
+            other = load_or_build_snapshot(rag.store)
             assert other.bm25.vocabulary
         assert indexing.result(10).nodes

@@ -81,7 +81,7 @@ def test_where_filters_before_the_nearest_are_taken(rag):
 
 def test_expansion_and_budget_hold(rag):
     result = rag.retrieve("animals", k=3, mode="global", expand="leaves", token_budget=40)
-    assert rag._components.counter.count(result.context()) <= 40
+    assert rag._index.components.counter.count(result.context()) <= 40
     assert all(node.level == 0 for node in result.nodes)
     for node in result.nodes:
         [(start, end)] = node.spans

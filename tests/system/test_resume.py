@@ -22,7 +22,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.indexing import pipeline as indexing
+from e2graphrag_integrations.indexing import planning
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport
 from e2graphrag_integrations.store.pending_documents import put_pending
 from e2graphrag_integrations.store.queue import enqueue, read_queue
@@ -79,7 +79,7 @@ def test_a_new_index_has_nothing_to_tell(open_index):
 
 
 def test_another_instance_sees_how_far_each_document_is(tmp_path, open_index, monkeypatch):
-    monkeypatch.setattr(indexing, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     held, path = Held(), tmp_path / "i.e2g"
     rag = open_index(path, summarizer=held, summarizer_id="m", **FOUR)
     rag.add(SourceDocument("c", "Before."))
@@ -112,7 +112,7 @@ def test_a_failed_document_tells_why_and_whether_an_older_version_answers(stuck,
     bad, good = rag.status()
     assert (bad.status, bad.indexed) == ("failed", False)
     assert (good.status, good.indexed) == ("failed", True)
-    assert "'good' could not be made: ValueError: no words for Cleo" in good.reason
+    assert "'good' failed: ValueError: no words for Cleo" in good.reason
     assert rag.document("good") == numbered(2, "good")
 
 
@@ -502,7 +502,7 @@ def test_deleting_the_last_document_keeps_what_a_pending_build_has_paid_for(tmp_
 def test_an_add_that_waits_for_its_turn_is_stopped_too(tmp_path, open_index, how):
     path, llm = tmp_path / "i.e2g", CountingLLM()
     first, second = reopened(path, open_index), reopened(path, open_index, llm)
-    with first.writer.exclusive():
+    with first.write_lock():
         adding, _ = in_thread(lambda: second.add(numbered(40)))
         time.sleep(0.1)
         stopping, _ = in_thread(getattr(second, how))

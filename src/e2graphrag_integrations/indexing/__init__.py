@@ -1,1 +1,1 @@
-"""The write path: from documents to rows of the store."""
+"""Indexing: from documents to rows of the store. `pipeline` is the place to start reading."""

@@ -1,4 +1,4 @@
-"""What indexing would cost, counted from the tree's shape before any call."""
+"""Cost estimates: which summaries of planned trees still need an LLM call."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.indexing.planning import Planner, plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
-from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
-from e2graphrag_integrations.types import Node, SourceDocument
+from e2graphrag_integrations.types import Node
 
 
 def estimate_cost(
-    documents: Iterable[SourceDocument],
-    settings: Settings,
-    counter: TokenCounter,
-    maker: SummaryBuilder,
-    planner: Planner = plan_document,
+    trees: Iterable[Tree], counter: TokenCounter, summaries: SummaryBuilder
 ) -> CostEstimate:
-    """Return the exact number of summaries to make and bounds of their tokens.
+    """Return the exact number of summaries to generate, and upper bounds of their tokens.
 
-    A summary already in the cache, or equal to one counted before, costs nothing.
+    Cached and repeated summaries cost nothing.
+
+    Args:
+        trees: Planned trees, in indexing order.
+        counter: Measures prompts.
+        summaries: Looks up cached summaries and renders prompts.
     """
-    run = CostCounter(settings, counter, maker)
-    for document in documents:
-        run.add(planner(document, settings, counter))
-    return run.finish()
+    cost = CostCounter(counter, summaries)
+    for tree in trees:
+        cost.add(tree)
+    return cost.estimate()
 
 
 @dataclass
@@ -42,75 +41,68 @@ class _Level:
 
 @dataclass
 class CostCounter:
-    """Counts the summaries to be made of trees, given one after the other."""
+    """Counts the summaries that planned trees still need.
 
-    settings: Settings
+    Attributes:
+        counter: Measures prompts.
+        summaries: Looks up cached summaries and renders prompts.
+    """
+
     counter: TokenCounter
-    maker: SummaryBuilder
-    documents: int = 0
-    chunks: int = 0
-    levels: dict[int, _Level] = field(default_factory=dict)
-    counted: set[bytes] = field(default_factory=set)
+    summaries: SummaryBuilder
+    _documents: int = 0
+    _chunks: int = 0
+    _levels: dict[int, _Level] = field(default_factory=dict)
+    _counted: set[bytes] = field(default_factory=set)
 
     @property
     def calls(self) -> int:
-        """Summaries to be made of the trees so far."""
-        return sum(level.calls for level in self.levels.values())
+        """Calls needed by the trees so far."""
+        return sum(level.calls for level in self._levels.values())
 
     def add(self, tree: Tree) -> None:
-        """Count a tree: what is in the cache now, or counted before, costs nothing."""
-        self.documents += 1
+        """Count the summaries of a tree that are neither cached now nor counted before."""
+        self._documents += 1
         if not tree.levels:
             return
-        self.chunks += len(tree.levels[0])
+        self._chunks += len(tree.levels[0])
         by_id = {node.id: node for node in tree.nodes}
-        # Each node's text where it is known, and a name that is equal for equal content.
-        known: dict[str, str | None] = {n.id: n.text for n in tree.levels[0]}
+        # The text of each node, if known, and a symbol that is equal for equal content.
+        texts: dict[str, str | None] = {n.id: n.text for n in tree.levels[0]}
         symbols = {n.id: n.text.encode() for n in tree.levels[0]}
         for nodes in tree.levels[1:]:
             for node in nodes:
-                self._summary(node, [by_id[c] for c in node.child_ids], known, symbols)
+                children = [by_id[child] for child in node.child_ids]
+                self._count_summary(node, children, texts, symbols)
 
-    def _summary(
+    def _count_summary(
         self,
         node: Node,
         children: list[Node],
-        known: dict[str, str | None],
+        texts: dict[str, str | None],
         symbols: dict[str, bytes],
     ) -> None:
-        level = self.levels.setdefault(node.level, _Level())
+        level = self._levels.setdefault(node.level, _Level())
         level.summaries += 1
-        texts = self._texts(node, children, known)
-        if texts is None:
-            key = hashlib.sha256(b"\0".join(symbols[c.id] for c in children)).digest()
+        inputs = _inputs(node, children, texts)
+        if inputs is None:
+            symbol = hashlib.sha256(b"\0".join(symbols[c.id] for c in children)).digest()
         else:
-            key = self.maker.key(texts, node.level)
-        symbols[node.id] = key
-        known[node.id] = self._cached(key) if texts is not None else None
-        if known[node.id] is None and key not in self.counted:
-            self.counted.add(key)
+            symbol = self.summaries.key(inputs, node.level)
+        symbols[node.id] = symbol
+        texts[node.id] = self.summaries.cached(symbol) if inputs is not None else None
+        if texts[node.id] is None and symbol not in self._counted:
+            self._counted.add(symbol)
             level.calls += 1
-            level.prompt_tokens += self._prompt_tokens(texts, node)
+            level.prompt_tokens += self._prompt_tokens(inputs, node)
 
-    def _texts(
-        self, node: Node, children: list[Node], known: dict[str, str | None]
-    ) -> list[str] | None:
-        if node.level == 1:
-            return without_overlap(children)
-        texts = [text for c in children if (text := known[c.id]) is not None]
-        return texts if len(texts) == len(children) else None
+    def _prompt_tokens(self, inputs: list[str] | None, node: Node) -> int:
+        if inputs is not None:
+            return count_tokens(self.counter, self.summaries.prompt(inputs, node.level))
+        empty_prompt = count_tokens(self.counter, self.summaries.prompt([""], node.level))
+        return empty_prompt + len(node.child_ids) * self.summaries.max_tokens
 
-    def _cached(self, key: bytes) -> str | None:
-        found = self.maker.store.cached([key])
-        return found[key].decode() if key in found else None
-
-    def _prompt_tokens(self, texts: list[str] | None, node: Node) -> int:
-        if texts is not None:
-            return count_tokens(self.counter, self.maker.prompt(texts, node.level))
-        frame = count_tokens(self.counter, self.maker.prompt([""], node.level))
-        return frame + len(node.child_ids) * self.settings.summary_tokens
-
-    def finish(self) -> CostEstimate:
+    def estimate(self) -> CostEstimate:
         """Return the counts."""
         levels = tuple(
             LevelEstimate(
@@ -118,16 +110,24 @@ class CostCounter:
                 summaries=level.summaries,
                 llm_calls=level.calls,
                 prompt_tokens=level.prompt_tokens,
-                completion_tokens=level.calls * self.settings.summary_tokens,
+                completion_tokens=level.calls * self.summaries.max_tokens,
             )
-            for number, level in sorted(self.levels.items())
+            for number, level in sorted(self._levels.items())
         )
         return CostEstimate(
-            documents=self.documents,
-            chunks=self.chunks,
+            documents=self._documents,
+            chunks=self._chunks,
             summaries=sum(level.summaries for level in levels),
             llm_calls=sum(level.llm_calls for level in levels),
             prompt_tokens=sum(level.prompt_tokens for level in levels),
             completion_tokens=sum(level.completion_tokens for level in levels),
             levels=levels,
         )
+
+
+def _inputs(node: Node, children: list[Node], texts: dict[str, str | None]) -> list[str] | None:
+    """Return the texts to summarize, or None if one of them does not exist yet."""
+    if node.level == 1:
+        return without_overlap(children)
+    known = [text for child in children if (text := texts[child.id]) is not None]
+    return known if len(known) == len(children) else None

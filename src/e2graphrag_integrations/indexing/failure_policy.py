@@ -1,4 +1,4 @@
-"""What becomes of the others when a document cannot be indexed."""
+"""Policies for failed documents: skip the document, or abort the run."""
 
 from __future__ import annotations
 
@@ -9,88 +9,98 @@ from typing import Protocol
 
 from e2graphrag_integrations.errors import E2GraphRAGError
 
-_HOPELESS = 3
-"""When so many documents failed in one way and nothing of its kind ever worked, the cause is no
-document: with a wrong key, or a model that is gone, ten thousand more would only cost time."""
+_MAX_BEFORE_SUCCESS = 3
+"""Abort after this many failures of one type if the stage never succeeded: the cause is a wrong
+key or a missing model, and ten thousand more documents would only cost time."""
 
-_IN_A_ROW = 30
-"""When so many failed in one way, one after the other, something that worked does so no more."""
+_MAX_CONSECUTIVE = 30
+"""Abort after this many consecutive failures of one type, even if the stage worked earlier: the
+service has probably gone down."""
 
 
 class FailurePolicy(Protocol):
-    """Is told how documents fare; raises to end the work. Called from several threads."""
+    """Decides what a failed document means for the rest of the run. Thread-safe."""
 
     @property
     def failed(self) -> Mapping[str, E2GraphRAGError]:
-        """The documents that failed and are left out, by id, with their errors."""
+        """Errors of the failed documents, by id."""
         ...
 
-    def note(self, ids: Sequence[str], error: E2GraphRAGError) -> bool:
-        """Take note that work on some documents failed.
+    def record_failure(self, document_ids: Sequence[str], error: E2GraphRAGError) -> bool:
+        """Record that work on some documents failed.
 
         Returns:
-            Whether they are left out from now on; if not, each is to be tried by itself.
+            True if the documents are skipped from now on; False if the caller should retry each
+            document separately to find the cause.
+
+        Raises:
+            E2GraphRAGError: To abort the run.
         """
         ...
 
-    def worked(self, kind: type[E2GraphRAGError]) -> None:
-        """Take note that something went well which else would have raised an error of a kind."""
+    def record_success(self, error_type: type[E2GraphRAGError]) -> None:
+        """Record that a stage succeeded whose failures are of `error_type`."""
         ...
 
 
 class FailFast:
-    """Lets the first failure end the work."""
+    """Aborts the run at the first failure."""
 
     failed: Mapping[str, E2GraphRAGError] = {}
 
-    def note(self, ids: Sequence[str], error: E2GraphRAGError) -> bool:  # noqa: ARG002 - the port's
-        """Raise it."""
+    def record_failure(
+        self,
+        document_ids: Sequence[str],  # noqa: ARG002 - required by the protocol
+        error: E2GraphRAGError,
+    ) -> bool:
+        """Raise the error."""
         raise error
 
-    def worked(self, kind: type[E2GraphRAGError]) -> None:
-        """Nothing is to be remembered."""
+    def record_success(self, error_type: type[E2GraphRAGError]) -> None:
+        """Do nothing."""
 
 
 class SkipFailed:
-    """Leaves out what fails and goes on with the rest, unless it is not the documents' fault.
+    """Skips failed documents, and aborts when the documents are probably not the cause.
 
     Args:
-        told: Called with each document that failed.
+        on_failure: Called once with each document that failed.
     """
 
-    def __init__(self, told: Callable[[str, E2GraphRAGError], None]) -> None:
-        self._told = told
+    def __init__(self, on_failure: Callable[[str, E2GraphRAGError], None]) -> None:
+        self._on_failure = on_failure
         self._failed: dict[str, E2GraphRAGError] = {}
-        self._row: Counter[type[E2GraphRAGError]] = Counter()
-        self._proven: set[type[E2GraphRAGError]] = set()
+        self._consecutive: Counter[type[E2GraphRAGError]] = Counter()
+        self._succeeded: set[type[E2GraphRAGError]] = set()
         self._lock = threading.Lock()
 
     @property
     def failed(self) -> Mapping[str, E2GraphRAGError]:
-        """The documents that failed, by id, with their errors."""
+        """Errors of the failed documents, by id."""
         return self._failed
 
-    def note(self, ids: Sequence[str], error: E2GraphRAGError) -> bool:
-        """Leave out one document; of several it is not known whose fault it is.
+    def record_failure(self, document_ids: Sequence[str], error: E2GraphRAGError) -> bool:
+        """Skip a single document; for several, ask the caller to retry each one.
 
         Raises:
-            E2GraphRAGError: When too many fail in the same way.
+            E2GraphRAGError: The first error of this type, after too many.
         """
-        if len(ids) > 1:
+        if len(document_ids) > 1:
             return False
+        error_type = type(error)
         with self._lock:
-            [document_id] = ids
+            [document_id] = document_ids
             if document_id not in self._failed:
                 self._failed[document_id] = error
-                self._told(document_id, error)
-                self._row[type(error)] += 1
-            most = _IN_A_ROW if type(error) in self._proven else _HOPELESS
-            if self._row[type(error)] >= most:
-                raise next(e for e in self._failed.values() if type(e) is type(error))
+                self._on_failure(document_id, error)
+                self._consecutive[error_type] += 1
+            limit = _MAX_CONSECUTIVE if error_type in self._succeeded else _MAX_BEFORE_SUCCESS
+            if self._consecutive[error_type] >= limit:
+                raise next(e for e in self._failed.values() if type(e) is error_type)
         return True
 
-    def worked(self, kind: type[E2GraphRAGError]) -> None:
-        """Count failures of this kind anew."""
+    def record_success(self, error_type: type[E2GraphRAGError]) -> None:
+        """Reset the count of consecutive failures of this type."""
         with self._lock:
-            self._proven.add(kind)
-            self._row[kind] = 0
+            self._succeeded.add(error_type)
+            self._consecutive[error_type] = 0

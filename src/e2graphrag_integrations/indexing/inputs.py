@@ -1,138 +1,92 @@
-"""What a caller gives to `add` and `update`, sorted out before anything is written."""
+"""Argument checks for documents and ids, before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
-from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
 OnDuplicate = Literal["error", "skip", "replace"]
 OnCopy = Literal["keep", "skip"]
-_ON_DUPLICATE: tuple[OnDuplicate, ...] = get_args(OnDuplicate)
-_ON_COPY: tuple[OnCopy, ...] = get_args(OnCopy)
 
 Documents = SourceDocument | Iterable[SourceDocument]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifiedDocuments:
-    """Documents by what is to be done with them."""
-
-    new: tuple[SourceDocument, ...]
-    changed: tuple[SourceDocument, ...]
-    unchanged: tuple[SourceDocument, ...]
-
-
 def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[SourceDocument]:
-    """Return one document or many as a list, with ids that are all different.
+    """Return one or many documents as a list with unique ids.
 
     Args:
-        given: By the user.
-        on_duplicate: `skip` keeps the first of those with one id, `replace` the last.
+        given: One document, or an iterable of documents.
+        on_duplicate: For an id that occurs twice: `error` raises, `skip` keeps the first document,
+            `replace` keeps the last.
 
     Raises:
-        InvalidInputError: For something that is no document, or an unknown `on_duplicate`.
-        DuplicateDocumentError: For an id given twice.
+        InvalidInputError: For an item that is not a document, or an unknown `on_duplicate`.
+        DuplicateDocumentError: For an id that occurs twice.
     """
-    if on_duplicate not in _ON_DUPLICATE:
-        raise InvalidInputError(
-            f"on_duplicate={short_repr(on_duplicate)}: choose one of {', '.join(_ON_DUPLICATE)}"
-        )
+    check_choice("on_duplicate", on_duplicate, get_args(OnDuplicate))
     if isinstance(given, SourceDocument):
         return [given]
-    documents = _listed(given, "documents must be one or many SourceDocument")
-    seen: dict[str, SourceDocument] = {}
-    for number, document in enumerate(documents):
+    by_id: dict[str, SourceDocument] = {}
+    for number, document in enumerate(_as_list(given, "documents must be SourceDocument objects")):
         if not isinstance(document, SourceDocument):
             raise InvalidInputError(
                 f"document {number} is a {type(document).__name__}, not a SourceDocument: wrap "
                 "text as SourceDocument(id, text)"
             )
-        if document.id in seen and on_duplicate == "error":
+        if document.id in by_id and on_duplicate == "error":
             raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
-        if document.id not in seen or on_duplicate == "replace":
-            seen[document.id] = document
-    return list(seen.values())
+        if document.id not in by_id or on_duplicate == "replace":
+            by_id[document.id] = document
+    return list(by_id.values())
 
 
 def as_id(given: Any) -> str:
-    """Return the id of a document.
+    """Return a document id.
 
     Raises:
-        InvalidInputError: For what can be none.
+        InvalidInputError: If it is not a valid string.
     """
-    return check_text("a document's id", given)
+    return check_text("document id", given)
 
 
 def as_ids(given: str | Iterable[str]) -> list[str]:
-    """Return one id or many as a list, each once.
+    """Return one or many ids as a list without duplicates.
 
     Raises:
-        InvalidInputError: For something that is no id.
+        InvalidInputError: If one is not a valid string.
     """
-    ids = [given] if isinstance(given, str) else _listed(given, "ids must be one or many strings")
+    ids = [given] if isinstance(given, str) else _as_list(given, "ids must be strings")
     return list(dict.fromkeys(as_id(one) for one in ids))
 
 
 def as_list(given: Any, name: str) -> list[Any]:
-    """Return what was given as many as a list.
+    """Return an iterable argument as a list.
 
     Raises:
-        InvalidInputError: For one string, or what cannot be a list.
+        InvalidInputError: If it is a string or a mapping, or not iterable.
     """
     if isinstance(given, str | bytes | Mapping):
         raise InvalidInputError(f"{name}={short_repr(given)} must be a list")
-    return _listed(given, f"{name} must be a list")
+    return _as_list(given, f"{name} must be a list")
 
 
-def _listed(given: Any, wanted: str) -> list[Any]:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Check that an argument is one of the allowed values.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if value not in choices:
+        raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
+
+
+def _as_list(given: Any, requirement: str) -> list[Any]:
     try:
         items = iter(given)
     except TypeError as error:
-        raise InvalidInputError(f"{wanted}, not {short_repr(given)}") from error
-    return list(items)  # outside: an error of the caller's own generator is the caller's
-
-
-def classify(
-    documents: Iterable[SourceDocument],
-    hashes: Mapping[str, str],
-    on_copy: OnCopy = "keep",
-    *,
-    replacing: bool = False,
-) -> ClassifiedDocuments:
-    """Sort documents by the content hashes of those that are there.
-
-    Args:
-        documents: With ids that are all different.
-        hashes: Of the documents that are there, by id.
-        on_copy: Whether new ones that are copies of others count as new (`keep`), or as unchanged.
-        replacing: Whether changed ones take the place of those there, which then have no copies.
-
-    Raises:
-        InvalidInputError: For an unknown `on_copy`.
-    """
-    if on_copy not in _ON_COPY:
-        raise InvalidInputError(
-            f"on_copy={short_repr(on_copy)}: choose one of {', '.join(_ON_COPY)}"
-        )
-    new, changed, unchanged = [], [], []
-    given = [(document, content_hash(document)) for document in documents]
-    gone = {d.id for d, now in given if replacing and hashes.get(d.id, now) != now}
-    there = {hash_ for id_, hash_ in hashes.items() if id_ not in gone}
-    for document, now in given:
-        before = hashes.get(document.id)
-        if before == now or (before is None and on_copy == "skip" and now in there):
-            unchanged.append(document)
-        elif before is None:
-            new.append(document)
-        else:
-            changed.append(document)
-            if not replacing:
-                continue  # its text does not come in
-        there.add(now)
-    return ClassifiedDocuments(tuple(new), tuple(changed), tuple(unchanged))
+        raise InvalidInputError(f"{requirement}, not {short_repr(given)}") from error
+    return list(items)  # outside the try block: a generator's own TypeError reaches the caller

@@ -1,430 +1,282 @@
-"""The write path: documents in, nodes in the store; a document is there whole or not at all.
+"""The indexing pipeline: classify -> enqueue -> plan -> extract | embed | summarize -> commit.
 
-Three stages run side by side, each in threads of its own: extraction, embedding, summarizing. Work
-goes in batches of whole documents, two at a time, so that the stages overlap across batches and
-memory stays bounded. What a stage makes goes to the store's cache as it arrives; the document's
-transaction only links to it.
+`add_documents`, `update_documents` and `resume_documents` classify and enqueue documents.
+`index_documents` runs the other stages. Extraction, embedding and summarizing run side by side,
+each in its own thread. Documents move in batches, two at a time, so the stages overlap across
+batches and memory stays bounded.
+
+A stage stores each result in the cache as soon as it arrives. The transaction that commits a
+document only links to cached content, so a document is either complete or absent, and a crash
+loses at most the calls in flight.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from e2graphrag_integrations._utils.event_loop import ContextThreads
-from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.entities.normalize import count_words
-from e2graphrag_integrations.entities.spacy_extractor import extract_checked
-from e2graphrag_integrations.errors import (
-    EmbeddingError,
-    ExtractionError,
-    IndexingError,
-    InvalidInputError,
-    StoppedError,
+from e2graphrag_integrations.errors import StoppedError
+from e2graphrag_integrations.indexing.classify import (
+    Selection,
+    classify_for_add,
+    classify_for_resume,
+    classify_for_update,
 )
-from e2graphrag_integrations.graph.entity_graph import GraphBuilder
-from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.failure_policy import FailFast, FailurePolicy
-from e2graphrag_integrations.indexing.planning import Planner, plan_document
-from e2graphrag_integrations.indexing.progress import StageTimer, StopSignal
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, WorkStopped, summarize_trees
-from e2graphrag_integrations.protocols import EntityExtractor, TokenCounter
-from e2graphrag_integrations.reports import IndexReport, ProgressListener
-from e2graphrag_integrations.settings import Settings
-from e2graphrag_integrations.snapshot.snapshot import graph_contribution
-from e2graphrag_integrations.store.records import (
-    DocumentSink,
-    StoredNode,
-    decode_sentences,
-    encode_sentences,
-)
-from e2graphrag_integrations.tree import Tree, without_overlap
-from e2graphrag_integrations.types import Node, SourceDocument, Span
-
-_BATCH_CHUNKS = 256
-"""Chunks after which a batch of documents is full."""
-
-_SLICE = 64
-"""Texts given to extractor or embedder at once: what a crash can cost of their work."""
-
-Windows = tuple[tuple[Span, bytes], ...]
-T = TypeVar("T")
+from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
+from e2graphrag_integrations.indexing.context import IndexingContext, OpenIndex
+from e2graphrag_integrations.indexing.cost import CostCounter, estimate_cost
+from e2graphrag_integrations.indexing.embedding import Embeddings, embed_nodes
+from e2graphrag_integrations.indexing.extraction import Extractions, extract_chunks
+from e2graphrag_integrations.indexing.failure_policy import SkipFailed
+from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
+from e2graphrag_integrations.indexing.planning import Batch, plan_batches
+from e2graphrag_integrations.indexing.progress import StageTimer
+from e2graphrag_integrations.indexing.queueing import QueueTracker
+from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.summaries import summarize_trees, with_summaries
+from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.store.queue import dequeue, read_queue
+from e2graphrag_integrations.types import Node, SourceDocument
 
 
-def _nothing(ids: Sequence[str]) -> None:
-    """Do nothing."""
+def add_documents(
+    documents: Sequence[SourceDocument],
+    index: OpenIndex,
+    run: IndexingRun,
+    *,
+    on_duplicate: OnDuplicate = "error",
+    on_copy: OnCopy = "keep",
+) -> IndexReport:
+    """Index documents with unique ids; see `E2GraphRAG.add`."""
+    stored_hashes = index.store.content_hashes()
+    selection = classify_for_add(documents, stored_hashes, on_duplicate, on_copy, index.store.path)
+    dequeue(index.store, selection.unchanged)
+    return _index_selection(selection, stored_hashes, index, run)
+
+
+def update_documents(
+    documents: Sequence[SourceDocument], index: OpenIndex, run: IndexingRun
+) -> IndexReport:
+    """Replace documents with unique ids; see `E2GraphRAG.update`."""
+    stored_hashes = index.store.content_hashes()
+    selection = classify_for_update(documents, stored_hashes, index.store.path)
+    dequeue(index.store, selection.unchanged)
+    return _index_selection(selection, stored_hashes, index, run)
+
+
+def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
+    """Index the documents in the queue; see `E2GraphRAG.resume`."""
+    stored_hashes = index.store.content_hashes()
+    queued = [entry.document for entry in read_queue(index.store)]
+    selection = classify_for_resume(queued, stored_hashes)
+    dequeue(index.store, selection.unchanged)
+    if selection.to_index:
+        index.components.check_queued(index.store.queue_manifest())
+    return _index_selection(selection, stored_hashes, index, run)
+
+
+def estimate_documents(
+    added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
+) -> CostEstimate:
+    """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
+    stored_hashes, path = index.store.content_hashes(), index.store.path
+    to_add = classify_for_add(added, stored_hashes, "replace", "keep", path).to_index
+    to_update = classify_for_update(updated, stored_hashes, path).to_index
+    counter = index.components.counter
+    trees = (index.planner(document, index.settings, counter) for document in to_add + to_update)
+    return estimate_cost(trees, counter, index.summary_builder(IndexingRun()))
+
+
+def _index_selection(
+    selection: Selection, stored_hashes: Mapping[str, str], index: OpenIndex, run: IndexingRun
+) -> IndexReport:
+    """Enqueue the selected documents and index them."""
+    if not selection.to_index:
+        return IndexReport(skipped=selection.skipped)
+    manifest = index.components.check_for_writing() | index.settings.to_manifest()
+    index.store.check_manifest(manifest)
+    context = IndexingContext.create(
+        index.components,
+        index.settings,
+        store=index.store,
+        manifest=manifest,
+        summaries=index.summary_builder(run),
+        concurrency=index.concurrency,
+        planner=index.planner,
+    )
+    queue = QueueTracker(index.store, run.queued)
+    failures = SkipFailed(on_failure=queue.mark_failed)
+    control = RunControl(StageTimer(run.progress), failures, run.stop)
+    queue.enqueue(selection.to_index, manifest)
+    try:
+        report = index_documents(
+            selection.to_index,
+            context,
+            control,
+            stored_hashes=stored_hashes,
+            on_batch=queue.mark_processing,
+        )
+    except BaseException:
+        queue.release()
+        raise
+    if report.failed and not report.documents:
+        raise next(iter(failures.failed.values()))
+    return replace(report, skipped=selection.skipped)
+
+
+def index_documents(
+    documents: Iterable[SourceDocument],
+    context: IndexingContext,
+    control: RunControl,
+    *,
+    stored_hashes: Mapping[str, str] = MappingProxyType({}),
+    on_batch: Callable[[Sequence[str]], None] = lambda _: None,
+) -> IndexReport:
+    """Plan, extract, embed, summarize and commit documents.
+
+    Args:
+        documents: New and changed documents with unique ids.
+        context: Models, settings and store.
+        control: Receives failures, times and progress; can stop the run.
+        stored_hashes: Content hashes of the stored documents that may be replaced, by id.
+        on_batch: Called with the ids of the documents of each batch before work on them starts.
+
+    Raises:
+        IndexingError: If `control.failures` aborts the run. Earlier batches are committed.
+        StoppedError: After a stop request.
+    """
+    started = time.perf_counter()
+    cost = CostCounter(context.counter, context.summaries)
+    totals = RunTotals()
+    with _stage_threads(context.concurrency) as threads:
+
+        def start(batch: Batch) -> _RunningBatch:
+            on_batch([document.id for document in batch.documents])
+            return _start(batch, context, control, threads)
+
+        try:
+            batches = plan_batches(documents, context.plan, context.embedder, cost, control)
+            for running in _two_in_flight(batches, start):
+                finished = _finish(running, context, control, threads)
+                commit_batch(finished, context, control, stored_hashes, totals)
+        except BaseException as error:
+            control.stop.stop_all()  # start no further calls while the threads shut down
+            if not isinstance(error, WorkStopped):
+                raise
+            raise StoppedError(
+                "indexing was stopped; finished work is kept: call resume() or add() to continue"
+            ) from error
+    # At the end only: a document may link to content of another's old version. After a failure,
+    # the cache may contain results that no document links to, so check everything.
+    context.store.drop_unused(None if control.failures.failed else totals.unlinked)
+    return totals.report(cost, context.summaries.usage, control, time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
-class IndexingContext:
-    """Everything that indexing needs, resolved and checked.
+class _StageThreads:
+    """Threads of the stages. `calls` runs the summarizer, `summarize` schedules its calls."""
 
-    Attributes:
-        manifest: Settings and fingerprints, written with the documents.
-        embedder_print, extractor_print: Their parts of the cache keys.
-        concurrency: Summaries in the making at once.
-        replaces: Of documents that are there, the content hash of the version to replace, by id.
-        planner: Makes a document's tree, its summaries without text.
-        failures: Says what becomes of the others when a document fails.
-        begun: Called with the ids of documents that are worked on from now on.
-        stop: Set from outside, ends the work.
-    """
-
-    store: DocumentSink
-    manifest: Mapping[str, str]
-    settings: Settings
-    counter: TokenCounter
-    embedder: WindowedEmbedder
-    embedder_print: str
-    extractor: EntityExtractor
-    extractor_print: str
-    summaries: SummaryBuilder
-    concurrency: int
-    replaces: Mapping[str, str] = field(default_factory=dict)
-    planner: Planner = plan_document
-    failures: FailurePolicy = field(default_factory=FailFast)
-    begun: Callable[[Sequence[str]], None] = _nothing
-    stop: StopSignal = field(default_factory=StopSignal)
+    extract: Executor
+    embed: Executor
+    summarize: Executor
+    calls: Executor
 
 
-def extraction_key(fingerprint: str, text: str) -> bytes:
-    """Return the cache key of what an extractor finds in a text."""
-    return hashlib.sha256(f"extraction\0{fingerprint}\0{text}".encode()).digest()
+@contextlib.contextmanager
+def _stage_threads(concurrency: int) -> Iterator[_StageThreads]:
+    with (
+        ContextThreads(1, "e2graphrag-extract") as extract,
+        ContextThreads(1, "e2graphrag-embed") as embed,
+        ContextThreads(1, "e2graphrag-summaries") as summarize,
+        ContextThreads(concurrency, "e2graphrag-llm") as calls,
+    ):
+        yield _StageThreads(extract, embed, summarize, calls)
 
 
-def write_documents(
-    writer: IndexingContext,
-    documents: Iterable[SourceDocument],
-    listener: ProgressListener | None = None,
-) -> IndexReport:
-    """Index documents that are not in the store yet.
+@dataclass(frozen=True)
+class _RunningBatch:
+    """A batch and the results that its stages will return."""
 
-    Raises:
-        IndexingError: When a stage failed and `writer.failures` ends the work for it; documents
-            before the failing batch are there.
-    """
-    return _Run(writer, listener).run(documents)
+    batch: Batch
+    extractions: Future[Extractions]
+    embeddings: Future[Embeddings]
+    summaries: Future[list[Mapping[str, str] | None]]
 
 
-class _Run:
-    def __init__(self, writer: IndexingContext, listener: ProgressListener | None) -> None:
-        self.writer = writer
-        self.watch = StageTimer(listener)
-        self.graph = GraphBuilder()
-        self.counts: Counter[str] = Counter()
-        self.unlinked: set[bytes] = set()  # content that versions which were replaced linked to
-        self.empty: list[str] = []
-        self.cost = CostCounter(writer.settings, writer.counter, writer.summaries)
-
-    def run(self, documents: Iterable[SourceDocument]) -> IndexReport:
-        began = time.perf_counter()
-        with (
-            ContextThreads(1, "e2graphrag-extract") as extracting,
-            ContextThreads(1, "e2graphrag-embed") as embedding,
-            ContextThreads(1, "e2graphrag-summaries") as coordinating,
-            ContextThreads(self.writer.concurrency, "e2graphrag-llm") as calling,
-        ):
-            running: deque[_Batch] = deque()
-            try:
-                for batch in self._batches(documents):
-                    self.writer.begun([document.id for document in batch.documents])
-                    batch.extracted = extracting.submit(self._extract, batch.chunks)
-                    batch.embedded = embedding.submit(self._embed, batch, batch.chunks)
-                    batch.summarized = coordinating.submit(self._summarize, batch, calling)
-                    running.append(batch)
-                    if len(running) > 1:
-                        self._finish(running.popleft(), embedding)
-                while running:
-                    self._finish(running.popleft(), embedding)
-            except BaseException as error:
-                self.writer.stop.all()  # what is not begun is not paid for
-                if not isinstance(error, WorkStopped):
-                    raise
-                raise StoppedError(
-                    "indexing was stopped; what is finished is kept: call resume(), or add() again"
-                ) from error
-        # Only now: documents may have taken over each other's texts.
-        failed = bool(self.writer.failures.failed)  # nothing tells what was made of those
-        self.writer.store.drop_unused(None if failed else self.unlinked)
-        return self._report(time.perf_counter() - began)
-
-    def _batches(self, documents: Iterable[SourceDocument]) -> Iterator[_Batch]:
-        batch = _Batch()
-        for document in documents:
-            try:
-                with self.watch.timed("chunk"):
-                    tree = self.writer.planner(document, self.writer.settings, self.writer.counter)
-                    prefix = self.writer.embedder.prefix(document.title)
-                self.cost.add(tree)
-            except (InvalidInputError, IndexingError) as error:  # of a user's splitter, tokenizer
-                self.writer.failures.note([document.id], error)
-                continue
-            self.writer.failures.worked(InvalidInputError)
-            batch.add(document, tree, prefix)
-            self._announce(tree)
-            if len(batch.chunks) >= _BATCH_CHUNKS:
-                yield batch
-                batch = _Batch()
-        if batch.documents:
-            yield batch
-
-    def _announce(self, tree: Tree) -> None:
-        chunks = len(tree.levels[0]) if tree.levels else 0
-        self.watch.expect("chunk", chunks)
-        self.watch.advance("chunk", chunks)
-        self.watch.expect("extract", chunks)
-        self.watch.expect("embed", len(tree.nodes))
-        self.watch.expect("summarize", len(tree.nodes) - chunks)
-        self.watch.expect("write", 1)
-
-    def _extract(self, chunks: Sequence[Node]) -> dict[str, bytes]:
-        """Return for each chunk the key of its extraction, which is in the cache."""
-        writer = self.writer
-        keys = {chunk.id: self._extraction_key(chunk.text) for chunk in chunks}
-        known = writer.store.cached(keys.values())
-        missing = {keys[c.id]: c for c in chunks if keys[c.id] not in known}
-        owners: dict[bytes, dict[str, None]] = {}
-        for chunk in chunks:
-            owners.setdefault(keys[chunk.id], {})[chunk.document_id] = None
-        self.watch.advance("extract", len(chunks) - len(missing))
-
-        def extract(part: Sequence[tuple[bytes, Node]]) -> None:
-            with self.watch.timed("extract"):
-                found = extract_checked(
-                    writer.extractor,
-                    [chunk.text for _, chunk in part],
-                    [f"chunk {c.position} of document {c.document_id!r}" for _, c in part],
-                )
-            writer.store.put_cached(
-                "extraction",
-                {key: encode_sentences(s) for (key, _), s in zip(part, found, strict=True)},
-            )
-
-        owned = [(tuple(owners[key]), (key, chunk)) for key, chunk in missing.items()]
-        for done in self._in_slices(owned, extract, ExtractionError, "extraction"):
-            self.watch.advance("extract", done)
-        return keys
-
-    def _in_slices(
-        self,
-        owned: Sequence[tuple[tuple[str, ...], tuple[bytes, T]]],
-        work: Callable[[Sequence[tuple[bytes, T]]], None],
-        kind: type[IndexingError],
-        stage: str,
-    ) -> Iterator[int]:
-        """Do work on items slice by slice; where it fails, find out whose fault it is.
-
-        Yields how many items each slice had.
-
-        Args:
-            owned: Items by keys, each with the documents that need it.
-            work: Does a slice.
-            kind: Of the error of what is no error of this package.
-            stage: Named in it.
-        """
-        failures = self.writer.failures
-        finished: set[bytes] = set()
-        for at in range(0, len(owned), _SLICE):
-            slices = deque([owned[at : at + _SLICE]])
-            while slices:
-                if self.writer.stop.everything.is_set():
-                    raise WorkStopped
-                part = [
-                    (owners, item)
-                    for owners, item in slices.popleft()
-                    if item[0] not in finished
-                    and any(owner not in failures.failed for owner in owners)
-                ]
-                if not part:
-                    continue
-                try:
-                    with wrap_errors(kind, f"{stage} failed"):
-                        work([item for _, item in part])
-                except IndexingError as error:
-                    suspects = dict.fromkeys(owner for owners, _ in part for owner in owners)
-                    if not failures.note(list(suspects), error):
-                        slices.extend(
-                            [((s,), item) for o, item in part if s in o] for s in suspects
-                        )
-                    continue
-                failures.worked(kind)
-                finished.update(item[0] for _, item in part)
-                yield len(part)
-
-    def _extraction_key(self, text: str) -> bytes:
-        return extraction_key(self.writer.extractor_print, text)
-
-    def _embed(self, batch: _Batch, nodes: Sequence[Node]) -> dict[str, Windows]:
-        """Return for each node its windows and the keys of their vectors, in the cache."""
-        embedder = self.writer.embedder
-        windows: dict[str, Windows] = {}
-        texts: dict[bytes, str] = {}
-        owners: dict[bytes, dict[str, None]] = {}
-        for node in nodes:
-            if node.document_id in self.writer.failures.failed:
-                continue
-            prefix = batch.prefixes[node.document_id]
-            pieces = []
-            for span in self._spans(embedder, node, prefix):
-                text = prefix + node.text[span.start : span.end]
-                key = embedder.key(text, self.writer.embedder_print)
-                texts[key] = text
-                owners.setdefault(key, {})[node.document_id] = None
-                pieces.append((span, key))
-            windows[node.id] = tuple(pieces)
-        known = self.writer.store.cached(texts)
-        missing = {key: text for key, text in texts.items() if key not in known}
-        batch.embedded_nodes += _first_users(windows.values(), missing)
-
-        def embed(part: Sequence[tuple[bytes, str]]) -> None:
-            with self.watch.timed("embed"):
-                vectors = embedder.embed([text for _, text in part])
-            self.writer.store.put_cached(
-                "vector",
-                {key: v.astype("<f4").tobytes() for (key, _), v in zip(part, vectors, strict=True)},
-            )
-
-        owned = [(tuple(owners[key]), (key, text)) for key, text in missing.items()]
-        for done in self._in_slices(owned, embed, EmbeddingError, "embedding"):
-            self.watch.advance("embed", len(nodes) * done / len(missing))
-        if not missing:
-            self.watch.advance("embed", len(nodes))
-        return windows
-
-    def _spans(self, embedder: WindowedEmbedder, node: Node, prefix: str) -> Sequence[Span]:
-        try:
-            with self.watch.timed("embed"), wrap_errors(EmbeddingError, "finding windows failed"):
-                return embedder.windows(node.text, prefix)
-        except (InvalidInputError, EmbeddingError) as error:  # of the embedder's own tokenizer
-            self.writer.failures.note([node.document_id], error)
-            return ()
-
-    def _summarize(self, batch: _Batch, pool: Executor) -> list[Mapping[str, str] | None]:
-        return summarize_trees(
-            batch.trees,
-            self.writer.summaries,
-            pool,
-            lambda: self.watch.advance("summarize", 1),
-            self.writer.stop.calls,
-            failures=self.writer.failures,
-        )
-
-    def _finish(self, batch: _Batch, embedding: Executor) -> None:
-        """Wait for a batch and write its documents, one transaction each."""
-        texts = batch.summarized.result()
-        filled = {
-            tree.document_id: [replace(n, text=made.get(n.id, n.text)) for n in tree.nodes]
-            for tree, made in zip(batch.trees, texts, strict=True)
-            if made is not None
-        }
-        summaries = [node for nodes in filled.values() for node in nodes if node.level]
-        above = embedding.submit(self._embed, batch, summaries)
-        keys = batch.extracted.result()
-        windows = batch.embedded.result() | above.result()
-        self.counts["embedded"] += batch.embedded_nodes
-        for document in batch.documents:
-            if document.id in self.writer.failures.failed:
-                continue
-            nodes = filled[document.id]
-            children = _texts_below(nodes)
-            keys |= {
-                node.id: self.writer.summaries.key(children[node.id], node.level)
-                for node in nodes
-                if node.level
-            }
-            with self.watch.timed("write"):
-                before = self.writer.store.write_document(
-                    document,
-                    [
-                        StoredNode(node, count_words(node.text), keys[node.id], windows[node.id])
-                        for node in nodes
-                    ],
-                    self.writer.manifest,
-                    self.writer.replaces.get(document.id),
-                )
-            self.unlinked.update(before)
-            self.watch.advance("write", 1)
-            self._count(document, nodes, keys)
-
-    def _count(
-        self, document: SourceDocument, nodes: Sequence[Node], keys: Mapping[str, bytes]
-    ) -> None:
-        chunks = [node for node in nodes if not node.level]
-        self.counts.update(documents=1, chunks=len(chunks), summaries=len(nodes) - len(chunks))
-        if not chunks:
-            self.empty.append(document.id)
-        found = self.writer.store.cached(keys[chunk.id] for chunk in chunks)
-        for chunk in chunks:
-            if keys[chunk.id] in found:  # else another writer has deleted the document by now
-                self.graph.add(graph_contribution(decode_sentences(found[keys[chunk.id]])))
-
-    def _report(self, seconds: float) -> IndexReport:
-        graph, usage = self.graph.finish(), self.writer.summaries.usage
-        failed = self.writer.failures.failed
-        asked = usage.calls - usage.retries
-        timings = dict(self.watch.seconds) | {"summarize": usage.seconds, "total": seconds}
-        return IndexReport(
-            documents=self.counts["documents"],
-            empty=tuple(self.empty),
-            chunks=self.counts["chunks"],
-            summaries=self.counts["summaries"],
-            entities=len(graph.names),
-            edges=graph.edges.nnz // 2,
-            failed={id_: str(error) for id_, error in failed.items()},
-            embedded=self.counts["embedded"],
-            llm_calls=usage.calls,
-            saved_calls=max(0, self.cost.calls - asked) if usage.calls and not failed else 0,
-            retries=usage.retries,
-            cut_summaries=usage.cut,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            seconds={stage: round(s, 4) for stage, s in timings.items()},
-        )
+def _start(
+    batch: Batch, context: IndexingContext, control: RunControl, threads: _StageThreads
+) -> _RunningBatch:
+    """Start the three stages of a batch."""
+    extractions = threads.extract.submit(
+        extract_chunks,
+        batch.chunks,
+        extractor=context.extractor,
+        fingerprint=context.extractor_fingerprint,
+        cache=context.store,
+        control=control,
+    )
+    embeddings = _start_embedding(batch.chunks, batch, context, control, threads)
+    summaries = threads.summarize.submit(
+        summarize_trees,
+        batch.trees,
+        context.summaries,
+        threads.calls,
+        lambda: control.timer.advance("summarize", 1),
+        control.stop.no_new_calls,
+        failures=control.failures,
+    )
+    return _RunningBatch(batch, extractions, embeddings, summaries)
 
 
-class _Batch:
-    """Whole documents that go through the stages together."""
-
-    extracted: Future[dict[str, bytes]]
-    embedded: Future[dict[str, Windows]]
-    summarized: Future[list[Mapping[str, str] | None]]
-
-    def __init__(self) -> None:
-        self.documents: list[SourceDocument] = []
-        self.trees: list[Tree] = []
-        self.chunks: list[Node] = []
-        self.prefixes: dict[str, str] = {}
-        self.embedded_nodes = 0
-
-    def add(self, document: SourceDocument, tree: Tree, prefix: str) -> None:
-        self.documents.append(document)
-        self.trees.append(tree)
-        self.chunks.extend(tree.levels[0] if tree.levels else ())
-        self.prefixes[document.id] = prefix
+def _start_embedding(
+    nodes: Sequence[Node],
+    batch: Batch,
+    context: IndexingContext,
+    control: RunControl,
+    threads: _StageThreads,
+) -> Future[Embeddings]:
+    return threads.embed.submit(
+        embed_nodes,
+        nodes,
+        batch.prefixes,
+        embedder=context.embedder,
+        fingerprint=context.embedder_fingerprint,
+        cache=context.store,
+        control=control,
+    )
 
 
-def _first_users(windows: Iterable[Windows], missing: Container[bytes]) -> int:
-    """Return how many nodes are the first to need a vector that is missing."""
-    seen: set[bytes] = set()
-    count = 0
-    for pieces in windows:
-        new = {key for _, key in pieces if key in missing} - seen
-        seen |= new
-        count += bool(new)
-    return count
+def _two_in_flight(
+    batches: Iterable[Batch], start: Callable[[Batch], _RunningBatch]
+) -> Iterator[_RunningBatch]:
+    """Yield running batches in order, each after the next one has started."""
+    previous: _RunningBatch | None = None
+    for batch in batches:
+        current = start(batch)
+        if previous is not None:
+            yield previous
+        previous = current
+    if previous is not None:
+        yield previous
 
 
-def _texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
-    """Return for each summary the texts it was made of."""
-    by_id = {node.id: node for node in nodes}
-    return {
-        node.id: without_overlap([by_id[child] for child in node.child_ids])
-        for node in nodes
-        if node.level
+def _finish(
+    running: _RunningBatch, context: IndexingContext, control: RunControl, threads: _StageThreads
+) -> FinishedBatch:
+    """Wait for the stages of a batch, and embed its summaries."""
+    batch = running.batch
+    nodes = {
+        tree.document_id: with_summaries(tree, summaries)
+        for tree, summaries in zip(batch.trees, running.summaries.result(), strict=True)
+        if summaries is not None
     }
+    summary_nodes = [node for tree_nodes in nodes.values() for node in tree_nodes if node.level]
+    summary_embeddings = _start_embedding(summary_nodes, batch, context, control, threads)
+    extractions = running.extractions.result()
+    embeddings = running.embeddings.result() + summary_embeddings.result()
+    return FinishedBatch(batch.documents, nodes, extractions, embeddings)

@@ -1,4 +1,4 @@
-"""Filling a tree with summaries: bounded concurrency, nothing made twice, nothing lost."""
+"""Stage `summarize`: fill trees with summaries, with bounded concurrency and a cache."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from dataclasses import dataclass, field, replace
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    IndexingError,
+    InvalidInputError,
+    StoreError,
+    SummaryError,
+)
 from e2graphrag_integrations.indexing.failure_policy import FailFast, FailurePolicy
+from e2graphrag_integrations.indexing.run import WorkStopped
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import ContentCache
-from e2graphrag_integrations.summarizers.callable import RetryPolicy
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node
 
 
-class WorkStopped(Exception):  # noqa: N818 - no error: the run was stopped from outside
-    """Raised within the package where nothing more is to be begun.
-
-    A class of its own: `CancelledError` may come from a user's summarizer, as any other failure.
-    """
-
-
 @dataclass
 class SummaryUsage:
-    """Counts of what the summarizer was asked."""
+    """Usage counts of a summarizer. `seconds` is summed over threads."""
 
     calls: int = 0
     retries: int = 0
@@ -47,7 +47,7 @@ class SummaryUsage:
 
 
 def summary_key(fingerprint: str, max_tokens: int, texts: Sequence[str], level: int) -> bytes:
-    """Return the cache key of the summary of `texts` by a summarizer."""
+    """Return the cache key of the summary of `texts`."""
     head = f"summary\0{fingerprint}\0{max_tokens}\0{level}"
     parts = "".join(f"\0{len(text)}:{text}" for text in texts)
     return hashlib.sha256((head + parts).encode()).digest()
@@ -55,16 +55,17 @@ def summary_key(fingerprint: str, max_tokens: int, texts: Sequence[str], level: 
 
 @dataclass(frozen=True)
 class SummaryBuilder:
-    """Makes one summary, or finds it in the cache.
+    """Creates single summaries, or finds them in the cache. Thread-safe.
 
-    Args:
-        summarizer: The user's.
-        fingerprint: Its part of the cache key.
+    Attributes:
+        summarizer: User's summarizer.
+        fingerprint: The summarizer's part of the cache keys.
         counter: Measures prompts and summaries.
-        max_tokens: Longest summary kept.
-        retry: For transient errors.
-        store: Holds the cache.
-        bridge: Runs coroutines.
+        max_tokens: Maximum tokens of a summary; longer ones are cut after a sentence.
+        retry: Retry policy for transient errors.
+        store: Stores summaries.
+        runner: Runs the coroutines of an async summarizer.
+        usage: Counts of the calls so far.
     """
 
     summarizer: Summarizer
@@ -73,50 +74,78 @@ class SummaryBuilder:
     max_tokens: int
     retry: RetryPolicy
     store: ContentCache
-    bridge: AwaitableRunner
+    runner: AwaitableRunner
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def of(
+    def create(
         cls,
         components: Components,
         settings: Settings,
         *,
         retry: RetryPolicy,
         store: ContentCache,
-        bridge: AwaitableRunner,
+        runner: AwaitableRunner,
+        summarizer: Summarizer | None = None,
     ) -> SummaryBuilder:
-        """Return one with the summarizer and the sizes of an index."""
+        """Return a builder with the models and sizes of an index.
+
+        Args:
+            components: The models.
+            settings: The sizes.
+            retry: Retry policy for transient errors.
+            store: Stores summaries.
+            runner: Runs the coroutines of an async summarizer.
+            summarizer: Replaces the one in `components`.
+
+        Raises:
+            InvalidInputError: If `summarizer` has another fingerprint than the one it replaces.
+        """
+        if summarizer is not None:
+            expected = getattr(components.summarizer, "fingerprint", None)
+            if getattr(summarizer, "fingerprint", None) != expected:
+                raise InvalidInputError(
+                    f"summarizer ({type(summarizer).__name__}) must have the fingerprint of the "
+                    f"index's summarizer, {expected}"
+                )
         return cls(
-            summarizer=components.summarizer,
-            fingerprint=components.summarizer_print,
+            summarizer=components.summarizer if summarizer is None else summarizer,
+            fingerprint=components.summarizer_fingerprint,
             counter=components.counter,
             max_tokens=settings.summary_tokens,
             retry=retry,
             store=store,
-            bridge=bridge,
+            runner=runner,
         )
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
         """Return the cache key of the summary of `texts`."""
         return summary_key(self.fingerprint, self.max_tokens, texts, level)
 
+    def cached(self, key: bytes) -> str | None:
+        """Return a cached summary, or None."""
+        value = self.store.cached([key]).get(key)
+        return None if value is None else value.decode()
+
     def prompt(self, texts: Sequence[str], level: int) -> str:
-        """Return what is sent for a summary, as far as it is known: the texts, or the prompt."""
+        """Return the prompt, or the joined texts if the summarizer does not expose its prompt."""
         render = getattr(self.summarizer, "prompt", None)
         if render is None:
             return "\n\n".join(texts)
         with wrap_errors(SummaryError, f"{type(self.summarizer).__name__}.prompt() failed"):
             return str(render(texts, level=level, max_tokens=self.max_tokens))
 
-    def make(
+    def build(
         self, texts: Sequence[str], level: int, stopping: threading.Event | None = None
     ) -> str:
-        """Return the summary; equal requests made at the same time share one call.
+        """Return the summary of `texts`. Simultaneous equal requests share one call.
 
-        Once `stopping` is set a failed call is not repeated.
+        Args:
+            texts: Texts to summarize.
+            level: Level of the summary in its tree.
+            stopping: When set, failed calls are not retried.
         """
         key = self.key(texts, level)
         done = threading.Event()
@@ -125,9 +154,9 @@ class SummaryBuilder:
                 running = self.in_flight.setdefault(key, done)
             if running is done:
                 break
-            running.wait()  # then look again: it is in the cache, unless that call failed
+            running.wait()  # then check again: unless that call failed, the cache has the summary
         try:
-            summary = self._cached(key)
+            summary = self.cached(key)
             if summary is None:
                 summary = self._call(texts, level, stopping)
                 self.store.put_cached("summary", {key: summary.encode()})
@@ -137,35 +166,32 @@ class SummaryBuilder:
             done.set()
         return summary
 
-    def _cached(self, key: bytes) -> str | None:
-        found = self.store.cached([key])
-        return found[key].decode() if key in found else None
-
     def _call(self, texts: Sequence[str], level: int, stopping: threading.Event | None) -> str:
-        began = time.perf_counter()
+        started = time.perf_counter()
+        uses_llm = getattr(self.summarizer, "uses_llm", True)
         attempts = 0
 
         def attempt() -> object:
             nonlocal attempts
             attempts += 1
             answer = self.summarizer.summarize(texts, level=level, max_tokens=self.max_tokens)
-            return self.bridge.run(answer) if inspect.isawaitable(answer) else answer
+            return self.runner.run(answer) if inspect.isawaitable(answer) else answer
 
         try:
             answer = self.retry.retrying(stopping)(attempt)
         finally:
             with self.usage.lock:
                 self.usage.retries += max(0, attempts - 1)
-                if getattr(self.summarizer, "uses_llm", True):
+                if uses_llm:
                     self.usage.calls += attempts
-        whole = self._checked(answer)
-        summary, cut = truncate(whole, self.max_tokens, self.counter)
+        full = self._checked(answer)
+        summary, was_cut = truncate(full, self.max_tokens, self.counter)
         with self.usage.lock:
-            if getattr(self.summarizer, "uses_llm", True):
+            if uses_llm:
                 self.usage.prompt_tokens += count_tokens(self.counter, self.prompt(texts, level))
-                self.usage.completion_tokens += count_tokens(self.counter, whole)
-            self.usage.cut += cut
-            self.usage.seconds += time.perf_counter() - began
+                self.usage.completion_tokens += count_tokens(self.counter, full)
+            self.usage.cut += was_cut
+            self.usage.seconds += time.perf_counter() - started
         return summary
 
     def _checked(self, answer: object) -> str:
@@ -174,7 +200,7 @@ class SummaryBuilder:
             raise SummaryError(
                 f"{name} returned {type(answer).__name__}, not str: return the text of the answer"
             )
-        # A model may emit lone surrogates, which no store and no tokenizer takes.
+        # A model may emit lone surrogates, which neither SQLite nor tokenizers accept.
         summary = answer.encode("utf-8", "replace").decode().strip()
         if not summary:
             raise SummaryError(f"{name} returned an empty summary: check its model and its prompt")
@@ -183,135 +209,143 @@ class SummaryBuilder:
 
 def summarize_trees(
     trees: Sequence[Tree],
-    maker: SummaryBuilder,
+    builder: SummaryBuilder,
     pool: Executor,
-    made: Callable[[], None],
+    on_summary: Callable[[], None],
     stopping: threading.Event,
     *,
     failures: FailurePolicy | None = None,
 ) -> list[Mapping[str, str] | None]:
-    """Make every summary of `trees`, each as soon as its children have their texts.
-
-    Once `stopping` is set no further one is begun; those that were in flight are finished and kept.
-    So it is, too, with the rest of a tree of which one failed, and with all if `failures` says so.
+    """Create every summary of `trees`, each as soon as its children have texts.
 
     Args:
-        trees: Each of a document of its own.
-        maker: Makes one summary.
-        pool: Its threads make them.
-        made: Called for each.
-        stopping: Set from outside, ends the work.
-        failures: Says what becomes of the other trees when one fails; None ends the work.
+        trees: Trees of different documents.
+        builder: Creates single summaries.
+        pool: Runs the calls.
+        on_summary: Called after each summary.
+        stopping: When set, no further summary starts; those in flight finish and are kept. A
+            failure that aborts the run sets it.
+        failures: Decides what a failure means for the other trees; None aborts.
 
     Returns:
-        For each tree, the text of each summary by node id; None for one that failed.
+        For each tree the summaries by node id, or None if the document failed.
 
     Raises:
-        SummaryError: When one failed for good.
-        Stopped: When it was stopped from outside.
+        SummaryError: If a failure aborts the run.
+        WorkStopped: If `stopping` was set from outside.
     """
     failures = failures or FailFast()
-    calls = _Calls(maker, stopping, failures)
-    jobs = _Jobs(trees)
+    calls = _Calls(builder, stopping, failures)
+    schedule = _Schedule(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
-    while running or (jobs.ready and not stopping.is_set()):
-        while jobs.ready and not stopping.is_set():
-            tree, node = jobs.ready.pop()
+    while running or (schedule.ready and not stopping.is_set()):
+        while schedule.ready and not stopping.is_set():
+            tree, node = schedule.ready.pop()
             if node.document_id in failures.failed:
                 continue
-            texts = jobs.texts_under(tree, node)
-            running[pool.submit(calls.make, texts, node)] = (tree, node)
+            texts = schedule.inputs(tree, node)
+            running[pool.submit(calls.run, texts, node)] = (tree, node)
         if not running:
-            break  # what was ready is of trees that failed
+            break  # only nodes of failed trees were ready
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
             tree, node = running.pop(future)
             if future.exception() is None:
-                jobs.finish(tree, node, future.result())
-                made()
+                schedule.finish(tree, node, future.result())
+                on_summary()
     calls.raise_failure()
     return [
         None if tree.document_id in failures.failed else summaries
-        for tree, summaries in zip(trees, jobs.summaries, strict=True)
+        for tree, summaries in zip(trees, schedule.summaries, strict=True)
     ]
 
 
+def with_summaries(tree: Tree, summaries: Mapping[str, str]) -> list[Node]:
+    """Return the nodes of a tree with their texts.
+
+    Args:
+        tree: A planned tree.
+        summaries: Texts of its summaries, by node id.
+    """
+    return [replace(node, text=summaries.get(node.id, node.text)) for node in tree.nodes]
+
+
 class _Calls:
-    """Makes summaries until a failure ends the work, and remembers which."""
+    """Runs calls until a failure aborts the run, and remembers that failure."""
 
     def __init__(
-        self, maker: SummaryBuilder, stopping: threading.Event, failures: FailurePolicy
+        self, builder: SummaryBuilder, stopping: threading.Event, failures: FailurePolicy
     ) -> None:
-        self._maker = maker
+        self._builder = builder
         self._stopping = stopping
         self._failures = failures
         self._cause: BaseException | None = None
         self._lock = threading.Lock()
 
-    def make(self, texts: Sequence[str], node: Node) -> str:
+    def run(self, texts: Sequence[str], node: Node) -> str:
         if self._stopping.is_set() or node.document_id in self._failures.failed:
             raise WorkStopped
         try:
-            made = self._maker.make(texts, node.level, self._stopping)
+            summary = self._builder.build(texts, node.level, self._stopping)
         except BaseException as error:
-            with self._lock:  # what fails after a stop may have been cut short by it
+            with self._lock:  # after a stop, a failure may only be a consequence of the stop
                 if not self._stopping.is_set():
-                    self._take(_named(error, node), node)
+                    self._handle(_with_place(error, node), node)
             raise
-        self._failures.worked(SummaryError)
-        return made
+        self._failures.record_success(SummaryError)
+        return summary
 
-    def _take(self, error: BaseException, node: Node) -> None:
-        """Leave the document out, or end the work."""
+    def _handle(self, error: BaseException, node: Node) -> None:
+        """Skip the document, or abort the run."""
         if isinstance(error, IndexingError):
             try:
-                self._failures.note([node.document_id], error)
-            except E2GraphRAGError as final:
-                error = final
+                self._failures.record_failure([node.document_id], error)
+            except E2GraphRAGError as fatal:
+                error = fatal
             else:
                 return
         self._cause = error
         self._stopping.set()
 
     def raise_failure(self) -> None:
-        """Raise what failed first, or that it was stopped from outside, if either is so."""
+        """Raise the failure that aborted the run, or WorkStopped after an outside request."""
         if self._cause is not None:
             raise self._cause
         if self._stopping.is_set():
             raise WorkStopped
 
 
-def _named(error: BaseException, node: Node) -> BaseException:
-    """Return the error of a summary with its place; one that is about more than it as it is."""
+def _with_place(error: BaseException, node: Node) -> BaseException:
+    """Return a SummaryError that names the summary; store errors and interrupts as they are."""
     if isinstance(error, StoreError) or not isinstance(error, Exception | asyncio.CancelledError):
         return error
-    place = f"summary {node.position} of level {node.level} of document {node.document_id!r}"
     failed = SummaryError(
-        f"{place} could not be made: {type(error).__name__}: {error}. What is finished is kept: "
-        "see to the cause and index again"
+        f"summary {node.position} of level {node.level} of document {node.document_id!r} failed: "
+        f"{type(error).__name__}: {error}. Finished summaries are kept: fix the cause and index "
+        "again"
     )
     failed.__cause__ = error
     return failed
 
 
-class _Jobs:
-    """Which summaries can be made now, and what has been made."""
+class _Schedule:
+    """Tracks which summaries are ready to be created, and collects the finished ones."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        self.summaries: list[Mapping[str, str]] = [{} for _ in trees]
+        self.summaries: list[dict[str, str]] = [{} for _ in trees]
         self.ready: list[tuple[int, Node]] = []
         self._nodes: list[dict[str, Node]] = [{n.id: n for n in tree.nodes} for tree in trees]
-        self._waiting: dict[tuple[int, str], int] = {}
+        self._missing_children: dict[tuple[int, str], int] = {}
         for number, tree in enumerate(trees):
             for node in tree.nodes:
                 if node.level == 1:
                     self.ready.append((number, node))
                 elif node.level > 1:
-                    self._waiting[number, node.id] = len(node.child_ids)
-        self.ready.reverse()  # popped from the end: documents and positions in order
+                    self._missing_children[number, node.id] = len(node.child_ids)
+        self.ready.reverse()  # popped from the end: documents and positions come in order
 
-    def texts_under(self, tree: int, node: Node) -> list[str]:
-        """Return the texts that a summary is made of, without overlap."""
+    def inputs(self, tree: int, node: Node) -> list[str]:
+        """Return the texts to summarize, without overlap."""
         children = [self._nodes[tree][child] for child in node.child_ids]
         texts = self.summaries[tree]
         if node.level > 1:
@@ -319,11 +353,11 @@ class _Jobs:
         return without_overlap(children)
 
     def finish(self, tree: int, node: Node, summary: str) -> None:
-        """Note a summary; its parent may now be ready."""
-        self.summaries[tree][node.id] = summary  # type: ignore[index] # ours until it is returned
+        """Record a summary; its parent may become ready."""
+        self.summaries[tree][node.id] = summary
         if node.parent_id is None:
             return
         key = (tree, node.parent_id)
-        self._waiting[key] -= 1
-        if not self._waiting[key]:
+        self._missing_children[key] -= 1
+        if not self._missing_children[key]:
             self.ready.append((tree, self._nodes[tree][node.parent_id]))

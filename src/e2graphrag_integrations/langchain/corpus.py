@@ -24,7 +24,8 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.indexing.progress import IndexingRun, ProgressBar
+from e2graphrag_integrations.indexing.progress import ProgressBar
+from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import Mirror
 from e2graphrag_integrations.langchain.pages import (
@@ -39,12 +40,6 @@ from e2graphrag_integrations.langchain.pages import (
     to_source,
 )
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.store.pending_documents import (
-    drop_pending,
-    file_state,
-    put_pending,
-    read_pending,
-)
 from e2graphrag_integrations.types import SourceDocument
 
 _PATIENCE = 0.02
@@ -144,7 +139,7 @@ class Corpus:
         if not self._building.acquire(blocking=False):
             return  # the build at work, or the next one, does it
         try:
-            with self.rag.writer.exclusive():
+            with self.rag.write_lock():
                 with self._lock:
                     self._refresh()
                     pending = self._pending.items()
@@ -152,18 +147,17 @@ class Corpus:
                 if not emptied:
                     return
                 self.rag.delete(emptied.keys() & set(self.rag.document_ids))
-                drop_pending(self.rag.store, _plain(emptied))
-                self.rag.store.drop_unused(())
+                self.rag.pending.drop(_plain(emptied))
             with self._lock:
                 self._refresh()
             if self.mirror is not None:
-                self.mirror.sync()
+                self.rag.refresh()
         finally:
             self._building.release()
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return documents as they were given, those that are there."""
-        with self._lock, self.rag.store.read_transaction():
+        with self._lock, self.rag.read_transaction():
             self._refresh()
             read: dict[str, dict[str, Page]] = {}
             return [
@@ -192,18 +186,18 @@ class Corpus:
                 "abuild(), ainvoke() or aretrieve()"
             )
         with self._building:
-            return self._build(config, IndexingRun(queued=False))
+            return self._build(config, IndexingRun())
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Build like `build`; the model is awaited in the caller's event loop."""
         loop = asyncio.get_running_loop()
-        run = IndexingRun(CallerLoop(loop), queued=False)
+        run = IndexingRun(CallerLoop(loop))
         # Waiting in a thread could take the last one, which the model of the other build needs.
         while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
             await asyncio.sleep(_PATIENCE)
         self._loop = loop
         try:
-            return await run_in_thread(lambda: self._build(config, run), run.stop.all)
+            return await run_in_thread(lambda: self._build(config, run), run.stop.stop_all)
         finally:
             self._loop = None
             self._building.release()
@@ -236,7 +230,7 @@ class Corpus:
 
     def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
         # What waits is read under the lock: another instance may have built it in meanwhile.
-        with self.rag.writer.exclusive(run):
+        with self.rag.write_lock(run):
             return self._build_alone(config, run)
 
     def _build_alone(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
@@ -246,25 +240,25 @@ class Corpus:
             pending = dict(self._pending)
         if not pending:
             return IndexReport()
+        summarizer = None
         if self._summarizer is not None:
-            self._summarizer.config = merge_configs(self._config, config)
-            self._summarizer.is_async = run.bridge is not None
+            merged = merge_configs(self._config, config)
+            summarizer = self._summarizer.for_run(merged, is_async=run.runner is not None)
         there = set(rag.document_ids)
         changed = _changed(pending)
         bar = ProgressBar(always=True) if self._show_progress else None
-        shown = replace(run, progress=bar)
+        run = replace(run, progress=bar, summarizer=summarizer)
         try:
-            report = rag.writer.add(changed, shown, "replace")
+            report = rag.pending.index(changed, run)
         finally:
             if bar is not None:
                 bar.close()
         emptied = {source for source, pages in pending.items() if not pages}
         rag.delete(emptied & there)
         done = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
-        drop_pending(rag.store, _plain(done))
-        rag.store.drop_unused(())
+        rag.pending.drop(_plain(done))
         if self.mirror is not None:
-            self.mirror.sync()
+            rag.refresh()
         with self._lock:
             self._refresh()
         self.report = report
@@ -277,19 +271,18 @@ class Corpus:
 
     def _refresh(self) -> None:
         """Read what waits and what is built in, unless the file is as it was read last."""
-        store = self.rag.store
-        with store.read_transaction():
-            state = file_state(store)
+        with self.rag.read_transaction():
+            state = self.rag.pending.state()
             if state == self._seen:
                 return
-            pending = read_pending(store)
-            heads = store.document_headers()
+            pending = self.rag.pending.read()
+            segments = self.rag.document_segments()
         self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
         self._sources = {
-            id_: head.id
-            for head in heads
-            if head.id not in pending
-            for id_ in page_ids(head.id, head.segments)
+            id_: source
+            for source, own in segments.items()
+            if source not in pending
+            for id_ in page_ids(source, own)
         }
         self._note(self._pending)
         self._seen = state
@@ -328,13 +321,13 @@ class Corpus:
 
     def _take(self, change: Callable[[], dict[str, list[Page]]]) -> bool:
         """Keep what `change` makes of the file's state; False if the state changed meanwhile."""
-        with self.rag.store.read_transaction():
+        with self.rag.read_transaction():
             self._refresh()
             changed = change()
         _changed(changed)  # refuses what could not be indexed later
         if not changed:
             return True
-        seen = put_pending(self.rag.store, _plain(changed), self._seen)
+        seen = self.rag.pending.put(_plain(changed), self._seen)
         if seen is None:
             return False
         self._seen = seen

@@ -42,7 +42,7 @@ from e2graphrag_integrations.langchain.splitting import splitter_of
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.summarizers.callable import Prompts
+from e2graphrag_integrations.summarizers.prompts import Prompts
 
 _SCOPES = ("source", "document", "corpus")
 
@@ -121,7 +121,9 @@ class E2GraphRAGIndex(DocumentIndex):
         prompts = instance_or_default("prompts", prompts, Prompts)
         k = check_int("k", k)
         summarizer = _summarizer(llm, prompts, llm_id)
-        backend = None if vector_store is None else backend_of(vector_store)
+        mirror = None
+        if vector_store is not None:
+            mirror = Mirror(backend_of(vector_store), type(vector_store).__name__)
         rag = E2GraphRAG.open(
             path,
             summarizer=summarizer,
@@ -129,6 +131,7 @@ class E2GraphRAGIndex(DocumentIndex):
             splitter=None if splitter is None else splitter_of(splitter),
             split_segments=split_pages,
             concurrency=max_concurrency,
+            vector_search=None if mirror is None else mirror.search,
             **options,
         )
         corpus = Corpus(
@@ -138,7 +141,7 @@ class E2GraphRAGIndex(DocumentIndex):
             config=config,
             auto_build=auto_build,
             show_progress=show_progress,
-            mirror=None if backend is None else Mirror(rag, backend, type(vector_store).__name__),
+            mirror=mirror,
         )
         return cls(corpus=corpus, k=k)
 
@@ -295,7 +298,7 @@ class E2GraphRAGIndex(DocumentIndex):
         ids = as_ids(ids)
         found = self.corpus.get(ids)
         there = {document.id for document in found}
-        nodes = self.corpus.rag.store.nodes([id_ for id_ in ids if id_ not in there])
+        nodes = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in there])
         return found + [
             Document(
                 id=node.id,
@@ -384,10 +387,10 @@ class E2GraphRAGIndex(DocumentIndex):
         """
         self.build()
         target = Path(os.fspath(path))
-        own = self.corpus.rag.store.path
+        own = self.corpus.rag.path
         if own != ":memory:" and target.exists() and target.samefile(own):
             return  # it is that file
-        self.corpus.rag.store.copy_to(target)
+        self.corpus.rag.copy_to(target)
 
     @classmethod
     def load_local(cls, path: str | os.PathLike[str], **options: Any) -> E2GraphRAGIndex:

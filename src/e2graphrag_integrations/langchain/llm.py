@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.errors import SummaryError
-from e2graphrag_integrations.summarizers.callable import Prompts
+from e2graphrag_integrations.summarizers.prompts import Prompts
 
 _TRACED = ("ls_model_name", "ls_temperature", "ls_max_tokens")
 """What every model tells tracers; `_identifying_params` of some (ChatOllama) are empty."""
@@ -25,18 +25,35 @@ class RunnableSummarizer:
         prompts: The prompts.
         name: Tells the model from others in the cache; None makes a name of its class and settings,
             where it has any.
-
-    Attributes:
-        config: Given along with every call: callbacks, tags, metadata.
-        is_async: Whether `summarize` gives coroutines; set while a build runs in an event loop.
+        config: Passed along with every call: callbacks, tags, metadata.
+        is_async: Whether `summarize` returns coroutines.
     """
 
-    def __init__(self, llm: Runnable[Any, Any], prompts: Prompts, name: str | None = None) -> None:
+    def __init__(
+        self,
+        llm: Runnable[Any, Any],
+        prompts: Prompts,
+        name: str | None = None,
+        *,
+        config: RunnableConfig | None = None,
+        is_async: bool = False,
+    ) -> None:
         self._llm = llm
         self._prompts = prompts
         self._name = name
-        self.config: RunnableConfig | None = None
-        self.is_async = False
+        self._config = config
+        self._is_async = is_async
+
+    def for_run(self, config: RunnableConfig | None, *, is_async: bool) -> RunnableSummarizer:
+        """Return a copy for one run.
+
+        Args:
+            config: Passed along with every call: callbacks, tags, metadata.
+            is_async: Whether `summarize` returns coroutines.
+        """
+        return RunnableSummarizer(
+            self._llm, self._prompts, self._name, config=config, is_async=is_async
+        )
 
     @property
     def fingerprint(self) -> str | None:
@@ -53,12 +70,12 @@ class RunnableSummarizer:
     ) -> str | Awaitable[str]:
         """Return the model's answer, or its coroutine."""
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
-        if self.is_async:
+        if self._is_async:
             return self._asummarize(prompt)
-        return text_of(self._llm.invoke(prompt, self.config))
+        return text_of(self._llm.invoke(prompt, self._config))
 
     async def _asummarize(self, prompt: str) -> str:
-        return text_of(await self._llm.ainvoke(prompt, self.config))
+        return text_of(await self._llm.ainvoke(prompt, self._config))
 
 
 def text_of(answer: object) -> str:

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain.backends import Backend, Entry
 from e2graphrag_integrations.langchain.pages import PAGE_ID, user_metadata
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
-from e2graphrag_integrations.retrieval.packing import common_metadata
+from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.external import StoreQuery, VectorStoreSearch
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
+from e2graphrag_integrations.store.sqlite import Store
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Fixed for ever: the ids of vectors derive from it."""
@@ -34,22 +34,15 @@ class Mirror:
     """A vector store that holds the vectors of one index.
 
     Args:
-        rag: The index.
         backend: The store.
         name: Of the store, for messages.
     """
 
-    def __init__(self, rag: E2GraphRAG, backend: Backend, name: str) -> None:
-        self._rag = rag
+    def __init__(self, backend: Backend, name: str) -> None:
         self._backend = backend
         self._name = name
         self._lock = threading.Lock()
         self._checked = False
-        rag.search_through(self._search)
-
-    def sync(self) -> None:
-        """Bring the store to what the index is now."""
-        _ = self._rag.graph  # of the present snapshot, whose search is made with it
 
     def allows(self, native: Any, where: Where | None) -> NodeMask:
         """Return a filter of the store's own, and one of ours, as a filter for both routes.
@@ -67,23 +60,23 @@ class Mirror:
                 rows = {id_: row for row, id_ in enumerate(dense.ids)}
                 for id_, _ in self._backend.query(anything, len(rows), native):
                     if id_ in rows:
-                        allowed[dense.nodes[rows[id_]]] = True
+                        allowed[dense.window_nodes[rows[id_]]] = True
             if where is not None:
                 allowed &= metadata_filter(where)(snapshot)
             return allowed
 
         return NodeMask(mask)
 
-    def _search(self, snapshot: Snapshot) -> NodeSearch:
-        """Bring the store to what a snapshot holds and return the search of it."""
+    def search(self, snapshot: Snapshot, index: Store) -> NodeSearch:
+        """Update the vector store to a snapshot of the index, and return a search in it."""
         dense = snapshot.dense
         if not isinstance(dense, DenseIndex):
             return dense
-        ids = _ids(snapshot, dense.vectors, dense.nodes)
+        ids = _ids(snapshot, dense.vectors, dense.window_nodes)
         hint = "see to the store; the next search or build tries again"
         what = f"{self._name} could not be brought to what the index is"
         with self._lock, wrap_errors(StoreError, what, hint):
-            self._bring_to(snapshot, dense, ids)
+            self._bring_to(snapshot, index, dense, ids)
         documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
 
         def query(vector: FloatArray, count: int, _: Any) -> list[tuple[str, float]]:
@@ -91,9 +84,11 @@ class Mirror:
 
         return MirrorSearch(query, self._name, ids, dense, documents)
 
-    def _bring_to(self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str]) -> None:
+    def _bring_to(
+        self, snapshot: Snapshot, index: Store, dense: DenseIndex, ids: Sequence[str]
+    ) -> None:
         wanted = set(ids)
-        held = read_mirrored(self._rag.store, self._name)
+        held = read_mirrored(index, self._name)
         # What others may have done to the store is looked up once.
         asked = list(wanted & held) if not self._checked else []
         lost = {id_ for batch in _batches(asked) for id_ in self._backend.missing(batch)}
@@ -102,20 +97,25 @@ class Mirror:
         self._checked = False  # until all of it has been done
         if new or gone:
             # Before the store: what may be in it is known, whatever happens next.
-            put_mirrored(self._rag.store, self._name, held | wanted)
+            put_mirrored(index, self._name, held | wanted)
             rows = [row for row, id_ in enumerate(ids) if id_ in new]
             for batch in _batches(rows):
-                self._backend.add(self._entries(snapshot, dense, ids, batch))
+                self._backend.add(self._entries(snapshot, index, dense, ids, batch))
             for batch in _batches(gone):
                 self._backend.delete(batch)
-            put_mirrored(self._rag.store, self._name, wanted)
+            put_mirrored(index, self._name, wanted)
         self._checked = True
 
     def _entries(
-        self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], rows: Sequence[int]
+        self,
+        snapshot: Snapshot,
+        index: Store,
+        dense: DenseIndex,
+        ids: Sequence[str],
+        rows: Sequence[int],
     ) -> list[Entry]:
-        node_ids = [snapshot.nodes.ids[int(dense.nodes[row])] for row in rows]
-        nodes = self._rag.store.nodes(list(dict.fromkeys(node_ids)))
+        node_ids = [snapshot.nodes.ids[int(dense.window_nodes[row])] for row in rows]
+        nodes = index.nodes(list(dict.fromkeys(node_ids)))
         return [
             self._entry(snapshot, dense, ids, row, nodes[node_id].text)
             for row, node_id in zip(rows, node_ids, strict=True)
@@ -124,7 +124,7 @@ class Mirror:
     def _entry(
         self, snapshot: Snapshot, dense: DenseIndex, ids: Sequence[str], row: int, text: str
     ) -> Entry:
-        node = int(dense.nodes[row])
+        node = int(dense.window_nodes[row])
         node_id = snapshot.nodes.ids[node]
         start, end = snapshot.window_spans[row].tolist()
         own = common_metadata(snapshot, node)
@@ -153,16 +153,16 @@ class MirrorSearch(VectorStoreSearch):
         dense: DenseIndex,
         documents: Sequence[str],
     ) -> None:
-        super().__init__(query, name, ids, dense.nodes, documents)
+        super().__init__(query, name, ids, dense.window_nodes, documents)
         self._dense = dense
 
-    def windows(
+    def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return up to `count` windows, best first, with their cosines."""
         if allowed is not None:
-            return self._dense.windows(query, count, allowed)
-        return super().windows(query, count)
+            return self._dense.search_windows(query, count, allowed)
+        return super().search_windows(query, count)
 
 
 def _ids(snapshot: Snapshot, vectors: FloatArray, nodes: NDArray[np.int64]) -> list[str]:

@@ -70,7 +70,7 @@ class RetrievalSession:
                 # If no writer has deleted the node since, the file is damaged.
                 if snapshot.generation == self._store.generation:
                     raise self._corrupt(error) from error
-        with self._store.consistent():  # writers wait
+        with self._store.read_transaction():  # writers wait
             try:
                 return retrieve(query, strategy, self._build(), self._store, self._components)
             except StaleSnapshotError as error:

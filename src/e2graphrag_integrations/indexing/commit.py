@@ -1,0 +1,153 @@
+"""Stage `commit`: write documents, one transaction each, and count the results of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.indexing.context import IndexingContext
+from e2graphrag_integrations.indexing.cost import CostCounter
+from e2graphrag_integrations.indexing.embedding import Embeddings
+from e2graphrag_integrations.indexing.extraction import Extractions
+from e2graphrag_integrations.indexing.run import RunControl
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, SummaryUsage
+from e2graphrag_integrations.reports import IndexReport
+from e2graphrag_integrations.store.records import StoredNode
+from e2graphrag_integrations.text.words import count_words
+from e2graphrag_integrations.tree import without_overlap
+from e2graphrag_integrations.types import Node, SourceDocument
+
+
+@dataclass
+class RunTotals:
+    """Counts over all committed documents of a run.
+
+    Attributes:
+        documents, chunks, summaries: Documents and nodes written.
+        embedded: Nodes that needed a new vector.
+        empty: Ids of documents without text.
+        unlinked: Cache keys that replaced versions of documents linked to.
+        graph: Entity graph of the documents. Entities and edges are counted in it, because edges
+            are capped by weight per entity.
+    """
+
+    documents: int = 0
+    chunks: int = 0
+    summaries: int = 0
+    embedded: int = 0
+    empty: list[str] = field(default_factory=list)
+    unlinked: set[bytes] = field(default_factory=set)
+    graph: GraphBuilder = field(default_factory=GraphBuilder)
+
+    def add(self, document_id: str, nodes: Sequence[Node], extractions: Extractions) -> None:
+        """Count a committed document."""
+        chunks = [node for node in nodes if not node.level]
+        self.documents += 1
+        self.chunks += len(chunks)
+        self.summaries += len(nodes) - len(chunks)
+        if not chunks:
+            self.empty.append(document_id)
+        for chunk in chunks:
+            self.graph.add(extractions.contributions[extractions.keys[chunk.id]])
+
+    def report(
+        self, cost: CostCounter, usage: SummaryUsage, control: RunControl, seconds: float
+    ) -> IndexReport:
+        """Return the report of the run.
+
+        Args:
+            cost: Calls that the planned trees needed before the run.
+            usage: Calls made.
+            control: Failures and stage times.
+            seconds: Wall time of the run.
+        """
+        graph, failed = self.graph.finish(), control.failures.failed
+        answered = usage.calls - usage.retries
+        timings = {**control.timer.seconds, "summarize": usage.seconds, "total": seconds}
+        return IndexReport(
+            documents=self.documents,
+            empty=tuple(self.empty),
+            chunks=self.chunks,
+            summaries=self.summaries,
+            entities=len(graph.names),
+            edges=graph.edges.nnz // 2,
+            failed={id_: str(error) for id_, error in failed.items()},
+            embedded=self.embedded,
+            llm_calls=usage.calls,
+            saved_calls=max(0, cost.calls - answered) if usage.calls and not failed else 0,
+            retries=usage.retries,
+            cut_summaries=usage.cut,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            seconds={stage: round(s, 4) for stage, s in timings.items()},
+        )
+
+
+@dataclass(frozen=True)
+class FinishedBatch:
+    """A batch whose stages have finished.
+
+    Attributes:
+        documents: All documents of the batch, including failed ones.
+        nodes: Nodes of each document, with texts, by document id.
+        extractions: Extractions of the chunks.
+        embeddings: Vectors of the nodes.
+    """
+
+    documents: Sequence[SourceDocument]
+    nodes: Mapping[str, Sequence[Node]]
+    extractions: Extractions
+    embeddings: Embeddings
+
+
+def commit_batch(
+    batch: FinishedBatch,
+    context: IndexingContext,
+    control: RunControl,
+    stored_hashes: Mapping[str, str],
+    totals: RunTotals,
+) -> None:
+    """Write the documents of a batch, except failed ones, in one transaction each.
+
+    Args:
+        batch: The batch.
+        context: Store, manifest and summary builder.
+        control: Knows the failed documents; receives times and progress.
+        stored_hashes: Content hashes of the stored versions that may be replaced, by id.
+        totals: Receives the counts.
+    """
+    totals.embedded += batch.embeddings.embedded
+    for document in batch.documents:
+        if document.id in control.failures.failed:
+            continue
+        nodes = batch.nodes[document.id]
+        with control.timer.timed("write"):
+            unlinked = context.store.write_document(
+                document,
+                _link_nodes(nodes, batch, context.summaries),
+                context.manifest,
+                stored_hashes.get(document.id),
+            )
+        totals.unlinked.update(unlinked)
+        control.timer.advance("write", 1)
+        totals.add(document.id, nodes, batch.extractions)
+
+
+def _link_nodes(
+    nodes: Sequence[Node], batch: FinishedBatch, summaries: SummaryBuilder
+) -> list[StoredNode]:
+    """Return nodes with the cache keys of their content and vectors."""
+    by_id = {node.id: node for node in nodes}
+
+    def content_key(node: Node) -> bytes:
+        if node.level == 0:
+            return batch.extractions.keys[node.id]
+        children = [by_id[child] for child in node.child_ids]
+        return summaries.key(without_overlap(children), node.level)
+
+    windows = batch.embeddings.windows
+    return [
+        StoredNode(node, count_words(node.text), content_key(node), windows[node.id])
+        for node in nodes
+    ]
