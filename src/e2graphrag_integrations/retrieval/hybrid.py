@@ -53,7 +53,7 @@ _INT_RANGES = {"title_link_sources": (0, 1000), "n_iter": (1, 1000), "rerank_top
 
 @dataclass(frozen=True, slots=True)
 class HybridStrategy:
-    """Fuses dense and BM25 search with the entity graph, weighted by entity specificity.
+    """Fusion of dense and BM25 search with the entity graph, weighted by entity specificity.
 
     Nodes are ranked by weighted reciprocal rank fusion (Cormack et al. 2009) of three lists::
 
@@ -65,7 +65,8 @@ class HybridStrategy:
     a node has the relevance of its best window (`retrieval/relevance.py`). Personalized PageRank
     starts at the entities that the query names and ranks chunks (`graph/pagerank.py`). Title links
     lead from the best chunks to other documents (`retrieval/title_links.py`); `link` is the score
-    of the best title link, at most 1. A small `rrf_k` lets the top of one list outweigh agreement.
+    of the best title link, at most 1. With a small `rrf_k`, the top of one list outweighs
+    agreement between lists.
 
     The paper (arXiv 2505.24226) chooses between local and global retrieval. Here, the specificity
     of the query's entities, in [0, 1], sets the weight of local evidence: 0 for no entity or one

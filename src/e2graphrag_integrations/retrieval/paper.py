@@ -19,8 +19,8 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 _MAX_ENTITIES = 32
 """Entities of a query, rarest first, that form pairs. Bounds the cost of a very long query."""
 
-_MAX_HOPS_LIMIT = 100
-"""Highest `max_hops`: distances are stored in 8 bits."""
+_MAX_HOPS = 100
+"""Upper limit of `max_hops`, in edges: distances are stored in 8 bits."""
 
 _REQUESTED = "requested by the caller"
 
@@ -33,10 +33,10 @@ class PaperStrategy:
 
         C_h = union of chunks(a) & chunks(b) over all pairs a, b of E with hops(a, b) <= h
 
-    * **Local**: h falls from `max_hops` until `1 <= |C_h| <= k`; if C_h becomes empty first, the
-      last h with a non-empty C_h counts. The chunks in C_h are ranked by the number of distinct
-      query entities, then by coverage (query entities / entities in the chunk), then by occurrence
-      (mentions of query entities / words).
+    * **Local**: h falls from `max_hops` until `1 <= |C_h| <= k`. If C_h becomes empty first, the
+      last h with a non-empty C_h counts; if C_1 has more than k chunks, C_1 counts. The chunks in
+      C_h are ranked by the number of distinct query entities, then by coverage (query entities /
+      entities in the chunk), then by occurrence (mentions of query entities / words).
     * **Global by occurrence**: with one entity, or if every C_h is empty, the 2k nodes with the
       highest cosine similarity are ranked by occurrence, and nodes without a query entity are
       dropped unless that drops all.
@@ -56,10 +56,9 @@ class PaperStrategy:
 
     def __post_init__(self) -> None:
         is_int = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
-        if not is_int or not 1 <= self.max_hops <= _MAX_HOPS_LIMIT:
+        if not is_int or not 1 <= self.max_hops <= _MAX_HOPS:
             raise InvalidInputError(
-                f"max_hops={short_repr(self.max_hops)} must be an integer from 1 to "
-                f"{_MAX_HOPS_LIMIT}"
+                f"max_hops={short_repr(self.max_hops)} must be an integer from 1 to {_MAX_HOPS}"
             )
 
     @property
