@@ -61,7 +61,7 @@ def extractive(document: SourceDocument, folder: Path) -> dict:
     texts = [n["text"] for n in nodes if "node" in n]
     chunks = [n["text"] for n in nodes if n.get("level") == 0]
     windowed = WindowedEmbedder(embedder)
-    prefix = windowed.prefix(document.title)
+    prefix = windowed.title_prefix(document.title)
     pieces = [prefix + t[a:b] for t in texts for a, b in windowed.windows(t, prefix)]
     _, embedding = timed(lambda: embedder.embed(pieces))
     _, spacy_alone = timed(lambda: list(extractor.nlp.pipe(chunks, batch_size=16)))
