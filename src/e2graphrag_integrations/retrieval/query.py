@@ -112,7 +112,7 @@ class Query:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The mentions in normalized form."""
+        """The mentions: surface forms of names, and lemmas of common nouns."""
         return tuple(mention.entity for mention in self.mentions)
 
     @property
