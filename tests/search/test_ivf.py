@@ -21,7 +21,7 @@ from fakes import damaged, numbered
 from strategies import quick
 
 COUNT = 9_000
-"""Vectors; enough for more lists than are searched."""
+"""Number of vectors: enough for more lists than one query searches."""
 
 CHUNKING = {"chunk_size": 4, "chunk_overlap": 0, "group_size": 100}
 

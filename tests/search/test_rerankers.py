@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +149,14 @@ def test_incomplete_model_folder_is_an_error(copied_folder, missing_file):
     with pytest.raises(
         MissingDependencyError, match=f"cannot load .* from {re.escape(str(copied_folder))}"
     ):
+        CrossEncoderReranker(copied_folder).rerank(QUESTION, ["a"])
+
+
+def test_model_that_is_not_a_cross_encoder_is_rejected(copied_folder):
+    settings = json.loads((copied_folder / "config.json").read_text())
+    settings["architectures"] = ["BertModel"]
+    (copied_folder / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(MissingDependencyError, match=r"not a cross-encoder \(architecture: Bert"):
         CrossEncoderReranker(copied_folder).rerank(QUESTION, ["a"])
 
 

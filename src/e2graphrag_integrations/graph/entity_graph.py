@@ -16,10 +16,10 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.lazy import lazy
 
 _CACHED_NEIGHBORS = 4096
-"""Entities whose neighbor sets `hops` caches."""
+"""Number of neighbor sets that `hops` caches."""
 
 _CACHED_MASKS = 64
-"""Entities whose two-hop masks `hops` caches; each mask takes one byte per entity of the graph."""
+"""Number of two-hop masks that `hops` caches; each takes one byte per entity of the graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,8 +94,8 @@ class BM25Index:
         """Return the `count` best texts, best first, and their scores.
 
         The earlier text wins ties. In a large index, terms above `max_doc_freq` do not retrieve
-        texts by themselves, unless the query has no other terms: they would take longer than all
-        other terms together.
+        texts by themselves, unless the query has no other terms: scoring them would take longer
+        than scoring all other terms together.
 
         Args:
             terms: The query's terms; a repeated term counts repeatedly.
