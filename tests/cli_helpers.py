@@ -18,7 +18,7 @@ SMALL_CHUNKS = ["--embedder", "hashing", "--chunk-size", "25", "--chunk-overlap"
 
 
 class Result(NamedTuple):
-    """What a command returned and printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

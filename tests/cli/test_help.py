@@ -45,6 +45,7 @@ def test_main_help_lists_every_command(call):
     assert listed == list(COMMANDS)
 
 
+@pytest.mark.slow
 def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

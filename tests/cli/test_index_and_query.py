@@ -29,6 +29,7 @@ def test_index_reports_its_work_as_json(tmp_path, book, call):
     assert report["bytes"] == out.stat().st_size
 
 
+@pytest.mark.slow
 def test_index_answers_in_another_process(book_index):
     command = [sys.executable, "-m", "e2graphrag_integrations.cli", "query", str(book_index)]
     done = subprocess.run(
@@ -130,7 +131,7 @@ def test_stats_prints_the_counts_of_an_index(book_index, call):
     assert f"chunks: {stats['chunks']}\n" in out
 
 
-def test_verify_tells_an_intact_file_from_a_damaged_one(book_index, call):
+def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
     code, out, _ = call("verify", book_index)
     assert (code, out.startswith(f"{book_index}: sound (")) == (0, True)
     with closing(sqlite3.connect(book_index)) as db, db:

@@ -405,6 +405,7 @@ def test_index_locked_by_another_writer_can_be_read_but_not_changed(index, call,
 # The default models
 
 
+@pytest.mark.slow
 def test_default_models_serve_an_index_from_creation_to_deletion(folder, tmp_path, call):
     """Only the first command names settings; the models are the real defaults."""
     index = tmp_path / "real.e2g"

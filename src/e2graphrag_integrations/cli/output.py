@@ -40,7 +40,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[ProgressListener | None]:
-    """Show a progress bar for each stage on standard error; yield None where it is no terminal."""
+    """Show one progress bar per stage on standard error; yield None unless it is a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return

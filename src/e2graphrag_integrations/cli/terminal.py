@@ -58,7 +58,6 @@ def progress_bars() -> Iterator[ProgressListener]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f}/s"),
         TimeRemainingColumn(compact=True),
         console=Console(stderr=True),
         transient=True,
@@ -67,12 +66,8 @@ def progress_bars() -> Iterator[ProgressListener]:
 
         def show(progress: Progress) -> None:
             if progress.stage not in tasks:
-                tasks[progress.stage] = bars.add_task(progress.stage, rate=0.0)
-            bars.update(
-                tasks[progress.stage],
-                completed=progress.done,
-                total=progress.total,
-                rate=progress.rate,
-            )
+                tasks[progress.stage] = bars.add_task(progress.stage)
+            task = tasks[progress.stage]
+            bars.update(task, completed=progress.done, total=progress.total)
 
         yield show
