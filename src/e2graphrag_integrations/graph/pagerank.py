@@ -130,8 +130,8 @@ class PersonalizedPageRank:
                 through the others.
 
         Returns:
-            Chunks, ascending, and the score of each. Without a subgraph, the scores of all chunks sum
-            to 1.
+            Chunks, ascending, and the score of each. Without a subgraph, the scores of all chunks
+            sum to 1.
         """
         entities = np.asarray(list(seeds), dtype=np.int64)
         weights = np.asarray(list(seeds.values()), dtype=np.float64)
