@@ -49,7 +49,6 @@ _LEFTOVERS = "leftovers"
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key of the settings and model fingerprints for the documents in the queue."""
 
-_IN_ORDER = "document_id, level, position"
 _NODE_COLUMNS = (
     'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
 )
@@ -317,7 +316,10 @@ class Store(Database):
             what = f"a window of node {row[0]}"
             node_id, _, start, end, key = checked_row(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
-        query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} ORDER BY {_IN_ORDER}"  # noqa: S608 - constants only
+        query = (
+            f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} "  # noqa: S608 - constants only
+            "ORDER BY document_id, level, position"
+        )
         for row in self._select(query, "document_id", document_ids):
             yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
 
