@@ -27,8 +27,8 @@ def rerank(
 ) -> tuple[Sequence[Candidate], Trace]:
     """Reorder the best candidates by the scores of a reranker.
 
-    The reordered candidates share out their former scores, so that scores still descend. Equal
-    reranker scores keep the former order. Complete nodes are then cut to `query.k`.
+    The former scores are reassigned in descending order, so that scores still match ranks. Ties
+    keep the former order. Complete nodes are then cut to `query.k`.
 
     Args:
         query: The question.

@@ -47,7 +47,11 @@ class Strategy(Protocol):
         ...
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
-        """Return at most `query.k` candidates or all windows, best first, and the trace."""
+        """Return the candidates, best first, and the trace.
+
+        Complete nodes number at most `query.k`. If `query.packs_windows`, the strategy may return
+        all windows instead, because the token budget makes the cut.
+        """
         ...
 
 
