@@ -29,7 +29,7 @@ STRATEGIES = (
 QUESTIONS = (
     "What did Anna give Bert?",
     "Who took flour from Fay to Oslo?",
-    "What is told of the mill?",
+    "What happened at the mill?",
     "Emil and Hal",
     "how did it end at night",
 )
