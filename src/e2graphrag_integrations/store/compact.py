@@ -10,7 +10,7 @@ from e2graphrag_integrations.store.sqlite import Store
 def compact_store(store: Store) -> CompactReport:
     """Delete unused cached content and shrink the file.
 
-    Unused content is kept while documents are waiting to be indexed, because they may need it.
+    While documents are waiting to be indexed, unused content is kept because they may need it.
     """
     bytes_before = _size(store)
     [(rows_before,)] = store.read("SELECT count(*) FROM content")

@@ -184,9 +184,9 @@ class Database:
 
     @contextlib.contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Let all reads in the block see the same state of the file.
+        """Run the block in a read transaction: all its reads see one state of the file.
 
-        A nested block sees the state of the outer one.
+        A nested block joins the outer transaction.
         """
         with self._read_lock:
             db = self._open(self._read_connection)
