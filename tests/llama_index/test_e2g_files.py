@@ -159,7 +159,7 @@ def test_an_imported_index_returns_equal_results_and_exports_an_equal_file(tmp_p
     assert set(index.ref_doc_info) == {d.id for d in DOCUMENTS}
 
 
-def test_what_was_summarized_by_an_llm_keeps_its_summaries_both_ways(tmp_path, documents):
+def test_import_and_export_keep_llm_summaries(tmp_path, documents):
     llm = CountingLLM()
     made = {"summarizer": llm, "summarizer_id": "counting"}
     path = file_of(tmp_path / "a.e2g", DOCUMENTS, **made)

@@ -19,8 +19,8 @@ from e2graphrag_integrations.indexing.summaries import summary_key
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, texts_below
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
-from e2graphrag_integrations.llama_index.storage.storage import IndexedDocument, IndexStorage
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
+from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path

@@ -21,10 +21,10 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
 )
 from e2graphrag_integrations.llama_index.storage.record import (
     DocumentRecord,
+    IndexedDocument,
     MentionColumns,
     Window,
 )
-from e2graphrag_integrations.llama_index.storage.storage import IndexedDocument
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.store.records import (
     ContentCache,
@@ -39,17 +39,17 @@ _NAMESPACE = uuid.UUID("5b0c7f9e-2d34-5a6e-8f1b-7c9d0e2a4b61")
 
 
 def assemble(
-    source: DocumentInput, stored: Sequence[StoredNode], contents: ContentCache
+    document: DocumentInput, stored: Sequence[StoredNode], contents: ContentCache
 ) -> IndexedDocument:
     """Assemble the record, the nodes and the vectors of a finished tree.
 
     Args:
-        source: The input document.
+        document: The input document.
         stored: All nodes of its tree by level and position, with texts and `child_ids`.
         contents: Cache with their extractions and vectors.
     """
     nodes = [s.node for s in stored]
-    text_nodes = _text_nodes(source, nodes)
+    text_nodes = _text_nodes(document, nodes)
     chunks = [s for s in stored if s.node.level == 0]
     extractions = contents.cached(s.content_key for s in chunks)
     vectors = contents.cached(key for s in stored for _, key in s.windows)
@@ -63,14 +63,14 @@ def assemble(
             windows.append(Window(row, span, entry.id_, entry.id_))
             entries.append(entry)
     record = DocumentRecord(
-        id=source.document.id,
-        hash=source.hash,
-        title=source.document.title,
-        metadata=source.metadata,
-        leaf_metadata=source.leaf_metadata,
-        leaf_metadata_rows=source.leaf_metadata_rows or [()] * len(chunks),
-        segments=source.segments,
-        gaps=_gaps(source.document.text, [s.node for s in chunks]),
+        id=document.id,
+        hash=document.hash,
+        title=document.source.title,
+        metadata=document.metadata,
+        leaf_metadata=document.leaf_metadata,
+        leaf_metadata_rows=document.leaf_metadata_rows or [()] * len(chunks),
+        segments=document.segments,
+        gaps=_gaps(document.source.text, [s.node for s in chunks]),
         nodes=[replace(node, text="", child_ids=()) for node in nodes],
         word_counts=[s.words for s in chunks],
         windows=windows,
@@ -81,15 +81,15 @@ def assemble(
     return IndexedDocument(record, text_nodes, entries)
 
 
-def _text_nodes(source: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode]:
+def _text_nodes(document: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode]:
     """Convert the nodes of a tree; nodes that the user passed keep their other fields."""
-    text_nodes = tree_to_nodes(source.inherited, nodes)
+    text_nodes = tree_to_nodes(document.inherited, nodes)
     for row, node in enumerate(nodes):
-        user_node = source.user_nodes.get(node.id)
+        user_node = document.user_nodes.get(node.id)
         if user_node is not None:
             text_nodes[row] = user_node.model_copy(deep=True)
             set_position(text_nodes[row], node)
-    if source.user_nodes:
+    if document.user_nodes:
         link_levels(text_nodes, nodes)
     return text_nodes
 

@@ -34,7 +34,7 @@ class DocumentInput:
     """One document to insert.
 
     Attributes:
-        document: Id, text and title for the core.
+        source: Id, text and title for the core.
         hash: LlamaIndex's hash of the document.
         metadata: Metadata of the document as plain JSON values.
         inherited: Fields that its nodes inherit.
@@ -47,7 +47,7 @@ class DocumentInput:
         extends: Whether it adds nodes to a document in the index.
     """
 
-    document: SourceDocument
+    source: SourceDocument
     hash: str
     metadata: Mapping[str, Any]
     inherited: InheritedFields
@@ -58,6 +58,11 @@ class DocumentInput:
     leaf_metadata_rows: Sequence[Sequence[int]] = ()
     segments: Sequence[tuple[int, int, Mapping[str, Any]]] = ()
     extends: bool = False
+
+    @property
+    def id(self) -> str:
+        """The document id."""
+        return self.source.id
 
 
 # Documents
@@ -84,10 +89,10 @@ def inputs_from_documents(documents: Any) -> list[DocumentInput]:
     inputs: dict[str, DocumentInput] = {}
     for document in as_documents(documents):
         converted = _input_from_document(document)
-        first = inputs.setdefault(converted.document.id, converted)
+        first = inputs.setdefault(converted.id, converted)
         if first.hash != converted.hash:
             raise DuplicateDocumentError(
-                f"document id {converted.document.id!r} is given twice with different contents: "
+                f"document id {converted.id!r} is given twice with different contents: "
                 "give each document its own id_"
             )
     return list(inputs.values())

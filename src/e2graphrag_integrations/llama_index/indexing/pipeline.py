@@ -77,7 +77,7 @@ class InsertPipeline:
 
     Attributes:
         report: Report of the last insertion.
-        lock: Held by every write to the index.
+        lock: Serializes all writes to the index.
     """
 
     storage: IndexStorage
@@ -111,17 +111,17 @@ class InsertPipeline:
             if options.save:
                 self.storage.prepare_write()
             given = inputs() if callable(inputs) else inputs
-            sources = [source for source in given if not self._is_unchanged(source)]
-            inserted = {source.document.id for source in sources}
-            skipped = tuple(s.document.id for s in given if s.document.id not in inserted)
+            changed = [document for document in given if not self._is_unchanged(document)]
+            changed_ids = {document.id for document in changed}
+            skipped = tuple(d.id for d in given if d.id not in changed_ids)
             if not options.replace:
-                self._reject_stored(sources)
+                self._reject_stored(changed)
             self.report = IndexReport(skipped=skipped)
-            if sources:
-                self.report = replace(self._insert(sources, options), skipped=skipped)
-            return inserted
+            if changed:
+                self.report = replace(self._insert(changed, options), skipped=skipped)
+            return changed_ids
 
-    def _insert(self, sources: Sequence[DocumentInput], options: InsertOptions) -> IndexReport:
+    def _insert(self, documents: Sequence[DocumentInput], options: InsertOptions) -> IndexReport:
         self.models.check_llm(self.storage.where, self.storage.struct.made_with)
         components = self.components(is_async=options.is_async)
         manifest = components.check_for_writing() | self.settings.to_manifest()
@@ -129,16 +129,14 @@ class InsertPipeline:
 
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, options.runner)
-        for source in sources:
-            sink.put_cached("summary", user_summaries(source, summaries))
-            sink.put_in_memory(
-                stored_contents(self.storage, source.document.id, components, summaries)
-            )
-        trees = {s.document.id: s.tree for s in sources if s.tree is not None}
+        for document in documents:
+            sink.put_cached("summary", user_summaries(document, summaries))
+            known = stored_contents(self.storage, document.id, components, summaries)
+            sink.put_in_memory(known)
+        trees = {document.id: document.tree for document in documents}
 
-        def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-            given = trees.get(document.id)
-            return plan_document(document, settings, counter) if given is None else given
+        def plan(source: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
+            return trees[source.id] or plan_document(source, settings, counter)
 
         context = IndexingContext.create(
             components,
@@ -152,12 +150,12 @@ class InsertPipeline:
         bar = ProgressBar(always=True) if options.show_progress else None
         control = RunControl(StageTimer(bar), stop=options.stop)
         try:
-            report = index_documents([source.document for source in sources], context, control)
+            report = index_documents([document.source for document in documents], context, control)
         finally:
             if bar is not None:
                 bar.close()
-        documents = [assemble(s, sink.documents[s.document.id], sink) for s in sources]
-        self.storage.put(documents, manifest, save=options.save)
+        indexed = [assemble(d, sink.documents[d.id], sink) for d in documents]
+        self.storage.put(indexed, manifest, save=options.save)
         return report
 
     def estimate(self, inputs: Sequence[DocumentInput]) -> CostEstimate:
@@ -166,9 +164,9 @@ class InsertPipeline:
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, OwnLoop())
         trees = []
-        for document in [s.document for s in inputs if not self._is_unchanged(s)]:
-            sink.put_in_memory(stored_summaries(self.storage, document.id, summaries))
-            trees.append(plan_document(document, self.settings, components.counter))
+        for source in [d.source for d in inputs if not self._is_unchanged(d)]:
+            sink.put_in_memory(stored_summaries(self.storage, source.id, summaries))
+            trees.append(plan_document(source, self.settings, components.counter))
         return estimate_cost(trees, components.counter, summaries)
 
     def components(self, *, is_async: bool = False) -> Components:
@@ -200,14 +198,14 @@ class InsertPipeline:
         struct = self.storage.struct
         return document_id in struct.payloads and struct.record(document_id).hash == hash_
 
-    def _is_unchanged(self, source: DocumentInput) -> bool:
-        return not source.extends and self.contains(source.document.id, source.hash)
+    def _is_unchanged(self, document: DocumentInput) -> bool:
+        return not document.extends and self.contains(document.id, document.hash)
 
-    def _reject_stored(self, sources: Sequence[DocumentInput]) -> None:
-        for source in sources:
-            if source.document.id in self.storage.struct.payloads:
+    def _reject_stored(self, documents: Sequence[DocumentInput]) -> None:
+        for document in documents:
+            if document.id in self.storage.struct.payloads:
                 raise DuplicateDocumentError(
-                    f"{self.storage.where} contains document {source.document.id!r} with different "
+                    f"{self.storage.where} contains document {document.id!r} with different "
                     "content: call update_ref_doc() to replace it, or give the document another id_"
                 )
 
@@ -228,15 +226,15 @@ class InsertPipeline:
             record = self.storage.struct.record(document_id)
             if _source_hash(group.values()) not in ("", record.hash):
                 continue
-            own = self.storage.docstore_nodes(record)
+            own = self.storage.nodes.get(record)
             if all(id_ in own and node_text(n) == node_text(own[id_]) for id_, n in group.items()):
                 del groups[document_id]
                 continue
             extended.add(document_id)
             stored_nodes.extend(node for id_, node in own.items() if id_ not in group)
         new_nodes = [node for group in groups.values() for node in group.values()]
-        sources = inputs_from_nodes([*stored_nodes, *new_nodes], self.settings.groups)
-        return [replace(s, extends=s.document.id in extended) for s in sources]
+        documents = inputs_from_nodes([*stored_nodes, *new_nodes], self.settings.groups)
+        return [replace(d, extends=d.id in extended) for d in documents]
 
 
 def _source_hash(nodes: Iterable[BaseNode]) -> str:

@@ -16,16 +16,16 @@ from e2graphrag_integrations.store.records import encode_sentences
 from e2graphrag_integrations.types import Node
 
 
-def user_summaries(source: DocumentInput, summaries: SummaryBuilder) -> dict[bytes, bytes]:
+def user_summaries(document: DocumentInput, summaries: SummaryBuilder) -> dict[bytes, bytes]:
     """Return the summaries among a user's nodes, by cache key."""
-    if source.tree is None or not source.summaries:
+    if document.tree is None or not document.summaries:
         return {}
-    nodes = [replace(n, text=source.summaries.get(n.id, n.text)) for n in source.tree.nodes]
+    nodes = [replace(n, text=document.summaries.get(n.id, n.text)) for n in document.tree.nodes]
     below = texts_below(nodes)
     return {
         summaries.key(below[node.id], node.level): node.text.encode()
         for node in nodes
-        if node.id in source.summaries
+        if node.id in document.summaries
     }
 
 

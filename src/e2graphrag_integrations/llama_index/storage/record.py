@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from llama_index.core.schema import BaseNode, TextNode
+
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.types import Mention, Node, Sentences, Span
 
@@ -273,6 +275,21 @@ class DocumentRecord:
             windows=windows,
             mentions=MentionColumns(*columns["mentions"]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """A document that is ready to be stored.
+
+    Attributes:
+        record: For the index struct.
+        nodes: For the docstore.
+        vectors: For the vector store, with embeddings, in the order of the record's windows.
+    """
+
+    record: DocumentRecord
+    nodes: Sequence[BaseNode]
+    vectors: Sequence[TextNode]
 
 
 def _renumber(nodes: Sequence[Node], removed: set[str]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""`IndexStorage`: an index struct with its docstore and vector store, kept consistent.
+"""`IndexStorage`: an index struct, kept consistent with its docstore and vector store.
 
 A write adds vectors first, which a store may refuse, then nodes, and then saves the struct, which
 makes both visible. Last, it removes old vectors and nodes. A failure before the struct changes is
@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, TextNode
+from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.storage import StorageContext
-from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
+from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_position
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader, build_snapshot
 from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
 from e2graphrag_integrations.retrieval.pipeline import retrieve
@@ -36,34 +35,23 @@ _ANSWER_RETRIES = 5
 """How often an answer restarts without a lock after a write has changed the index."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDocument:
-    """A document that is ready to be stored.
-
-    Attributes:
-        record: For the index struct.
-        nodes: For the docstore.
-        vectors: For the vector store, with embeddings, in the order of the record's windows.
-    """
-
-    record: DocumentRecord
-    nodes: Sequence[BaseNode]
-    vectors: Sequence[TextNode]
-
-
 class IndexStorage:
     """An index struct with the docstore and the vector store that it refers to.
 
     Args:
         struct: The struct of the index; changed in place.
         context: The storage context with the stores.
+
+    Attributes:
+        nodes: Adapter of the docstore.
+        vectors: Adapter of the vector store.
     """
 
     def __init__(self, struct: E2GraphRAGIndexStruct, context: StorageContext) -> None:
         self.struct = struct
         self.context = context
+        self.nodes = DocstoreAdapter(context.docstore)
         self.vectors = adapt_vector_store(context.vector_store)
-        self._docstore = context.docstore
         self._snapshot_lock = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._saved_payloads = dict(struct.payloads)
@@ -82,7 +70,7 @@ class IndexStorage:
             return snapshot
         with self._snapshot_lock:
             if self._snapshot is None or self._snapshot.generation != self.struct.generation:
-                self._snapshot = build_snapshot(self.struct, self.vectors, self._docstore)
+                self._snapshot = build_snapshot(self.struct, self.vectors, self.context.docstore)
             return self._snapshot
 
     def answer(
@@ -101,7 +89,7 @@ class IndexStorage:
             query: The query.
             strategy: Ranks the nodes.
             components: The models.
-            write_lock: The lock that every write holds.
+            write_lock: The lock that serializes writes.
 
         Raises:
             CorruptStoreError: If the docstore lacks a node or the vector store lacks the vectors.
@@ -109,7 +97,7 @@ class IndexStorage:
         for attempt in range(_ANSWER_RETRIES + 1):
             with write_lock if attempt == _ANSWER_RETRIES else contextlib.nullcontext():
                 snapshot = self.snapshot()
-                reader = DocstoreReader(self._docstore, self.struct)
+                reader = DocstoreReader(self.context.docstore, self.struct)
                 try:
                     result = retrieve(query, strategy, snapshot, reader, components)
                 except (StaleSnapshotError, CorruptStoreError) as error:
@@ -124,18 +112,13 @@ class IndexStorage:
                 return result, reader.text_nodes
         raise CorruptStoreError(f"{self.where} changed during every attempt to read it: try again")
 
-    def docstore_nodes(self, record: DocumentRecord) -> dict[str, BaseNode]:
-        """Return the nodes of a document that are in the docstore, by id, in tree order."""
-        ids = [node.id for node in record.nodes]
-        return {n.node_id: n for n in self._docstore.get_nodes(ids, raise_error=False)}
-
     def tree_nodes(self, record: DocumentRecord) -> list[Node]:
         """Return the nodes of a document's tree, with their texts from the docstore.
 
         Raises:
             CorruptStoreError: If the docstore lacks a node.
         """
-        found = self.docstore_nodes(record)
+        found = self.nodes.get(record)
         missing = [node.id for node in record.nodes if node.id not in found]
         if missing:
             raise CorruptStoreError(
@@ -195,7 +178,7 @@ class IndexStorage:
             added = self.vectors.add(new_vectors)
             new_vector_ids = dict(zip((v.node_id for v in new_vectors), added, strict=True))
         try:
-            self._put_nodes(documents, old)
+            self.nodes.put(documents, old)
         except StoreError:
             live = [w.vector_id for record in self.struct.records() for w in record.windows]
             with contextlib.suppress(Exception):  # report the first error only
@@ -218,36 +201,8 @@ class IndexStorage:
         with self._removal_errors():
             for document in documents:
                 if document.record.id in replaced:
-                    self._replace_ref_doc_metadata(document.record.id, document.nodes)
+                    self.nodes.replace_ref_doc_metadata(document.record.id, document.nodes)
         self._remove_leftovers(save=save)
-
-    def _put_nodes(
-        self, documents: Sequence[IndexedDocument], old: Sequence[DocumentRecord]
-    ) -> None:
-        """Put the nodes of documents into the docstore, or restore the old versions."""
-        new_ids = {node.id for d in documents for node in d.record.nodes}
-        old_ids = [node.id for record in old for node in record.nodes]
-        shared_ids = [id_ for id_ in old_ids if id_ in new_ids]
-        overwritten: Sequence[BaseNode] = ()
-        try:
-            overwritten = self._docstore.get_nodes(shared_ids, raise_error=False)
-            self._docstore.add_documents([node for d in documents for node in d.nodes])
-            for document in documents:
-                if document.record.hash:
-                    self._docstore.set_document_hash(document.record.id, document.record.hash)
-        except Exception as error:
-            with contextlib.suppress(Exception):  # report the first error only
-                self._delete_nodes(new_ids.difference(old_ids))
-                self._docstore.add_documents(overwritten)
-                for document in documents:
-                    self._delete_hash(document.record.id)
-                for record in old:
-                    if record.hash:
-                        self._docstore.set_document_hash(record.id, record.hash)
-            raise StoreError(
-                f"{type(self._docstore).__name__} failed to add nodes ({type(error).__name__}: "
-                f"{error}); nothing was indexed"
-            ) from error
 
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents of the index.
@@ -305,43 +260,10 @@ class IndexStorage:
                 self.struct.add_leftovers("nodes", (n.id for n in record.nodes if n.id not in kept))
             self._save_struct()
             with self._removal_errors():
-                self._relink_nodes(rest)
+                self.nodes.relink(rest)
             self._remove_leftovers(save=True)
         if emptied:
             self.delete_documents(emptied, from_docstore=from_docstore)
-
-    def _relink_nodes(self, record: DocumentRecord) -> None:
-        """Update the links between a document's nodes after a deletion."""
-        found = self.docstore_nodes(record)
-        nodes = [node for node in with_child_ids(record.nodes) if node.id in found]
-        text_nodes = [found[node.id] for node in nodes]
-        for text_node, node in zip(text_nodes, nodes, strict=True):
-            text_node.relationships.pop(NodeRelationship.PREVIOUS, None)
-            text_node.relationships.pop(NodeRelationship.NEXT, None)
-            set_position(text_node, node)
-        link_levels(text_nodes, nodes)
-        self._docstore.add_documents(text_nodes)
-        self._replace_ref_doc_metadata(record.id, text_nodes)
-
-    def _replace_ref_doc_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
-        """Replace the ref_doc_info metadata, which LlamaIndex keeps from the first version."""
-        store = self._docstore
-        info = store.get_ref_doc_info(document_id)
-        if info is None or not isinstance(store, KVDocumentStore):
-            return
-        info.metadata = {key: value for node in nodes for key, value in node.metadata.items()}
-        # The interface cannot change them.
-        kvstore, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
-        kvstore.put(document_id, info.to_dict(), collection=collection)
-
-    def _delete_nodes(self, node_ids: Iterable[str]) -> None:
-        for node_id in node_ids:
-            self._docstore.delete_document(node_id, raise_error=False)
-
-    def _delete_hash(self, document_id: str) -> None:
-        """Delete a document's hash, which is stored separately, unless it still has nodes."""
-        if self._docstore.get_ref_doc_info(document_id) is None:
-            self._docstore.delete_document(document_id, raise_error=False)
 
     def _remove_leftovers(self, *, save: bool) -> None:
         """Remove the nodes and vectors that the struct no longer uses from the stores."""
@@ -351,10 +273,10 @@ class IndexStorage:
         records = list(self.struct.records())
         used_ids = {node.id for record in records for node in record.nodes}
         with self._removal_errors():
-            self._delete_nodes(id_ for id_ in leftovers.get("nodes", ()) if id_ not in used_ids)
+            self.nodes.delete(id_ for id_ in leftovers.get("nodes", ()) if id_ not in used_ids)
             for document_id in leftovers.get("documents", ()):
                 if document_id not in self.struct.payloads:
-                    self._delete_hash(document_id)
+                    self.nodes.delete_hash(document_id)
             self._remove_vectors(records, leftovers.get("vectors", []))
         self.struct.leftovers = {}
         if save:
