@@ -268,7 +268,7 @@ def _model_name(component: object) -> str:
         return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
     if isinstance(component, SentenceTransformerEmbedder):
         return component.model
-    if isinstance(component, SpacyEntityExtractor) and component.remade_by_name:
+    if isinstance(component, SpacyEntityExtractor) and component.is_reproducible_by_name:
         return str(component.model)
     return ""
 

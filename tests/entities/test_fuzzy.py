@@ -29,7 +29,7 @@ def one_by_one(names, form):
 
 @given(st.lists(forms, max_size=30, unique=True), forms)
 def test_it_finds_what_comparing_all_would_find(names, form):
-    assert FuzzyNames(names).like(form) == one_by_one(names, form)
+    assert FuzzyNames(names).most_similar(form) == one_by_one(names, form)
 
 
 @given(
@@ -40,22 +40,24 @@ def test_a_letter_too_many_is_found_as_comparing_all_would_find_it(names, data):
     name = data.draw(st.sampled_from(names))
     at = data.draw(st.integers(1, len(name) - 1))
     form = name[:at] + data.draw(st.sampled_from("abc贾")) + name[at:]
-    assert FuzzyNames(names).like(form) == one_by_one(names, form)
+    assert FuzzyNames(names).most_similar(form) == one_by_one(names, form)
 
 
 def test_a_name_is_compared_by_any_of_its_words():
     spellings = FuzzyNames(["fitzwilliam darcy", "darcy fitzgerald"])
-    assert [name for name, _ in spellings.like("darcy fitzwiliam")] == ["fitzwilliam darcy"]
-    assert spellings.like("zarcy fitzwilliam") == []
+    assert [name for name, _ in spellings.most_similar("darcy fitzwiliam")] == ["fitzwilliam darcy"]
+    assert spellings.most_similar("zarcy fitzwilliam") == []
 
 
 def test_the_five_most_alike_are_returned_best_first():
     names = [f"katherine{end}" for end in "abcdefg"]
-    found = FuzzyNames(names).like("katherineg")
+    found = FuzzyNames(names).most_similar("katherineg")
     assert len(found) == 5
     assert found[0] == ("katherineg", 1.0)
     assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)
 
 
 def test_lone_surrogates_are_letters_as_others():
-    assert FuzzyNames(["katherine\ud800"]).like("katherine\ud800") == [("katherine\ud800", 1.0)]
+    assert FuzzyNames(["katherine\ud800"]).most_similar("katherine\ud800") == [
+        ("katherine\ud800", 1.0)
+    ]

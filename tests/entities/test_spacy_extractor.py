@@ -112,7 +112,7 @@ def test_rules_find_a_name_that_the_model_misses_unless_turned_off():
     assert mentions(with_rules, text) == [Mention("Green Porcelain", 14, 29, "NAME")]
     assert mentions(without, text) == []
     assert with_rules.fingerprint != without.fingerprint
-    assert with_rules.remade_by_name is without.remade_by_name is False
+    assert with_rules.is_reproducible_by_name is without.is_reproducible_by_name is False
 
 
 def test_a_noun_inside_a_name_is_no_entity_of_its_own():
@@ -141,7 +141,7 @@ def test_a_path_on_disk_and_its_string_are_pipelines(tmp_path):
     for model in (tmp_path / "mine", str(tmp_path / "mine")):
         extractor = SpacyEntityExtractor(model)
         assert entities(extractor, "a rose") == ["rose"]
-        assert extractor.remade_by_name
+        assert extractor.is_reproducible_by_name
 
 
 def test_a_pipelines_other_components_do_not_run(tmp_path):
@@ -176,7 +176,7 @@ def test_a_blank_pipeline_finds_nothing_and_does_not_fail():
 def test_the_fingerprint_names_the_pipeline_and_its_version(bundled):
     meta = bundled.nlp.meta
     assert f"{BUNDLED_PIPELINE}-{meta['version']}" in bundled.fingerprint
-    assert bundled.remade_by_name
+    assert bundled.is_reproducible_by_name
     assert SpacyEntityExtractor(ruled(("rose", "PERSON"))).fingerprint != (
         SpacyEntityExtractor(spacy.blank("en")).fingerprint
     )
@@ -225,13 +225,13 @@ def test_a_users_extractor_may_return_plain_tuples():
         ([[], []], r"returned 2 results for 1 texts"),
         (None, r"failed on chunk 7"),
         ([None], r"failed on chunk 7"),
-        ([[[7]]], r"Fixed on chunk 7 returned 7, which is no Mention"),
-        ([[[("Rose", 0, 4)]]], r"which is no Mention"),
-        ([[[("Rose", "a", 4, "X")]]], r"which is no Mention"),
-        ([[[("Rose", 2, 6, "X")]]], r"must lie in the text's 5 characters"),
-        ([[[("Rose", -1, 4, "X")]]], r"must lie in the text"),
-        ([[[("Rose", 4, 2, "X")]]], r"must lie in the text"),
-        ([[[(None, 0, 4, "X")]]], r"must lie in the text"),
+        ([[[7]]], r"Fixed on chunk 7 returned 7, which is not a Mention"),
+        ([[[("Rose", 0, 4)]]], r"which is not a Mention"),
+        ([[[("Rose", "a", 4, "X")]]], r"which is not a Mention"),
+        ([[[("Rose", 2, 6, "X")]]], r"must lie within the text's 5 characters"),
+        ([[[("Rose", -1, 4, "X")]]], r"must lie within the text"),
+        ([[[("Rose", 4, 2, "X")]]], r"must lie within the text"),
+        ([[[(None, 0, 4, "X")]]], r"must lie within the text"),
     ],
 )
 def test_what_breaks_the_port_is_an_error_with_its_place(found, message):

@@ -26,7 +26,7 @@ BAD = "Zzz"
 KINDS = {
     "summary": (SummaryError, "ValueError: no words for it"),
     "extractor raises": (ExtractionError, "RuntimeError: cannot read it"),
-    "extractor leaves the text": (ExtractionError, "the span must lie in the text's"),
+    "extractor leaves the text": (ExtractionError, "the span must lie within the text's"),
     "embedder raises": (EmbeddingError, "RuntimeError: cannot embed it"),
     "embedder returns NaN": (EmbeddingError, "NaN or infinity"),
     "embedder fails on the summary": (EmbeddingError, "RuntimeError: cannot embed it"),

@@ -1,4 +1,4 @@
-"""Spellings: which of very many names are written almost like another."""
+"""Fuzzy matching of a name against a very large number of names."""
 
 from __future__ import annotations
 
@@ -10,78 +10,78 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
 
-_SIMILAR = 88.0
-"""Least similarity, of 100, of a misspelling: one letter of nine may differ."""
+_MIN_SIMILARITY = 88.0
+"""Minimum similarity of a misspelling, from 0 to 100: one letter in nine may differ."""
 
-_COMPARED = 5
-"""Names most like another that are looked at: some of them differ in a number."""
+_MAX_MATCHES = 5
+"""Maximum number of matches returned; the caller drops those that differ in a number."""
 
-_SHORTEST = 5
-"""Characters of the shortest name that is compared: of shorter ones all are alike."""
+_MIN_LENGTH = 5
+"""Minimum length of names that are compared, in characters: shorter ones match too easily."""
 
 _SPACE = ord(" ")
 
 
 class FuzzyNames:
-    """Finds names that are written almost alike, whatever the order of their words.
+    """Finds similar names, regardless of the order of their words.
 
-    Two names are compared letter by letter if one has a word that begins as the other does, and
-    the letters that only one of them has are few enough for them to be similar at all.
+    A cheap filter precedes the exact comparison: one name must have a word with the first letter of
+    the other, and the number of letters in only one of them must allow the required similarity.
 
     Args:
-        names: Their words are parted by single spaces.
+        names: Names with single spaces between words.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = [name for name in names if len(name) >= _SHORTEST]
+        self._names = [name for name in names if len(name) >= _MIN_LENGTH]
 
-    def like(self, form: str) -> list[tuple[str, float]]:
-        """Return up to five names most like a form, best first, with how similar each is, to 1."""
+    def most_similar(self, form: str) -> list[tuple[str, float]]:
+        """Return up to five similar names, best first, each with its similarity from 0 to 1."""
         from rapidfuzz import fuzz, process
 
-        if len(form) < _SHORTEST or not self._names:
+        if len(form) < _MIN_LENGTH or not self._names:
             return []
         of_letter, all_lengths, all_letters = self._table
         rows = of_letter.get(ord(form[0]), np.empty(0, dtype=np.int64))
         lengths, letters = all_lengths[rows], all_letters[rows]
-        # Similarity is 1 - d / (both lengths), d letters put in or taken out: at least those that
-        # one has and the other has not.
+        # Similarity is 1 - d / (sum of lengths) for d inserted or deleted letters; d is at least
+        # the number of letters that occur in only one of the names.
         [own] = _letter_sets(*_codes([form]))
         near = rows[
             np.maximum(np.bitwise_count(letters ^ own), np.abs(lengths - len(form))) * 100
-            <= (100 - _SIMILAR) * (lengths + len(form))
+            <= (100 - _MIN_SIMILARITY) * (lengths + len(form))
         ]
         found = process.extract(
             form,
             [self._names[row] for row in near.tolist()],
             scorer=fuzz.token_sort_ratio,
-            score_cutoff=_SIMILAR,
-            limit=_COMPARED,
+            score_cutoff=_MIN_SIMILARITY,
+            limit=_MAX_MATCHES,
         )
         return [(name, score / 100) for name, score, _ in found]
 
     @lazy
     def _table(self) -> tuple[dict[int, IntArray], IntArray, NDArray[np.uint64]]:
-        """Return names by the first letters of their words; the length and letters of each."""
+        """Return the names by first letter of each word, their lengths and their letter sets."""
         codes, bounds = _codes(self._names)
         return _by_first_letter(codes, bounds), np.diff(bounds), _letter_sets(codes, bounds)
 
 
 def _codes(names: Sequence[str]) -> tuple[NDArray[np.uint32], IntArray]:
-    """Return the code points of all names in a row, and where each begins and the last ends."""
+    """Return the concatenated code points of all names, and the offsets of the names."""
     data = "".join(names).encode("utf-32-le", "surrogatepass")
     return np.frombuffer(data, dtype="<u4"), exclusive_sums([len(name) for name in names])
 
 
 def _letter_sets(codes: NDArray[np.uint32], bounds: IntArray) -> NDArray[np.uint64]:
-    """Return the letters of each name as bits of one number; several letters share a bit."""
+    """Return the letters of each name as a 64-bit mask; several letters share a bit."""
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
     sets: NDArray[np.uint64] = np.bitwise_or.reduceat(bits[codes % 64], bounds[:-1])
     return sets
 
 
 def _by_first_letter(codes: NDArray[np.uint32], bounds: IntArray) -> dict[int, IntArray]:
-    """Return the names, ascending, that have a word with each first letter."""
+    """Return, for each letter, the ascending rows of names with a word that begins with it."""
     first = np.ones(len(codes), dtype=np.bool_)
     first[1:] = codes[:-1] == _SPACE
     first[bounds[:-1]] = True

@@ -1,4 +1,4 @@
-"""From the names in a question to the entities of the index."""
+"""Entity linking: from the names in a query to entities of the index."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.normalize import normal_form, sub_spans, without_honorifics
 from e2graphrag_integrations.types import NOUN, Mention
 
-_MOST_LOOKUPS = 32
-"""Names looked up by their aliases: a 100 kB question stays quick."""
+_MAX_ALIAS_LOOKUPS = 32
+"""Maximum number of alias lookups per query, which bounds the time for very long queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A mention of the question and the entity it stands for.
+    """A mention of the query and its entity.
 
-    `how` says which rule found it: `exact` normal form, `stripped` of honorifics and articles, an
-    `alias`, a `similar` spelling, or the longest `part` of the mention that is an entity. `score`
-    is 1 for the first two, for an alias the share of its bearers' chunks that are this one's, for
-    a spelling how similar it is, for a part the share of the mention's letters that it covers.
+    Attributes:
+        mention: The mention as written in the query.
+        entity: The normal form of the entity.
+        how: The rule that matched: `exact` normal form, `stripped` of honorifics and articles,
+            `alias`, `similar` spelling, or the longest `part` of the mention that is an entity.
+        score: Confidence in (0, 1]: 1 for `exact` and `stripped`; for an alias, the entity's
+            fraction of all chunks with an entity of that alias; for a spelling, its similarity; for
+            a part, the fraction of the mention's characters in it.
     """
 
     mention: str
@@ -32,7 +36,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """The links of a question, one an entity, and the mentions that found none."""
+    """The links of a query, at most one per entity, and the mentions without a link."""
 
     links: tuple[Link, ...]
     unlinked: tuple[str, ...]
@@ -41,21 +45,21 @@ class Linking:
 def link(
     mentions: Iterable[Mention], entities: Mapping[str, int], aliases: Aliases | None = None
 ) -> Linking:
-    """Link each mention by the first rule that finds an entity in the index.
+    """Link each mention by the first rule that finds an entity of the index.
 
     Args:
-        mentions: In the question.
-        entities: Normal forms of those there are.
-        aliases: Tells other ways to write names; None looks for none, as the paper does.
+        mentions: The mentions in the query.
+        entities: The normal forms of all entities of the index.
+        aliases: Alternative names; None disables them, as in the paper.
     """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}
     lookups = 0
     for mention in mentions:
-        found = _as_it_is(mention, entities)
+        found = _by_name(mention, entities)
         if found is None and aliases is not None and mention.label != NOUN:
             lookups += 1
-            found = _by_alias(mention, aliases) if lookups <= _MOST_LOOKUPS else None
+            found = _by_alias(mention, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
         if found is None:
             found = _by_part(mention, entities)
         if found is None:
@@ -65,7 +69,7 @@ def link(
     return Linking(tuple(links.values()), tuple(unlinked))
 
 
-def _as_it_is(mention: Mention, entities: Mapping[str, int]) -> Link | None:
+def _by_name(mention: Mention, entities: Mapping[str, int]) -> Link | None:
     form = normal_form(mention.entity)
     if form and form in entities:
         return Link(mention.entity, form, "exact", 1.0)
@@ -85,6 +89,6 @@ def _by_part(mention: Mention, entities: Mapping[str, int]) -> Link | None:
     form = without_honorifics(normal_form(mention.entity))
     for part in sub_spans(form):
         if part in entities:
-            share = max(0.0001, round(len(part) / len(form), 4))  # a link of no weight is none
-            return Link(mention.entity, part, "part", share)
+            score = max(0.0001, round(len(part) / len(form), 4))  # a link needs a positive score
+            return Link(mention.entity, part, "part", score)
     return None

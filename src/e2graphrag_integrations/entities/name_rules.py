@@ -1,11 +1,11 @@
-"""Names a statistical model misses: works, titles and aliases, found by their capitals and quotes.
+"""Rules for names that a statistical model misses, such as works and titles.
 
-A run of capitalized words, joined over "of", "the", "&", "de", "'s" and the like, is a name; so is
-a quoted span whose words are mostly capitalized. The first word of a sentence is capitalized anyway
-and counts only with evidence: a proper-noun tag, or no lower-case use in the text and a tag of an
-open class. Words glued by hyphens are one word. Where a run and the model's entities overlap, the
-longer wins. "and", "or" and "in" do not join outside quotes: they string names together more often
-than they belong to one (measured on hotpotqa's dev half, benchmarks/entity_coverage.py).
+A run of capitalized words is a name, including joiners such as "of", "the", "&", "de" and "'s"
+between them. A quoted span of mostly capitalized words is a name as well. The first word of a
+sentence needs further evidence: a proper-noun tag, or an open-class tag and no lowercase occurrence
+in the text. Hyphenated words are one word. If a run and an entity of the model overlap, the longer
+one wins. "and", "or" and "in" are joiners only inside quotes: elsewhere they separate names more
+often than they belong to one (measured on hotpotqa's dev half with benchmarks/entity_coverage.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_JOINERS = 2
 _HYPHENS = frozenset("-–‐‑")
 _OPENING_QUOTES = {'"': '"', "“": "”", "«": "»", "``": "''", "‘": "’"}
 _LONGEST_QUOTE = 12
-"""Tokens in a quoted title; longer quotes are speech."""
+"""Maximum number of tokens in a quoted title; longer quotes are speech."""
 
 _CALENDAR = frozenset(
     "january february march april may june july august september october november december jan feb "
@@ -33,12 +33,14 @@ _PRONOUNS = frozenset({"i", "i'm", "i'll", "i've", "i'd"})
 _NAME_CLASSES = frozenset({"PROPN", "NOUN", "ADJ", "X"})
 _OPEN_CLASSES = _NAME_CLASSES | {"VERB", "NUM"}
 _SMALL_CLASSES = frozenset({"ADP", "DET", "CCONJ", "PART", "PUNCT", "AUX", "PRON", "SCONJ"})
-_ALL_CAPS_SHARE = 0.7
+_MAX_UPPERCASE = 0.7
+"""In a line with a larger fraction of uppercase words, such as a heading, case means nothing."""
+
 _BEFORE_A_START = frozenset({".", "!", "?", ":", "“", "‘", '"', "``", "—", "--", "(", "[", "-"})
 
 
 class NameSpan(NamedTuple):
-    """Token range `[start, end)` of a name in its document, with a label."""
+    """A name: its token range `[start, end)` in the document, and its label."""
 
     start: int
     end: int
@@ -46,7 +48,7 @@ class NameSpan(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """Tokens that stand without a gap around hyphens, read as one word."""
+    """One word: a token, or tokens joined by hyphens without spaces."""
 
     tokens: list[Any]
 
@@ -71,25 +73,25 @@ class _Word(NamedTuple):
 def find_names(
     sentence: Any, entities: Sequence[NameSpan], lower_words: frozenset[str]
 ) -> list[NameSpan]:
-    """Return the names in one spaCy sentence: the model's entities merged with runs and quotes.
+    """Return the names in a sentence: the model's entities, capitalized runs and quoted titles.
 
     Args:
         sentence: A spaCy `Span`.
-        entities: The model's entities in it.
-        lower_words: Words that occur in lower case anywhere in the text.
+        entities: The entities that the model found in it.
+        lower_words: Words that occur in lowercase anywhere in the text.
     """
     found: list[NameSpan] = []
     for tokens in _lines(sentence):
         letters = [token for token in tokens if token.is_alpha]
-        if sum(token.is_upper for token in letters) > _ALL_CAPS_SHARE * len(letters):
-            continue  # a heading in capitals: case says nothing
+        if sum(token.is_upper for token in letters) > _MAX_UPPERCASE * len(letters):
+            continue
         runs = _runs(_words(tokens), lower_words, {entity.start for entity in entities})
         found += _merge(runs, _quoted_titles(tokens))
     return _merge(list(entities), found)
 
 
 def _lines(sentence: Any) -> list[list[Any]]:
-    """Split a sentence's tokens at line breaks, which no name runs across."""
+    """Split the tokens of a sentence at line breaks, which names do not cross."""
     lines: list[list[Any]] = [[]]
     for token in sentence:
         if not token.is_space:
@@ -146,16 +148,16 @@ def _begins(
         return False
     follows = at + 1 < len(words) and words[at + 1].capital
     if lower.rstrip(".") in ADDRESSES:
-        return not follows  # "Mr. Darcy" is Darcy, as the models have it
+        return not follows  # in "Mr. Darcy" the name is Darcy, as for the models
     if not _sentence_initial(words, at) or word.pos == "PROPN":
         return True
     if follows and words[at + 1].tokens[0].i in entity_starts:
-        return False  # "Yesterday Elizabeth Bennet": the model saw where the name begins
+        return False  # "Yesterday Elizabeth Bennet": the model found the start of the name
     return word.pos in _NAME_CLASSES and (follows or lower not in lower_words)
 
 
 def _sentence_initial(words: list[_Word], at: int) -> bool:
-    """Tell whether only punctuation stands before, or a stop or an opening quote just before."""
+    """Return whether a word follows only punctuation, or a full stop or opening quote."""
     if all(token.is_punct for word in words[:at] for token in word.tokens):
         return True
     return words[at - 1].text in _BEFORE_A_START
@@ -201,22 +203,22 @@ def _quoted_titles(tokens: list[Any]) -> list[NameSpan]:
 
 
 def _is_title(tokens: list[Any]) -> bool:
-    """Tell whether a quotation's words that carry meaning are capitalized, as a title's are."""
+    """Return whether all content words of a quotation are capitalized, as in a title."""
     if not tokens or not tokens[0].text[0].isupper() or tokens[-1].text in {",", ".", "!", "?"}:
         return False
-    heavy = [t for t in tokens if t.pos_ not in _SMALL_CLASSES and t.text[0].isalpha()]
-    return bool(heavy) and all(token.text[0].isupper() for token in heavy)
+    content = [t for t in tokens if t.pos_ not in _SMALL_CLASSES and t.text[0].isalpha()]
+    return bool(content) and all(token.text[0].isupper() for token in content)
 
 
 def _merge(inner: list[NameSpan], outer: list[NameSpan]) -> list[NameSpan]:
-    """Merge two sets of spans; an outer one wins over the inner ones that it holds whole."""
-    kept: list[NameSpan] = []
-    held: set[NameSpan] = set()
+    """Merge two sets of spans; an outer span replaces the inner spans that it contains."""
+    merged: list[NameSpan] = []
+    replaced: set[NameSpan] = set()
     for span in outer:
-        touching = [s for s in inner if s.start < span.end and span.start < s.end]
-        if any(s.start < span.start or span.end < s.end for s in touching):
-            continue  # an inner one reaches beyond: it saw more
-        label = touching[0].label if len(touching) == 1 else span.label
-        kept.append(NameSpan(span.start, span.end, label))
-        held.update(touching)
-    return sorted(kept + [span for span in inner if span not in held])
+        overlapping = [s for s in inner if s.start < span.end and span.start < s.end]
+        if any(s.start < span.start or span.end < s.end for s in overlapping):
+            continue  # an inner span extends beyond the outer one
+        label = overlapping[0].label if len(overlapping) == 1 else span.label
+        merged.append(NameSpan(span.start, span.end, label))
+        replaced.update(overlapping)
+    return sorted(merged + [span for span in inner if span not in replaced])

@@ -1,4 +1,4 @@
-"""Normal forms of entity names, Unicode-safe: no script is filtered away."""
+"""Normal forms of entity names, for all scripts."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ ARTICLES = frozenset({"the", "a", "an"})
 ADDRESSES = frozenset(
     "mr mrs ms miss mme mlle messrs dr prof rev hon capt col gen maj lt sgt cpl".split()
 )
-"""Forms of address that are never part of a name."""
+"""Forms of address that are not part of a name."""
 
 HONORIFICS = ADDRESSES | frozenset(
     "madame monsieur doctor professor sir dame lady lord reverend captain colonel general major "
     "lieutenant sergeant president king queen prince princess duke duchess count countess baron "
     "baroness saint st father mother uncle aunt pope emperor empress".split()
 )
-"""Words that may stand before a name or, as in "Prince of Wales", be part of one."""
+"""Words that precede a name or, as in "Prince of Wales", are part of it."""
 
 _SPACE = re.compile(r"\s+")
-_LONGEST_PART = 24
-"""Units in the longest part of a name that is looked up: bounds the parts of an endless one."""
+_MAX_PART = 24
+"""Maximum length of the parts of a name, in words or characters, which bounds their number."""
 
 _POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"\w+")
 
 
 def normal_form(name: str) -> str:
-    r"""Return the form under which a name is stored: NFKC, casefolded, trimmed, one space a gap.
+    r"""Return the normal form of a name: NFKC, casefolded, trimmed, with single spaces.
 
-    Leading articles, quotes and a trailing possessive are dropped, unless nothing would be left.
+    Leading articles, quotes and a trailing possessive are removed unless nothing would remain.
 
     >>> normal_form("The  Palace of  Green Porcelain's")
     'palace of green porcelain'
     """
     previous = ""
     form = name
-    while form != previous:  # casefolding can undo NFKC: repeat until nothing changes
+    while form != previous:  # casefolding can undo NFKC: repeat until the form is stable
         previous = form
         form = unicodedata.normalize("NFKC", form).casefold()
         form = _SPACE.sub(" ", form).strip()
@@ -51,21 +51,21 @@ def normal_form(name: str) -> str:
 
 
 def _trim(form: str) -> str:
-    """Cut what is no letter or digit off both ends, but for a full stop at the end."""
+    """Strip other characters than letters and digits from both ends; keep a final full stop."""
     start, end = 0, len(form)
     while start < end and not _WORD.match(form[start]):
         start += 1
     last = end
     while last > start and form[last - 1] != "." and not _WORD.match(form[last - 1]):
         last -= 1
-    # Vowel signs and tone marks are part of the letter before them, though `\w` leaves them out.
+    # Vowel signs and tone marks belong to the preceding letter although `\w` excludes them.
     while last < end and unicodedata.category(form[last]).startswith("M"):
         last += 1
     return form[start:last]
 
 
 def without_honorifics(form: str) -> str:
-    """Drop leading honorifics and articles from a normal form, keeping at least one word."""
+    """Remove leading honorifics and articles from a normal form, but keep at least one word."""
     words = form.split(" ")
     while len(words) > 1 and words[0].rstrip(".") in HONORIFICS | ARTICLES:
         words = words[1:]
@@ -73,10 +73,10 @@ def without_honorifics(form: str) -> str:
 
 
 def sub_spans(form: str) -> list[str]:
-    """Return the proper contiguous parts of a normal form, longest first, then left to right.
+    """Return the contiguous parts of a normal form, longest first, then left to right.
 
-    Parts are made of words; a form without spaces in a script that has none is cut in characters,
-    of which a part needs two.
+    Parts consist of words. A form without spaces, in a script without them, is split into
+    characters, and a part has at least two.
     """
     units, glue, least = (form.split(" "), " ", 1)
     if len(units) == 1:
@@ -85,6 +85,6 @@ def sub_spans(form: str) -> list[str]:
         units, glue, least = list(form), "", 2
     return [
         glue.join(units[start : start + size])
-        for size in range(min(len(units) - 1, _LONGEST_PART), least - 1, -1)
+        for size in range(min(len(units) - 1, _MAX_PART), least - 1, -1)
         for start in range(len(units) - size + 1)
     ]

@@ -1,4 +1,4 @@
-"""Entities by spaCy: named entities kept whole, common nouns as lower-case lemmas."""
+"""Entity extraction with spaCy: named entities as complete spans, common nouns as lemmas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ BUNDLED_PIPELINE = "en_e2g_sm"
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
 _LONGEST_RUN = 500
-# Scripts without spaces may write a whole text as one run.
+"""Longer runs of characters without whitespace are split, in characters."""
+
+# Excludes scripts without spaces, in which a run may be an entire text.
 _LONG_RUN = re.compile(rf"[^\s{UNSPACED}]{{{_LONGEST_RUN + 1},}}")
 _NEEDED = frozenset(
     {"tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer"}
@@ -41,17 +43,17 @@ _NEEDED = frozenset(
 class SpacyEntityExtractor:
     """Finds entities with a spaCy pipeline.
 
-    Named entities of every type but numbers and dates are kept whole; rules add capitalized names
-    that the model misses (`names.py`); common nouns outside names count by their lemma. Sentences
-    are spaCy's, or by rule where the pipeline marks none.
+    Named entities of all types except numbers and dates are kept as complete spans. Rules add
+    capitalized names that the model misses (`name_rules.py`). Common nouns outside names are
+    entities by their lemma. Sentences come from the pipeline, or from rules if it has none.
 
     Args:
         model: None for the bundled English pipeline, the name of an installed one
             (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path, or a loaded `Language`.
         batch_size: Texts per batch of `nlp.pipe`.
-        n_process: Processes for `nlp.pipe`; 1 runs in this one. The bundled pipeline takes more
-            only where processes are forked (Linux, by default up to Python 3.13).
-        name_rules: Whether the rules for capitalized names run.
+        n_process: Processes for `nlp.pipe`; 1 runs in the current process. The bundled pipeline
+            uses more only if processes are forked (Linux, by default up to Python 3.13).
+        name_rules: Whether to apply the rules for capitalized names.
 
     Raises:
         MissingDependencyError: At first use, if the named pipeline is not installed.
@@ -70,11 +72,11 @@ class SpacyEntityExtractor:
         self._n_process = n_process
         self._name_rules = name_rules
         self._nlp: Any = None
-        self._lock = threading.Lock()  # spaCy's string store is written to while reading text
+        self._lock = threading.Lock()  # spaCy writes to its string store while it processes text
 
     @property
-    def remade_by_name(self) -> bool:
-        """Whether the model's name and the defaults are enough to make this extractor again."""
+    def is_reproducible_by_name(self) -> bool:
+        """Whether the model's name is enough to create an equal extractor."""
         return isinstance(self.model, str | os.PathLike) and self._name_rules
 
     @property
@@ -86,13 +88,13 @@ class SpacyEntityExtractor:
 
     @property
     def fingerprint(self) -> str:
-        """Name, version and rules: changes when the entities of a text may."""
+        """Name and version of the pipeline, its components, and whether name rules apply."""
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
         return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:rules={int(self._name_rules)}"
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
-        """Return for each text, for each of its sentences, the mentions in order."""
+        """Return, for each text and each of its sentences, the mentions in order."""
         found: list[list[list[Mention]]] = [[] for _ in texts]
         with self._lock:
             pieces = [
@@ -110,8 +112,8 @@ class SpacyEntityExtractor:
         return list(found)
 
     def _processes(self) -> int:
-        # A spawned process gets the pipeline as bytes, which leave out how the bundled one looks
-        # its vectors up (spaCy does not write `vectors.attr`): it would find far fewer names.
+        # A spawned process receives the pipeline as bytes. spaCy does not serialize `vectors.attr`,
+        # which the bundled pipeline needs: it would find far fewer names.
         forks = multiprocessing.get_start_method() == "fork"
         return self._n_process if forks or self.model != BUNDLED_PIPELINE else 1
 
@@ -155,16 +157,16 @@ def _spacy_sentences(doc: Any) -> Iterator[Any]:
     if doc.has_annotation("SENT_START"):
         return iter(doc.sents)
     offsets = np.asarray([token.idx for token in doc], dtype=np.int64)
-    # A token belongs to the sentence that it begins in.
+    # A token belongs to the sentence in which it begins.
     first = np.unique(np.searchsorted(offsets, sentence_starts(doc.text)))
     borders = [*first[first < len(doc)].tolist(), len(doc)]
     return (doc[start:end] for start, end in pairwise(borders))
 
 
 def _pieces(text: str, limit: int) -> Iterator[Span]:
-    """Cut what spaCy cannot take: a text above its limit, and runs without white space.
+    """Split texts above spaCy's length limit, and long runs of characters without whitespace.
 
-    Its tokenizer takes time quadratic in a run of brackets or quotes; no word is as long.
+    spaCy's tokenizer takes quadratic time on a run of brackets or quotes.
     """
     cuts = [
         cut
@@ -182,10 +184,12 @@ def _pieces(text: str, limit: int) -> Iterator[Span]:
 
 
 def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
-    """Replace each run of white space by one space, or by a blank line where it held one.
+    """Replace each run of whitespace by one space, or by a blank line if it contains one.
 
-    Hard-wrapped lines and indents would break names and sentences apart. Returns the new text and,
-    for each of its characters, the offset in the old one.
+    Hard-wrapped lines and indentation would split names and sentences.
+
+    Returns:
+        The new text, and the offset in the old text of each of its characters.
     """
     pieces: list[str] = []
     origins: list[NDArray[np.int64]] = []
@@ -217,11 +221,11 @@ def _load(model: Any) -> Any:
         nlp = spacy.load(target)
     except OSError as error:
         raise MissingDependencyError(
-            f"spaCy pipeline {str(model)!r} is not installed and is no folder: run "
-            f"`python -m spacy download {model}`, or leave the model out for the bundled one"
+            f"spaCy pipeline {str(model)!r} is neither installed nor a folder: run "
+            f"`python -m spacy download {model}`, or omit the model to use the bundled one"
         ) from error
     if "senter" in nlp.disabled and "parser" in nlp.pipe_names:
-        # The parser is the slowest part, and all that is wanted of it are sentences.
+        # The parser is the slowest component, and only its sentences are needed.
         nlp.enable_pipe("senter")
         nlp.disable_pipe("parser")
     for name in [n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory not in _NEEDED]:
@@ -232,14 +236,19 @@ def _load(model: Any) -> Any:
 def extract_checked(
     extractor: EntityExtractor, texts: Sequence[str], places: Sequence[str]
 ) -> list[list[list[Mention]]]:
-    """Return what any extractor finds, held to its port; `places` name the texts in messages.
+    """Run an extractor and validate its result.
+
+    Args:
+        extractor: Any extractor.
+        texts: The texts.
+        places: Names of the texts for error messages.
 
     Raises:
-        ExtractionError: If it fails, for the wrong number of results, for no mentions, or spans
-            outside the text.
+        ExtractionError: If the extractor fails, or returns a wrong number of results, something
+            other than mentions, or spans outside the text.
     """
     name = type(extractor).__name__
-    failed = f"{name}.extract() failed on {places[0]}, or returned no lists of mentions"
+    failed = f"{name}.extract() failed on {places[0]}, or did not return lists of mentions"
     with wrap_errors(ExtractionError, failed):
         found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
     if len(found) != len(texts):
@@ -255,11 +264,12 @@ def extract_checked(
 def _checked_mention(mention: Any, text: str, where: str) -> Mention:
     try:
         entity, start, end, label = mention
-        fits = isinstance(entity, str) and 0 <= int(start) <= int(end) <= len(text)
+        is_valid = isinstance(entity, str) and 0 <= int(start) <= int(end) <= len(text)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ExtractionError(f"{where} returned {mention!r}, which is no Mention") from error
-    if not fits:
+        raise ExtractionError(f"{where} returned {mention!r}, which is not a Mention") from error
+    if not is_valid:
         raise ExtractionError(
-            f"{where} returned {mention!r}: the span must lie in the text's {len(text)} characters"
+            f"{where} returned {mention!r}: the span must lie within the text's "
+            f"{len(text)} characters"
         )
     return Mention(entity, int(start), int(end), str(label))
