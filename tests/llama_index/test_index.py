@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
 import threading
 
 import numpy as np
@@ -35,6 +36,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.llama_index.options import OpenOptions, VectorStoreIndexOptions
 from e2graphrag_integrations.tree import level_sizes
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER, Digests
@@ -271,6 +273,14 @@ def test_unknown_options_raise_with_a_suggestion(documents):
         E2GraphRAGIndex.from_documents(documents, embedmodel="hashing")
     with pytest.raises(InvalidInputError, match=r"'zzz': there are nodes, "):
         E2GraphRAGIndex([], zzz=3)
+
+
+def test_the_listed_options_are_those_of_the_constructor():
+    parameters = set(inspect.signature(E2GraphRAGIndex).parameters)
+    ignored = set(VectorStoreIndexOptions.__annotations__)
+    own = parameters - {"nodes", "index_struct", "storage_context", "ignored"}
+    assert set(OpenOptions.__annotations__) == own | ignored
+    E2GraphRAGIndex.from_documents([], **MODELS, **dict.fromkeys(ignored))
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,7 @@ def test_an_upsert_replaces_only_the_changed_document(parser):
     assert set(vectors.data.embedding_dict) == left
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_nodes_as_one_worker(document):
     parser = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15, group_size=3)
     other = Document(id_="other", text=TEXT[:1500])

@@ -57,8 +57,8 @@ class GraphProximitySelector(BaseSelector):
         return self._selection(choices, await self._retriever.aexplain(query))
 
     def _selection(self, choices: Sequence[ToolMetadata], trace: Trace) -> SelectorResult:
-        for name in ("local_index", "global_index"):
-            position = getattr(self, f"_{name}")
+        positions = {"local_index": self._local_index, "global_index": self._global_index}
+        for name, position in positions.items():
             if position >= len(choices):
                 raise InvalidInputError(
                     f"{name}={position} must be less than the router's {len(choices)} choices"
