@@ -73,8 +73,8 @@ def index(
     cut: Annotated[
         Literal["fixed", "content"] | None,
         typer.Option(
-            help="Where chunks end: after a fixed size, or where the content says so, "
-            "so that an edit changes few summaries (default: fixed).",
+            help="Cut chunks at a fixed size or at content-defined boundaries. With the latter, "
+            "an edit regenerates fewer summaries (default: fixed)."
         ),
     ] = None,
     llm_model: LLMModel = None,
