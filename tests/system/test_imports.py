@@ -51,7 +51,10 @@ def imported(path: Path) -> set[str]:
 
 
 def own_imports(path: Path) -> set[str]:
-    return {name.removeprefix(PREFIX) for name in imported(path) if name.startswith(PREFIX)}
+    """Return the package's own modules that a file imports; a public name counts as its module."""
+    found = {name.removeprefix(PREFIX) for name in imported(path) if name.startswith(PREFIX)}
+    homes = {name: home for home, names in package._HOMES.items() for name in names}
+    return {homes.get(name, name) for name in found}
 
 
 def top(module: str) -> str:
