@@ -37,16 +37,14 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.ANY: lambda actual, value: any(one in actual for one in value),
     FilterOperator.ALL: lambda actual, value: all(one in actual for one in value),
     FilterOperator.TEXT_MATCH: lambda actual, value: str(value) in str(actual),
+    FilterOperator.TEXT_MATCH_INSENSITIVE: lambda actual, value: (
+        str(value).lower() in str(actual).lower()
+    ),
 }
+"""One function for each operator but IS_EMPTY, which `_matches_one` handles."""
 
 _LIST_OPERATORS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose filter value must be a list."""
-
-_SPECIAL_OPERATORS = (
-    FilterOperator.IS_EMPTY,
-    getattr(FilterOperator, "TEXT_MATCH_INSENSITIVE", None),  # not in llama-index-core 0.13.0
-)
-"""Operators that `_matches_one` handles itself."""
 
 
 def node_filter(
@@ -103,7 +101,7 @@ def _check(filters: MetadataFilters | None) -> None:
             _check(one)
             continue
         operator = _operator(one)
-        if operator not in _COMPARISONS and operator not in _SPECIAL_OPERATORS:
+        if operator not in _COMPARISONS and operator != FilterOperator.IS_EMPTY:
             raise FilterError(f"filters: operator {operator} on {one.key!r} is not supported")
         if operator in _LIST_OPERATORS and not isinstance(one.value, list):
             raise FilterError(
@@ -135,8 +133,6 @@ def _matches_one(one: MetadataFilter | ExactMatchFilter, record: Mapping[str, An
     if actual is None:  # LlamaIndex's own filters treat a missing key in the same way
         return operator in (FilterOperator.NE, FilterOperator.NIN)
     try:
-        if operator not in _COMPARISONS:  # TEXT_MATCH_INSENSITIVE
-            return str(one.value).lower() in str(actual).lower()
         return _COMPARISONS[operator](actual, one.value)
     except TypeError as error:
         raise FilterError(

@@ -703,7 +703,7 @@ class _NoTransformation(TransformComponent):
 
 
 def register() -> None:
-    """Add the index to the registries of `load_index_from_storage`; there is no plug-in API."""
+    """Add the index to the registries of `load_index_from_storage`, which has no plug-in API."""
     from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 
     structs: dict[Any, type[IndexStruct]] = INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
