@@ -1,1 +1,1 @@
-"""The read path."""
+"""Retrieval: from a question to ranked nodes with sources, reasons and a context."""
