@@ -277,9 +277,7 @@ class NoMethods:
         ({"lock_timeout": float("nan")}, "lock_timeout=nan"),
     ],
 )
-def test_an_invalid_argument_is_named_and_no_file_is_created(
-    tmp_path, open_index, options, needed
-):
+def test_an_invalid_argument_is_named_and_no_file_is_created(tmp_path, open_index, options, needed):
     with pytest.raises(InvalidInputError) as caught:
         open_index(tmp_path / "new.e2g", **options)
     assert needed in str(caught.value)
@@ -422,7 +420,9 @@ def test_a_query_fails_if_another_process_changed_the_extractor(tmp_path, open_i
         reader.retrieve("Item")
 
 
-def test_two_tokenizers_have_different_fingerprints(tmp_path, open_index, wordpiece_counter, bytes_counter):
+def test_two_tokenizers_have_different_fingerprints(
+    tmp_path, open_index, wordpiece_counter, bytes_counter
+):
     path = tmp_path / "i.e2g"
     with open_index(path, token_counter=wordpiece_counter) as rag:
         rag.add(numbered(6))

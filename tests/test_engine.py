@@ -1,4 +1,4 @@
-"""The facade: small promises that no other file keeps."""
+"""`E2GraphRAG`: behavior that no other test module covers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_update_replaces_the_changed_and_skips_the_rest(open_index, story):
     assert rag.retrieve("Greta", k=1).nodes[0].document_id == "numbered"
 
 
-def test_a_failed_update_leaves_the_old_version_whole(open_index, story):
+def test_a_failed_update_keeps_the_old_version(open_index, story):
     calls = []
 
     def failing(prompt: str) -> str:
@@ -79,9 +79,7 @@ def test_update_with_an_id_given_twice_changes_nothing(open_index, story):
     assert rag.document("story") == story
 
 
-def test_the_same_id_with_another_content_is_refused_by_add_and_nothing_is_written(
-    open_index, story
-):
+def test_add_rejects_a_stored_id_with_other_content_and_writes_nothing(open_index, story):
     rag = open_index()
     rag.add(story)
     before = list(rag.export())
@@ -95,7 +93,7 @@ def test_the_same_id_with_another_content_is_refused_by_add_and_nothing_is_writt
     assert list(rag.export()) == before
 
 
-def test_one_document_or_any_iterable_of_them_is_taken(open_index, story):
+def test_add_accepts_one_document_or_any_iterable(open_index, story):
     rag = open_index()
     assert rag.add(story).documents == 1
     assert rag.add(numbered(n, f"d{n}") for n in (2, 3)).documents == 2
@@ -104,14 +102,14 @@ def test_one_document_or_any_iterable_of_them_is_taken(open_index, story):
 
 
 @pytest.mark.parametrize("wrong", [["a text"], [{"id": "a"}], [None]])
-def test_what_is_no_document_is_refused_by_its_place(open_index, story, wrong):
+def test_an_item_that_is_not_a_document_is_rejected_with_its_position(open_index, story, wrong):
     rag = open_index()
     with pytest.raises(InvalidInputError, match="document 1 is a"):
         rag.add([story, *wrong])
     assert rag.document_ids == []
 
 
-def test_delete_takes_one_id_several_or_none(open_index):
+def test_delete_accepts_one_id_several_or_none(open_index):
     rag = open_index()
     rag.add([numbered(2, name) for name in "abcd"])
     rag.delete("a")
@@ -120,7 +118,7 @@ def test_delete_takes_one_id_several_or_none(open_index):
     assert rag.document_ids == ["d"]
 
 
-def test_stats_count_what_is_there(open_index):
+def test_stats_count_the_contents_of_the_index(open_index):
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     rag.add(SourceDocument("d", "Anna met Bert. Bert met Cleo. Anna sat down."))
     stats = rag.stats()
@@ -130,7 +128,7 @@ def test_stats_count_what_is_there(open_index):
     assert stats.to_dict()["settings"]["group_size"] == "5"
 
 
-def test_stats_tell_the_size_of_the_file(tmp_path, open_index, story):
+def test_stats_include_the_file_size(tmp_path, open_index, story):
     rag = open_index(tmp_path / "i.e2g")
     rag.add(story)
     rag.close()
@@ -139,7 +137,7 @@ def test_stats_tell_the_size_of_the_file(tmp_path, open_index, story):
     assert open_index().stats().bytes == 0
 
 
-def test_the_graph_is_that_of_the_present_state(open_index):
+def test_the_graph_reflects_the_current_documents(open_index):
     rag = open_index()
     assert rag.graph.names == []
     rag.add(SourceDocument("d", "Anna met Bert."))
@@ -150,7 +148,7 @@ def test_the_graph_is_that_of_the_present_state(open_index):
     assert list(rag.graph.names) == []
 
 
-def test_edge_weights_add_up_over_documents_and_are_subtracted(open_index):
+def test_edge_weights_sum_over_documents_and_shrink_on_delete(open_index):
     rag = open_index()
     rag.add([SourceDocument(name, "Anna met Bert.") for name in "ab"])
     assert rag.graph.to_networkx().edges["anna", "bert"]["weight"] == 1.0
@@ -158,20 +156,20 @@ def test_edge_weights_add_up_over_documents_and_are_subtracted(open_index):
     assert rag.graph.to_networkx().edges["anna", "bert"]["weight"] == 0.5
 
 
-def test_it_is_a_context_manager_and_says_its_path(tmp_path):
+def test_the_index_is_a_context_manager_and_its_repr_names_the_path(tmp_path):
     with E2GraphRAG.open(tmp_path / "i.e2g", embedder="hashing") as rag:
         assert str(tmp_path / "i.e2g") in repr(rag)
     assert [p.name for p in tmp_path.iterdir()] == ["i.e2g"]
 
 
-def test_a_strategy_given_at_opening_is_the_default(open_index):
+def test_the_strategy_passed_to_open_is_the_default(open_index):
     rag = open_index(strategy=PaperStrategy(max_hops=1))
     rag.add(SourceDocument("d", "Anna met Bert. Bert met Cleo."))
     assert rag.retrieve("Anna Cleo").trace.pairs[0].hops is None
     assert rag.retrieve("Anna Cleo", strategy=PaperStrategy()).trace.pairs[0].hops == 2
 
 
-def test_an_open_index_goes_on_after_a_failed_add(open_index, story):
+def test_an_index_remains_usable_after_a_failed_add(open_index, story):
     answers = iter(["", *["Fine."] * 99])
     rag = open_index(summarizer=lambda _: next(answers), concurrency=1)
     with pytest.raises(SummaryError):
@@ -181,20 +179,20 @@ def test_an_open_index_goes_on_after_a_failed_add(open_index, story):
     assert rag.retrieve("Anna").nodes
 
 
-async def test_adelete_removes_like_delete(open_index, story):
+async def test_adelete_equals_delete(open_index, story):
     rag = open_index()
     rag.add(story)
     await rag.adelete("story")
     assert rag.document_ids == []
 
 
-def test_the_package_says_its_version():
+def test_the_package_has_a_version():
     import e2graphrag_integrations
 
     assert e2graphrag_integrations.__version__ == metadata.version("e2graphrag-integrations")
 
 
-def test_deleting_the_last_document_leaves_no_text_in_the_caches(open_index, story, tmp_path):
+def test_deleting_the_last_document_clears_the_cache(open_index, story, tmp_path):
     path = tmp_path / "i.e2g"
     rag = open_index(path, extractor=Failing())
     with pytest.raises(ExtractionError):
@@ -202,12 +200,14 @@ def test_deleting_the_last_document_leaves_no_text_in_the_caches(open_index, sto
     other = open_index(path)
     other.add(numbered(3))
     other.delete("numbered")
-    other.delete("story")  # it waited, and might have needed something
+    other.delete("story")  # was queued, so cached results were kept for it
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM content").fetchone() == (0,)
 
 
-def test_what_a_deleted_document_left_for_others_goes_when_nothing_waits(open_index, tmp_path):
+def test_cached_results_of_a_deleted_document_are_dropped_when_the_queue_is_empty(
+    open_index, tmp_path
+):
     path = tmp_path / "i.e2g"
     names = NameExtractor()
     extractor = Failing()
@@ -226,7 +226,7 @@ def test_what_a_deleted_document_left_for_others_goes_when_nothing_waits(open_in
     assert rag.store.read(count) == fresh.store.read(count)
 
 
-def test_a_deleted_document_that_waited_leaves_nothing_behind(open_index):
+def test_deleting_a_queued_document_drops_its_cached_results(open_index):
     def failing(_):
         raise RuntimeError("no")
 
@@ -241,7 +241,7 @@ def test_a_deleted_document_that_waited_leaves_nothing_behind(open_index):
     assert rag.store.read(count) == before
 
 
-def test_a_version_that_failed_leaves_nothing_behind_once_another_is_there(open_index):
+def test_replacing_a_failed_version_drops_its_cached_results(open_index):
     answers = iter([RuntimeError("no")])
 
     def model(prompt):

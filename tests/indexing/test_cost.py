@@ -1,4 +1,4 @@
-"""`estimate`: the exact number of calls, before any is made."""
+"""`estimate`: the exact number of calls before the first call."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FOUR = {"chunk_size": 4, "chunk_overlap": 0}
         (26, [6, 2]),
         (100, [20, 4]),
         (137, [28, 6, 2]),  # 36
-        (151, [31, 7, 2]),  # 40: the official code stops at 1.2 g, and breaks here
+        (151, [31, 7, 2]),  # 40; the official code fails from here on
     ],
 )
-def test_the_recursion_of_the_design_and_as_many_calls(open_index, chunks, levels):
+def test_the_estimate_equals_the_tree_shape_and_the_calls(open_index, chunks, levels):
     llm = CountingLLM()
     rag = open_index(summarizer=llm, **FOUR)
     document = numbered(chunks)
@@ -62,7 +62,7 @@ def test_estimating_writes_nothing_and_loads_no_model(tmp_path, open_index):
     assert next(iter(rag.export())) == '{"manifest":{}}'
 
 
-def test_documents_that_are_there_cost_nothing(open_index):
+def test_unchanged_documents_cost_nothing(open_index):
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     rag.add(numbered(30))
     estimate = rag.estimate([numbered(30), numbered(2, "new", first=500)])
@@ -73,18 +73,20 @@ def test_documents_that_are_there_cost_nothing(open_index):
     assert rag.update(numbered(31)).llm_calls == changed.llm_calls
 
 
-def test_cached_parts_cost_nothing(open_index):
+def test_cached_summaries_cost_nothing(open_index):
     llm = CountingLLM()
     rag = open_index(summarizer=llm, **FOUR)
     rag.add(numbered(30))  # 6 and 2
-    estimate = rag.estimate(numbered(32, "longer"))  # 7, of which 6 are there, and 2: one new
+    estimate = rag.estimate(
+        numbered(32, "longer")
+    )  # 7, of which 6 are cached, and 2, of which one is new
     assert [(lv.summaries, lv.llm_calls) for lv in estimate.levels] == [(7, 1), (2, 1)]
     before = llm.calls
     assert rag.add(numbered(32, "longer")).llm_calls == 2
     assert llm.calls - before == 2
 
 
-def test_after_a_failure_the_estimate_is_of_the_rest(open_index):
+def test_after_a_failure_the_estimate_covers_the_rest(open_index):
     left = [7]
     llm = CountingLLM()
 
@@ -103,7 +105,7 @@ def test_after_a_failure_the_estimate_is_of_the_rest(open_index):
     assert rag.add(numbered(60)).llm_calls == 8
 
 
-def test_prompt_tokens_are_exact_at_level_one_and_a_bound_above(open_index):
+def test_prompt_tokens_are_exact_at_level_one_and_upper_bounds_above(open_index):
     llm = CountingLLM()
     rag = open_index(summarizer=llm, summary_tokens=40, **FOUR)
     low = rag.estimate(numbered(25))
@@ -134,8 +136,8 @@ def test_an_estimate_is_plain_json(open_index):
     there=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=2),
     new=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), min_size=1, max_size=4),
 )
-def test_calls_equal_the_estimate_whatever_is_cached_or_repeated(there, new):
-    """Documents of few starting points share chunks, groups, and at times everything."""
+def test_calls_equal_the_estimate_for_any_cached_or_repeated_text(there, new):
+    """Documents with few starting points share chunks, groups, or everything."""
     llm = CountingLLM()
     with E2GraphRAG.open(
         ":memory:",
@@ -155,7 +157,7 @@ def test_calls_equal_the_estimate_whatever_is_cached_or_repeated(there, new):
         assert report.completion_tokens <= estimate.completion_tokens
 
 
-def test_the_numbers_are_the_same_for_the_extractive_default(open_index, story):
+def test_the_extractive_default_gives_the_same_summary_count(open_index, story):
     extractive, llm = open_index(), open_index(summarizer=CountingLLM())
     assert extractive.estimate(story).summaries == llm.estimate(story).summaries > 0
 

@@ -1,4 +1,4 @@
-"""Documents that fail: the others are whole, reasons are told, and what is hopeless ends."""
+"""Failed documents: the others are indexed, errors are reported, hopeless runs are aborted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class MarkedEmbedder(HashingEmbedder):
 
 
 def parts(kind):
-    """Return what makes a document with the word fail in one stage, equal for all kinds."""
+    """Return options with which a document that contains `BAD` fails in one stage."""
     llm = CountingLLM()
 
     def summarize(prompt):
@@ -91,7 +91,7 @@ def parts(kind):
 
 
 def marked(document_id="bad", first=0):
-    """Return a document that fails, all but one of whose chunks are those of `numbered`."""
+    """Return a failing document; all its chunks but one are those of `numbered`."""
     before, after = numbered(5, "any", first).text, numbered(5, "any", first + 5).text
     return SourceDocument(document_id, f"{before} Zzz came in. {after}")
 
@@ -100,10 +100,10 @@ def states(rag):
     return {state.id: state.status for state in rag.status()}
 
 
-# The policies by themselves
+# Policies
 
 
-def test_fail_at_once_raises_and_remembers_nothing():
+def test_fail_fast_raises_and_records_nothing():
     policy, error = FailFast(), SummaryError("no")
     policy.record_success(SummaryError)
     with pytest.raises(SummaryError) as caught:
@@ -112,22 +112,22 @@ def test_fail_at_once_raises_and_remembers_nothing():
     assert policy.failed == {}
 
 
-def test_fail_each_leaves_out_one_and_of_several_none():
-    told = []
-    policy = SkipFailed(lambda id_, error: told.append((id_, str(error))))
+def test_skip_failed_skips_a_single_document_and_no_group():
+    failed = []
+    policy = SkipFailed(lambda id_, error: failed.append((id_, str(error))))
     assert policy.record_failure(["a", "b"], IndexingError("whose?")) is False
-    assert told == []
+    assert failed == []
     assert policy.failed == {}
     first = SummaryError("first")
     assert policy.record_failure(["a"], first) is True
     assert policy.record_failure(["a"], IndexingError("again")) is True
-    assert told == [("a", "first")]
+    assert failed == [("a", "first")]
     assert policy.failed == {"a": first}
 
 
-def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never_worked():
+def test_skip_failed_aborts_after_three_failures_before_any_success():
     policy = SkipFailed(lambda *_: None)
-    policy.record_success(EmbeddingError)  # of another kind: says nothing about summaries
+    policy.record_success(EmbeddingError)  # of another type, which does not count
     errors = [SummaryError("one"), SummaryError("two"), SummaryError("three")]
     assert policy.record_failure(["other"], EmbeddingError("of this document"))
     assert policy.record_failure(["a"], errors[0])
@@ -136,11 +136,11 @@ def test_fail_each_ends_with_the_first_error_when_three_fail_in_a_way_that_never
         policy.record_failure(["c"], errors[2])
     assert caught.value is errors[0]
     assert list(policy.failed) == ["other", "a", "b", "c"]
-    with pytest.raises(SummaryError, match="one"):  # and it stays so
+    with pytest.raises(SummaryError, match="one"):  # and every later one
         policy.record_failure(["d"], errors[2])
 
 
-def test_fail_each_takes_many_of_what_works_at_times_and_ends_when_it_works_no_more():
+def test_skip_failed_aborts_after_thirty_consecutive_failures():
     policy = SkipFailed(lambda *_: None)
     policy.record_success(IndexingError)
     for n in range(100):
@@ -154,26 +154,26 @@ def test_fail_each_takes_many_of_what_works_at_times_and_ends_when_it_works_no_m
     assert len(policy.failed) == 130
 
 
-def test_fail_each_told_of_a_failure_that_cannot_be_kept_raises_that():
-    def told(document_id, error):
+def test_skip_failed_raises_the_error_of_its_callback():
+    def on_failure(document_id, error):
         raise StoreError("disk full")
 
     with pytest.raises(StoreError, match="disk full"):
-        SkipFailed(told).record_failure(["a"], SummaryError("no"))
+        SkipFailed(on_failure).record_failure(["a"], SummaryError("no"))
 
 
-def test_fail_each_counts_right_from_many_threads():
-    told = []
-    policy = SkipFailed(lambda id_, _: told.append(id_))
+def test_skip_failed_counts_correctly_from_many_threads():
+    failed = []
+    policy = SkipFailed(lambda id_, _: failed.append(id_))
     policy.record_success(IndexingError)
     ids = [str(n % 25) for n in range(800)]
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(lambda id_: policy.record_failure([id_], IndexingError(id_)), ids))
-    assert sorted(told) == sorted(set(ids))
+    assert sorted(failed) == sorted(set(ids))
     assert {id_: str(error) for id_, error in policy.failed.items()} == {i: i for i in ids}
 
 
-def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
+def test_skip_failed_skips_exactly_two_documents_from_many_threads():
     policy = SkipFailed(lambda *_: None)
 
     def outcome(number):
@@ -189,13 +189,13 @@ def test_fail_each_lets_two_through_and_no_third_however_many_threads_come():
     assert set(outcomes) == {True, first}
 
 
-# Through the engine
+# With an index
 
 
 @pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize(("batch", "slice_"), [(1, 64), (1000, 2)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_others_are_as_if_they_had_come_alone(
+def test_the_index_equals_one_without_the_failed_document(
     open_index, monkeypatch, kind, batch, slice_, place
 ):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
@@ -218,11 +218,11 @@ def test_the_others_are_as_if_they_had_come_alone(
     assert states(rag) == {"a": "done", "b": "done", "bad": "failed", "empty": "done"}
     [state] = [state for state in rag.status() if state.status == "failed"]
     assert (state.reason, state.indexed) == (report.failed["bad"], False)
-    with pytest.raises(error):  # alone it fails again, with its own error
+    with pytest.raises(error):  # fails again
         rag.resume()
 
 
-def test_a_failing_text_that_two_share_fails_both_and_no_third(open_index):
+def test_a_failing_text_fails_only_the_documents_that_contain_it(open_index):
     rag = open_index(**parts("embedder returns NaN"))
     both = [SourceDocument(name, f"Zzz came in. {name} met Dora.") for name in ("Anna", "Bert")]
     report = rag.add([both[0], numbered(4), both[1]])
@@ -232,7 +232,7 @@ def test_a_failing_text_that_two_share_fails_both_and_no_third(open_index):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_if_all_fail_the_first_failure_is_raised_as_it_is(open_index, kind):
+def test_if_all_documents_fail_the_first_error_is_raised(open_index, kind):
     rag = open_index(**parts(kind))
     error, reason = KINDS[kind]
     with pytest.raises(error, match=re.escape(reason)) as caught:
@@ -257,7 +257,7 @@ def test_a_failed_update_keeps_the_old_version_and_updates_the_rest(open_index, 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "summary" not in kind])
-def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kind):
+def test_three_failures_at_the_start_abort_the_run(open_index, monkeypatch, kind):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     options = parts(kind)
     prompts = []
@@ -277,7 +277,7 @@ def test_three_failures_from_the_start_end_the_work(open_index, monkeypatch, kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_once_one_went_through_any_number_may_fail(open_index, monkeypatch, kind):
+def test_after_a_success_many_documents_can_fail(open_index, monkeypatch, kind):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     rag = open_index(**parts(kind))
     bad = [marked(f"bad{n}", 100 * n) for n in range(6)]
@@ -288,7 +288,7 @@ def test_once_one_went_through_any_number_may_fail(open_index, monkeypatch, kind
 
 
 @pytest.mark.parametrize("kind", ["summary", "extractor raises", "splitter raises"])
-def test_three_bad_ones_among_many_small_ones_do_not_keep_the_others_out_for_ever(open_index, kind):
+def test_three_bad_documents_do_not_block_the_others_forever(open_index, kind):
     rag = open_index(**parts(kind))
     documents = [numbered(2, f"d{n:02}", 10 * n) for n in range(40)]
     documents[20:23] = [marked(f"d{n}", 10 * n) for n in (20, 21, 22)]
@@ -300,7 +300,7 @@ def test_three_bad_ones_among_many_small_ones_do_not_keep_the_others_out_for_eve
     assert len(rag.document_ids) == 37
 
 
-async def test_aadd_leaves_out_what_fails_like_add(open_index):
+async def test_aadd_skips_failed_documents_like_add(open_index):
     rag, other = open_index(**parts("summary")), open_index(**parts("summary"))
     documents = [numbered(12, "a"), marked(), numbered(3, "b", 40)]
     report = await rag.aadd(documents)
@@ -311,7 +311,7 @@ async def test_aadd_leaves_out_what_fails_like_add(open_index):
         await rag.aadd(marked("worse", 50))
 
 
-async def test_an_async_summarizer_that_fails_for_one_document(open_index):
+async def test_an_async_summarizer_can_fail_for_one_document(open_index):
     made = parts("summary")
     ask = made["summarizer"]
 
@@ -323,7 +323,7 @@ async def test_an_async_summarizer_that_fails_for_one_document(open_index):
     assert rag.document_ids == ["a"]
 
 
-def test_an_extractor_that_fails_for_good_is_tried_for_each_document_but_not_for_ever(open_index):
+def test_a_broken_extractor_is_called_only_four_times(open_index):
     class Gone(NameExtractor):
         calls = 0
 
@@ -335,14 +335,14 @@ def test_an_extractor_that_fails_for_good_is_tried_for_each_document_but_not_for
     rag = open_index(extractor=extractor, **FOUR)
     with pytest.raises(ExtractionError, match="gone"):
         rag.add([numbered(2, f"d{n}", 10 * n) for n in range(30)])
-    assert extractor.calls == 1 + 3  # all together, then three by themselves
+    assert extractor.calls == 1 + 3  # the slice, then three single documents
 
 
-# What is no document's fault
+# Failures that no document caused
 
 
 @pytest.mark.parametrize("room", [0, 1, 3, 8, 20])
-def test_a_full_disk_ends_the_work_and_leaves_the_file_sound(tmp_path, open_index, room):
+def test_a_full_disk_aborts_the_run_and_leaves_a_valid_file(tmp_path, open_index, room):
     rag = open_index(tmp_path / "i.e2g", **parts("none"))
     rag.add(numbered(6, "old"))
     before = list(rag.export())
@@ -365,7 +365,7 @@ def test_a_full_disk_ends_the_work_and_leaves_the_file_sound(tmp_path, open_inde
     assert list(rag.export()) == list(whole.export())
 
 
-def test_a_failure_that_cannot_be_written_down_ends_the_work(open_index, monkeypatch):
+def test_a_failure_that_cannot_be_recorded_aborts_the_run(open_index, monkeypatch):
     def set_queue_status(store, wanted):
         if any(status == "failed" for status, _ in wanted.values()):
             raise StoreError("cannot write")
@@ -377,7 +377,7 @@ def test_a_failure_that_cannot_be_written_down_ends_the_work(open_index, monkeyp
     assert rag.verify().ok
 
 
-def test_an_error_of_the_progress_listener_is_the_callers_and_blames_no_document(open_index):
+def test_an_error_of_the_progress_listener_propagates_and_fails_no_document(open_index):
     def listen(step):
         raise LookupError("theirs")
 
@@ -388,7 +388,7 @@ def test_an_error_of_the_progress_listener_is_the_callers_and_blames_no_document
 
 
 @pytest.mark.parametrize("stage", ["extract", "embed"])
-def test_an_error_of_the_listener_within_a_stage_is_the_callers_too(open_index, stage):
+def test_an_error_of_the_progress_listener_inside_a_stage_propagates(open_index, stage):
     def listen(step):
         if step.stage == stage and step.done:
             raise LookupError("theirs")
@@ -399,7 +399,7 @@ def test_an_error_of_the_listener_within_a_stage_is_the_callers_too(open_index, 
 
 
 class PromptFails:
-    """A summarizer of a user's whose prompt cannot be made for one document."""
+    """A summarizer whose prompt method fails for one document."""
 
     fingerprint = "fake:prompt"
 
@@ -412,14 +412,14 @@ class PromptFails:
         return f"Summary of {self.prompt(texts, level=level, max_tokens=max_tokens)[:40]}"
 
 
-def test_a_prompt_that_fails_for_one_document_leaves_the_others_alone(open_index):
+def test_a_failing_prompt_fails_only_its_document(open_index):
     rag = open_index(summarizer=PromptFails(), **FOUR)
     assert list(rag.add([numbered(6, "a"), marked(), numbered(7, "c", 30)]).failed) == ["bad"]
     assert rag.document_ids == ["a", "c"]
 
 
 class CannotCount:
-    """A tokenizer that cannot read one document."""
+    """A tokenizer that fails for one document."""
 
     def count(self, text):
         return len(self.spans(text))
@@ -435,7 +435,7 @@ class TokenizerFails(HashingEmbedder):
     tokens = CannotCount()
 
 
-def test_an_embedders_tokenizer_that_fails_for_one_document_leaves_the_others_alone(open_index):
+def test_a_failing_tokenizer_of_the_embedder_fails_only_its_document(open_index):
     rag = open_index(embedder=TokenizerFails(), **FOUR)
     assert list(rag.add([numbered(6, "a"), marked(), numbered(7, "c", 30)]).failed) == ["bad"]
     assert rag.document_ids == ["a", "c"]

@@ -1,4 +1,4 @@
-"""The write path: nothing is paid twice, stages overlap, failures are told and leave no trace."""
+"""The indexing pipeline: caching, overlapping stages, failures, progress and report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
 
-# Nothing is paid twice
+# Caching
 
 
-def test_an_unchanged_document_is_skipped_without_any_work(open_index):
+def test_an_unchanged_document_is_skipped_without_calling_a_model(open_index):
     llm, extractor, embedder = CountingLLM(), CountingExtractor(), CountingEmbedder()
     rag = open_index(summarizer=llm, extractor=extractor, embedder=embedder, **FOUR)
     rag.add(numbered(9))
@@ -33,7 +33,7 @@ def test_an_unchanged_document_is_skipped_without_any_work(open_index):
     assert (llm.calls, len(extractor.texts), len(embedder.texts)) == paid
 
 
-def test_after_a_failure_only_what_was_unfinished_is_paid(tmp_path, open_index):
+def test_after_a_failure_only_unfinished_summaries_are_created(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     failing = Failing(ValueError("no"), at=5)
     with open_index(path, summarizer=failing, concurrency=1, **FOUR) as rag:
@@ -47,7 +47,7 @@ def test_after_a_failure_only_what_was_unfinished_is_paid(tmp_path, open_index):
     assert failing.llm.calls == 10
 
 
-def test_extractions_and_vectors_are_kept_over_a_failure_too(tmp_path, open_index):
+def test_extractions_and_vectors_survive_a_failure(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     failing = Failing(ValueError("no"), at=3)
     with open_index(path, summarizer=failing, **FOUR) as rag, pytest.raises(SummaryError):
@@ -58,10 +58,10 @@ def test_extractions_and_vectors_are_kept_over_a_failure_too(tmp_path, open_inde
     ) as rag:
         rag.add(numbered(40))
     assert extractor.texts == []
-    assert len(embedder.texts) == 10  # the summaries alone
+    assert len(embedder.texts) == 10  # only the summaries
 
 
-def test_equal_texts_of_one_batch_share_one_call_each(open_index):
+def test_equal_texts_in_a_batch_share_one_call(open_index):
     llm, extractor, embedder = CountingLLM(), CountingExtractor(), CountingEmbedder()
     rag = open_index(summarizer=llm, extractor=extractor, embedder=embedder, **FOUR)
     text = numbered(12).text
@@ -72,7 +72,7 @@ def test_equal_texts_of_one_batch_share_one_call_each(open_index):
     assert Counter(embedder.texts).most_common(1)[0][1] == 1
 
 
-def test_a_document_sharing_text_with_one_there_pays_for_the_rest_only(open_index):
+def test_text_shared_with_an_indexed_document_is_not_processed_again(open_index):
     llm = CountingLLM()
     rag = open_index(summarizer=llm, **FOUR)
     rag.add(numbered(10))
@@ -81,7 +81,7 @@ def test_a_document_sharing_text_with_one_there_pays_for_the_rest_only(open_inde
     assert llm.calls == 3
 
 
-def test_a_plain_function_with_an_id_shares_its_cache_between_runs(tmp_path, open_index):
+def test_a_function_with_an_id_reuses_its_summaries_in_later_runs(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     first, second, third = CountingLLM(), CountingLLM(), CountingLLM()
     with open_index(path, summarizer=first, summarizer_id="fake-1", **FOUR) as rag:
@@ -92,14 +92,14 @@ def test_a_plain_function_with_an_id_shares_its_cache_between_runs(tmp_path, ope
     with open_index(tmp_path / "j.e2g", summarizer=third, **FOUR) as rag:
         rag.add(numbered(10))
         rag.add(numbered(10, "again"))
-    assert third.calls == 2  # without an id: within one process
+    assert third.calls == 2  # without an id, only within one process
 
 
 # Levels and prompts
 
 
-def test_summaries_above_the_first_level_are_made_of_texts_not_names(open_index):
-    """The official code hands the names of summaries on from 151 chunks up (peers.md, B.1, 1)."""
+def test_upper_summaries_are_created_from_texts_not_node_names(open_index):
+    """From 151 chunks on, the official code summarizes node names (peers.md, B.1, 1)."""
     llm = CountingLLM()
     rag = open_index(summarizer=llm, summary_tokens=100, **FOUR)
     report = rag.add(numbered(151))
@@ -122,7 +122,7 @@ def test_overlap_is_removed_before_summarizing(open_index):
     assert [prompt.count(f"Item {n} ends.") for n in range(5)] == [1] * 5
 
 
-def test_own_prompts_are_used_by_level(open_index):
+def test_custom_prompts_are_used_by_level(open_index):
     llm = CountingLLM()
     prompts = Prompts(chunks="LOW {text} in {words}", summaries="HIGH {text}")
     rag = open_index(summarizer=llm, prompts=prompts, summary_tokens=100, **FOUR)
@@ -132,11 +132,11 @@ def test_own_prompts_are_used_by_level(open_index):
     assert all(p.endswith("in 60") for p in llm.prompts if p.startswith("LOW"))
 
 
-# Stages run side by side
+# Overlapping stages
 
 
 def test_extraction_embedding_and_summarizing_overlap(open_index):
-    """Each waits until all three are at work: one after the other they would never meet."""
+    """Each stage waits for the other two, so sequential stages would deadlock."""
     meeting = threading.Barrier(3, timeout=30)
     met = threading.local()
 
@@ -179,7 +179,7 @@ def test_concurrency_is_reached_and_never_exceeded(open_index, concurrency):
         with lock:
             flying += 1
             most = max(most, flying)
-        together.wait()  # 9 calls come in whole groups: concurrency divides 9
+        together.wait()  # concurrency divides 9, so no group is incomplete
         answer = llm(prompt)
         with lock:
             flying -= 1
@@ -191,7 +191,7 @@ def test_concurrency_is_reached_and_never_exceeded(open_index, concurrency):
     assert most == concurrency
 
 
-def test_batches_of_documents_give_what_one_batch_gives(open_index, monkeypatch):
+def test_several_batches_give_the_same_index_as_one(open_index, monkeypatch):
     documents = [numbered(n, f"d{n}", first=n) for n in range(9)]
     whole = open_index(summarizer=CountingLLM(), **FOUR)
     whole.add(documents)
@@ -213,11 +213,11 @@ async def _slow_words(prompt):
 def test_an_async_summarizer_works_in_add(open_index):
     rag = open_index(summarizer=_slow_words, **FOUR)
     assert rag.add(numbered(30)).llm_calls == 8
-    rag.add(numbered(3, "later"))  # the same loop goes on
+    rag.add(numbered(3, "later"))  # in the same event loop
     assert rag.verify().ok
 
 
-def test_add_keeps_one_loop_for_all_calls(open_index):
+def test_add_runs_all_coroutines_in_one_event_loop(open_index):
     loops = set()
 
     async def summarize(prompt):
@@ -231,14 +231,14 @@ def test_add_keeps_one_loop_for_all_calls(open_index):
 
 
 async def test_aadd_runs_an_async_summarizer_in_the_callers_loop(open_index):
-    """A semaphore of the caller's loop would raise "attached to a different loop" elsewhere."""
+    """A semaphore of the caller's loop fails in any other loop."""
     gate = asyncio.Semaphore(1)
     here = asyncio.get_running_loop()
     loops, threads = set(), set()
 
     async def summarize(prompt):
         async with gate:
-            await asyncio.sleep(0.001)  # others queue at the gate meanwhile
+            await asyncio.sleep(0.001)  # other calls wait for the semaphore
             loops.add(asyncio.get_running_loop())
             threads.add(threading.get_ident())
             return await _slow_words(prompt)
@@ -250,8 +250,8 @@ async def test_aadd_runs_an_async_summarizer_in_the_callers_loop(open_index):
     assert threads == {threading.get_ident()}
 
 
-async def test_aadd_leaves_the_loop_free(open_index):
-    """The summarizer waits for something that only the caller's loop can do."""
+async def test_aadd_does_not_block_the_event_loop(open_index):
+    """Other tasks run in the event loop during `aadd`."""
     rag = open_index(summarizer=_slow_words, **FOUR)
     ticks = 0
 
@@ -267,7 +267,7 @@ async def test_aadd_leaves_the_loop_free(open_index):
     assert ticks > 3
 
 
-async def test_aadd_takes_a_sync_summarizer_off_the_loop(open_index):
+async def test_aadd_runs_a_sync_summarizer_outside_the_event_loop(open_index):
     threads = set()
     llm = CountingLLM()
 
@@ -280,7 +280,7 @@ async def test_aadd_takes_a_sync_summarizer_off_the_loop(open_index):
     assert threading.get_ident() not in threads
 
 
-async def test_an_async_error_in_aadd_is_a_summary_error(open_index):
+async def test_an_error_of_an_async_summarizer_is_a_summary_error(open_index):
     async def summarize(prompt):
         raise ValueError("not today")
 
@@ -302,7 +302,7 @@ def test_transient_errors_are_retried_and_counted(open_index):
     assert rag.verify().ok
 
 
-def test_a_transient_error_that_stays_is_given_up_after_the_attempts(open_index):
+def test_a_persistent_transient_error_fails_after_the_last_attempt(open_index):
     failing = Failing(TimeoutError("slow"), times=99)
     rag = open_index(summarizer=failing, retry=QUICK, concurrency=1, **FOUR)
     with pytest.raises(SummaryError, match="TimeoutError: slow"):
@@ -310,31 +310,31 @@ def test_a_transient_error_that_stays_is_given_up_after_the_attempts(open_index)
     assert failing.tries == 3
 
 
-def test_a_permanent_error_is_not_retried_and_names_document_level_and_place(open_index):
+def test_a_permanent_error_is_not_retried_and_names_the_summary(open_index):
     failing = Failing(ValueError("model is gone"), at=6)
     rag = open_index(summarizer=failing, concurrency=1, retry=QUICK, **FOUR)
     with pytest.raises(SummaryError) as caught:
         rag.add(numbered(30, "my/book.txt"))
     message = str(caught.value)
-    assert "of level 2 of document" in message  # the first or the second: they are made at once
+    assert "of level 2 of document" in message  # either one: both are created at the same time
     assert "'my/book.txt'" in message
     assert "ValueError: model is gone" in message
     assert isinstance(caught.value, IndexingError)
     assert failing.tries == 7
 
 
-def test_after_a_failure_documents_that_were_not_begun_are_not_paid(open_index, monkeypatch):
+def test_an_aborted_run_starts_no_further_documents(open_index, monkeypatch):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     failing = Failing(ValueError("no"), times=99)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
     with pytest.raises(SummaryError, match="'d0'"):
         rag.add([numbered(10, f"d{n}", first=20 * n) for n in range(9)])
-    assert failing.tries == 3  # three in a row from the start: the cause is no document
+    assert failing.tries == 3  # three failures before any success
     assert rag.document_ids == []
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
-def test_the_others_are_there_and_whole_when_a_document_fails(open_index, monkeypatch, batch):
+def test_a_failed_document_does_not_affect_the_others(open_index, monkeypatch, batch):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
     failing = Failing(ValueError("no"), at=2)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
@@ -350,7 +350,7 @@ def test_the_others_are_there_and_whole_when_a_document_fails(open_index, monkey
     assert rag.document_ids == ["d0", "d1", "d2"]
 
 
-def test_an_interrupt_in_a_summarizer_comes_through_and_leaves_the_store_unharmed(open_index):
+def test_an_interrupt_in_a_summarizer_propagates_and_changes_nothing(open_index):
     failing = Failing(KeyboardInterrupt(), at=3)
     rag = open_index(summarizer=failing, concurrency=1, **FOUR)
     rag.add(numbered(2, "old"))
@@ -359,19 +359,19 @@ def test_an_interrupt_in_a_summarizer_comes_through_and_leaves_the_store_unharme
         rag.add(numbered(40))
     assert list(rag.export()) == before
     assert rag.verify().ok
-    assert failing.tries == 4  # the failing one was the last
+    assert failing.tries == 4  # no call follows the failing one
 
 
 @pytest.fixture
 def control_c():
-    """Let SIGINT be what Python makes of it: some library of another test may have its own way."""
+    """Restore Python's SIGINT handler: a library may have replaced it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("control_c")
-def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
+def test_control_c_stops_after_the_calls_in_flight(open_index):
     llm = CountingLLM()
 
     def summarize(prompt):
@@ -383,13 +383,13 @@ def test_control_c_while_waiting_stops_after_the_calls_in_flight(open_index):
     rag = open_index(summarizer=summarize, concurrency=1, **FOUR)
     with pytest.raises(KeyboardInterrupt):
         rag.add(numbered(300))
-    assert 0 < llm.calls < 30  # of 60 and 12 and 3
+    assert 0 < llm.calls < 30  # of 75
     assert rag.document_ids == []
     assert rag.verify().ok
 
 
 @pytest.mark.parametrize("part", ["extractor", "embedder"])
-def test_an_error_of_the_users_own_part_is_wrapped_and_told(open_index, part):
+def test_an_error_of_a_users_model_is_wrapped(open_index, part):
     class BadExtractor(NameExtractor):
         def extract(self, texts):
             raise RuntimeError("out of memory")
@@ -409,7 +409,7 @@ def test_an_error_of_the_users_own_part_is_wrapped_and_told(open_index, part):
 # Progress and report
 
 
-def test_progress_is_monotone_and_ends_complete_in_every_stage(open_index, monkeypatch):
+def test_progress_increases_and_ends_complete_in_every_stage(open_index, monkeypatch):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 6)
     monkeypatch.setattr(isolation, "_SLICE_SIZE", 4)
     events = []
@@ -432,7 +432,7 @@ def test_progress_is_monotone_and_ends_complete_in_every_stage(open_index, monke
     assert totals == {"chunk": 27, "extract": 27, "embed": 34, "summarize": 7, "write": 3}
 
 
-def test_the_report_says_what_was_written(open_index):
+def test_the_report_counts_the_written_documents(open_index):
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     old = SourceDocument("old", "Anna met Bert.")
     rag.add(old)

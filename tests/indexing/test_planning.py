@@ -1,4 +1,4 @@
-"""A user's own splitter, and threads that keep the context."""
+"""Custom splitters, segments, and worker threads that keep the context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return [m.span() for m in re.finditer(r"[^. ][^.]*\.?", text)]
 
 
-def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, story):
+def test_a_custom_splitter_determines_chunks_and_estimate(open_index, story):
     rag = open_index(splitter=sentences)
     estimate = rag.estimate(story)
     report = rag.add(story)
@@ -32,7 +32,7 @@ def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, sto
 
 
 @pytest.mark.parametrize(
-    ("spans", "told"),
+    ("spans", "message"),
     [
         ([(0, 3), (0, 4)], "in order"),
         ([(0, 99)], "in order"),
@@ -43,26 +43,28 @@ def test_chunks_are_those_of_the_splitter_and_the_estimate_knows(open_index, sto
         (5, "failed"),
     ],
 )
-def test_a_splitter_that_loses_text_is_refused_before_anything_is_written(open_index, spans, told):
+def test_a_splitter_that_loses_text_is_rejected_before_anything_is_written(
+    open_index, spans, message
+):
     rag = open_index(splitter=lambda _: spans)
-    with pytest.raises(InvalidInputError, match=told):
+    with pytest.raises(InvalidInputError, match=message):
         rag.add(SourceDocument("d", "abcd"))
     assert rag.document_ids == []
 
 
-def test_a_splitter_that_is_no_function_is_refused(open_index):
+def test_a_splitter_that_is_not_callable_is_rejected(open_index):
     with pytest.raises(InvalidInputError, match="splitter"):
         open_index(splitter="sentences")
 
 
 @given(st.text(alphabet="ab. ", max_size=40), st.integers(1, 7))
-def test_fixed_windows_over_any_text_are_taken(text, width):
+def test_fixed_windows_over_any_text_are_valid_spans(text, width):
     spans = [(i, min(len(text), i + width)) for i in range(0, len(text), width)]
     document = SourceDocument("d", text)
     assert checked_spans(lambda _: spans, document) == [Span(*span) for span in spans]
 
 
-def test_threads_see_the_context_of_who_submits():
+def test_threads_run_in_the_context_of_the_submitter():
     seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
     with ContextThreads(1) as threads:
         threads.submit(lambda: None).result()
@@ -70,7 +72,7 @@ def test_threads_see_the_context_of_who_submits():
         assert threads.submit(seen.get).result() == "the caller's"
 
 
-def test_no_chunk_crosses_a_segment_where_that_is_asked_for(open_index, story):
+def test_split_segments_keeps_chunks_within_segments(open_index, story):
     borders = [(0, 31, {"page": 1}), (31, 90, {"page": 2}), (95, len(story.text), {"page": 3})]
     paged = SourceDocument("paged", story.text, segments=borders)
     whole, split = open_index(), open_index(split_segments=True)
@@ -94,7 +96,7 @@ def test_no_chunk_crosses_a_segment_where_that_is_asked_for(open_index, story):
     assert by_sentence.verify().ok
 
 
-def test_a_node_over_several_segments_names_the_metadata_of_each(open_index, story):
+def test_a_node_over_several_segments_has_the_metadata_of_each(open_index, story):
     half = story.text.index(" Later")
     pages = [(0, half, {"page": 1}), (half, len(story.text), {"page": 2})]
     rag = open_index(group_size=50)

@@ -54,7 +54,7 @@ def builder(store, runner):
 
 
 class Model:
-    """Notes its prompts and answers with their first and last word."""
+    """Records its prompts and answers with their first and last word."""
 
     def __init__(self):
         self.prompts = []
@@ -77,7 +77,7 @@ def fill(trees, made_by, workers=4, made=lambda: None, stopping=None):
 
 
 @pytest.mark.parametrize(("chunks", "calls"), [(0, 0), (1, 0), (3, 1), (137, 36), (151, 40)])
-def test_one_call_a_summary(builder, chunks, calls):
+def test_each_summary_takes_one_call(builder, chunks, calls):
     model, tree = Model(), numbered(chunks)
     made = builder(model)
     done = Counter()
@@ -86,7 +86,7 @@ def test_one_call_a_summary(builder, chunks, calls):
     assert set(summaries) == {node.id for node in tree.nodes if node.level}
 
 
-def test_a_summary_is_made_of_its_childrens_texts(builder):
+def test_a_summary_is_created_from_the_texts_of_its_children(builder):
     tree = numbered(26)
     [summaries] = fill([tree], builder(Model()))
     by_level = [[summaries[node.id] for node in level] for level in tree.levels[1:]]
@@ -102,7 +102,7 @@ def test_overlap_is_removed_before_summarizing(builder):
     assert model.prompts == ["w0 w1 w2 w3\n\nw4 w5 w6\n\nw7"]
 
 
-def test_several_trees_are_filled_side_by_side_each_with_its_own(builder):
+def test_several_trees_get_their_own_summaries(builder):
     trees = [numbered(7, "a"), numbered(0, "b"), numbered(3, "c")]
     filled = fill(trees, builder(Model()))
     assert [len(summaries) for summaries in filled] == [2, 0, 1]
@@ -110,7 +110,7 @@ def test_several_trees_are_filled_side_by_side_each_with_its_own(builder):
     assert list(filled[2].values()) == ["w0..w2"]
 
 
-def test_no_more_calls_run_at_once_than_there_are_workers(builder):
+def test_the_number_of_workers_limits_simultaneous_calls(builder):
     running, most, lock = [0], [0], threading.Lock()
 
     def model(prompt):
@@ -126,7 +126,7 @@ def test_no_more_calls_run_at_once_than_there_are_workers(builder):
     assert 1 < most[0] <= 3
 
 
-def test_a_finished_summary_is_never_paid_for_twice(builder):
+def test_a_finished_summary_is_reused_from_the_cache(builder):
     first, second, other = Model(), Model(), Model()
     one = fill([numbered(26)], builder(first))
     assert fill([numbered(26)], builder(second)) == one
@@ -135,7 +135,7 @@ def test_a_finished_summary_is_never_paid_for_twice(builder):
     assert len(other.prompts) == 8
 
 
-def test_the_cache_keeps_lengths_levels_and_texts_apart(builder):
+def test_cache_keys_depend_on_length_level_texts_and_model(builder):
     made, short = builder(Model()), builder(Model(), max_tokens=5)
     keys = [
         made.key(["a", "b"], 1),
@@ -146,11 +146,11 @@ def test_the_cache_keeps_lengths_levels_and_texts_apart(builder):
         builder(Model(), "other").key(["a", "b"], 1),
     ]
     assert len(set(keys)) == len(keys)
-    # A summarizer is told the level and may heed it.
+    # A summarizer receives the level and can depend on it.
     assert made.key(["a"], 2) != made.key(["a"], 3)
 
 
-def test_equal_requests_at_the_same_time_share_one_call(builder):
+def test_simultaneous_equal_requests_share_one_call(builder):
     started, go = threading.Event(), threading.Event()
     calls = []
 
@@ -171,7 +171,7 @@ def test_equal_requests_at_the_same_time_share_one_call(builder):
     assert made.in_flight == {}
 
 
-def test_a_request_that_waited_for_a_failed_one_calls_itself(builder):
+def test_a_request_that_waited_for_a_failed_call_makes_its_own(builder):
     started, go = threading.Event(), threading.Event()
     calls = []
 
@@ -195,7 +195,7 @@ def test_a_request_that_waited_for_a_failed_one_calls_itself(builder):
     assert made.in_flight == {}
 
 
-def test_an_async_model_runs_in_the_bridges_loop(builder):
+def test_an_async_model_runs_in_the_event_loop_of_the_runner(builder):
     loops = set()
 
     async def model(prompt):
@@ -208,7 +208,7 @@ def test_an_async_model_runs_in_the_bridges_loop(builder):
     assert len(loops) == 1
 
 
-def test_transient_errors_are_repeated_and_counted(builder):
+def test_transient_errors_are_retried_and_counted(builder):
     fail = [TimeoutError(), ConnectionError()]
 
     def model(prompt):
@@ -227,14 +227,14 @@ def test_tokens_of_prompts_and_answers_are_counted(builder):
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (4, 3)
 
 
-def test_the_extractive_summarizer_costs_no_calls(builder):
+def test_the_extractive_summarizer_counts_no_calls(builder):
     made = builder(None, summarizer=ExtractiveSummarizer(counter=WordCounter()))
     assert made.build(["One two three four five."], 1) == "One two three four five."
     assert (made.usage.calls, made.usage.prompt_tokens) == (0, 0)
 
 
 class Refusing(Model):
-    """Refuses the group that holds w7."""
+    """Fails for the group that contains w7."""
 
     def __call__(self, prompt):
         answer = super().__call__(prompt)
@@ -243,7 +243,7 @@ class Refusing(Model):
         return answer
 
 
-def test_a_failure_names_its_place_and_stops_what_has_not_begun(builder):
+def test_a_failure_names_the_summary_and_stops_the_rest(builder):
     model, stopping = Refusing(), threading.Event()
     place = r"summary 1 of level 1 of document 'doc' failed: ValueError: refused"
     with pytest.raises(SummaryError, match=place):
@@ -253,17 +253,17 @@ def test_a_failure_names_its_place_and_stops_what_has_not_begun(builder):
     assert stopping.is_set()
 
 
-def test_what_was_finished_before_a_failure_is_kept(builder):
+def test_summaries_finished_before_a_failure_are_kept(builder):
     with pytest.raises(SummaryError):
         fill([numbered(26)], builder(Refusing()), workers=1)
     model = Model()
     fill([numbered(26)], builder(model))
-    # 8 summaries, of which the first is there.
+    # 8 summaries, of which the first is cached.
     assert len(model.prompts) == 7
     assert not any(prompt.startswith("w0\n") for prompt in model.prompts)
 
 
-def test_nothing_is_begun_once_it_is_stopped_from_outside(builder):
+def test_no_call_starts_after_a_stop_request(builder):
     model, stopping = Model(), threading.Event()
     stopping.set()
     with pytest.raises(WorkStopped):
@@ -273,7 +273,7 @@ def test_nothing_is_begun_once_it_is_stopped_from_outside(builder):
 
 @pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_that_was_cancelled_failed_like_any_other(builder, error, is_async):
+def test_a_cancelled_call_counts_as_a_failure(builder, error, is_async):
     def model(prompt):
         raise error
 
@@ -293,18 +293,18 @@ def test_an_interrupt_is_not_wrapped(builder):
 
 
 @pytest.mark.parametrize("answer", ["", "  \n"])
-def test_an_empty_summary_is_an_error_and_not_kept(builder, answer):
+def test_an_empty_summary_is_an_error_and_is_not_cached(builder, answer):
     with pytest.raises(SummaryError, match="CallableSummarizer returned an empty summary"):
         builder(lambda _: answer).build(["a"], 1)
     assert builder(lambda _: "better").build(["a"], 1) == "better"
 
 
-def test_an_answer_that_is_no_text_is_an_error(builder):
+def test_an_answer_that_is_not_a_string_is_an_error(builder):
     with pytest.raises(SummaryError, match="returned dict, not str"):
         builder(lambda _: {"text": "x"}).build(["a"], 1)
 
 
-def test_an_answer_a_hundred_times_too_long_is_cut_and_counted(builder):
+def test_an_answer_that_is_far_too_long_is_cut_and_counted(builder):
     made = builder(lambda _: "One two three. " * 100, max_tokens=7)
     assert made.build(["a"], 1) == "One two three. One two three."
     assert made.usage.cut == 1
@@ -332,7 +332,7 @@ def test_a_text_is_cut_after_the_last_sentence_that_fits(max_tokens, expected):
     assert truncate("One two. Three four five. Six.", max_tokens, WordCounter()) == expected
 
 
-def test_the_failure_that_stopped_the_rest_is_the_one_reported(builder):
+def test_the_error_that_stopped_the_run_is_raised(builder):
     bad = threading.Event()
 
     class Mixed(Model):

@@ -215,7 +215,7 @@ def test_a_store_emptied_behind_the_index_says_so(documents):
     index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
     index.search("x", mode="global")
     store.store.clear()
-    with pytest.raises(CorruptStoreError, match="InMemoryVectorStore holds none"):
+    with pytest.raises(CorruptStoreError, match="InMemoryVectorStore contains none"):
         index.search("x", mode="global")
 
 

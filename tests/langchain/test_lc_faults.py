@@ -159,7 +159,7 @@ def test_failing_embeddings_leave_documents_pending(lc_open, pages):
 DIE = """
 import os, sys
 from langchain_fakes import Digests, two_sources
-from e2graphrag_integrations.langchain import corpus
+from e2graphrag_integrations.indexing import pending
 from test_lc_faults import OPTIONS, E2GraphRAGIndex, Hooked
 path, when = sys.argv[1:]
 die = lambda *_: os._exit(9)
@@ -175,7 +175,7 @@ if when == "before":
 if when == "written":
     index.corpus.rag.delete = die
 if when == "end":
-    corpus.drop_pending = die
+    pending.drop_pending = die
 index.build()
 """
 

@@ -297,7 +297,7 @@ def test_texts_that_repeat_themselves_are_split(lc_index_of, overlap):
     [
         (lambda text: [text.upper()], "does not stand in the text as it is"),
         (lambda text: [text[:20]], "omitted the end"),
-        (CharacterTextSplitter(separator=".", chunk_size=20, chunk_overlap=0), "out"),
+        (CharacterTextSplitter(separator=".", chunk_size=20, chunk_overlap=0), "omit nothing"),
         (lambda text: text, "gave a str where a list"),
         (lambda text: [Document(page_content=text)], "gave a Document where a list"),
         (lambda _: 1 / 0, "ZeroDivisionError"),
@@ -574,7 +574,7 @@ def test_embeddings_with_a_cache_answer_the_same(lc_index_of, pages):
 def test_embeddings_of_another_dimension_are_refused_when_loading(lc_index_of, pages, tmp_path):
     lc_index_of(pages, embeddings=DeterministicFakeEmbedding(size=24)).save_local(tmp_path / "a")
     options = {"extractor": NameExtractor()}
-    with pytest.raises(SettingsMismatchError, match=r"dimension 24, .* makes 23"):
+    with pytest.raises(SettingsMismatchError, match=r"dimension 24, .* returns dimension 23"):
         E2GraphRAGIndex.load_local(
             tmp_path / "a", embeddings=DeterministicFakeEmbedding(size=23), **options
         )
