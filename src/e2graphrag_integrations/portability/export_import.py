@@ -22,7 +22,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from e2graphrag_integrations._utils.validation import check_int, check_name
-from e2graphrag_integrations.entities.normalize import count_words
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,
@@ -41,6 +40,7 @@ from e2graphrag_integrations.store.records import (
     encode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
 
 FORMAT = 1

@@ -6,7 +6,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from e2graphrag_integrations.entities.normalize import count_words
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -21,6 +20,7 @@ from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Node, Span
 
