@@ -442,7 +442,7 @@ class E2GraphRAG:
     def refresh(self) -> None:
         """Load or build the search index of the current state now, not at the next query.
 
-        An external vector store is updated, too, if the index has a `vector_search`.
+        With a `vector_search`, this also updates the external vector store.
         """
         self._session.snapshot()
 
@@ -583,7 +583,7 @@ def _resolve(
     """
     manifest = store.manifest()
     queued = {} if manifest else store.queue_manifest()
-    if queued:  # an interrupted first `add`: continue with what it used, unless requested otherwise
+    if queued:  # after an interrupted first `add`, its settings and models are the defaults
         settings = settings.or_else(Settings.from_manifest(queued, store.path))
         components = replace(
             components,

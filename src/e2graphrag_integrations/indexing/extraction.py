@@ -20,7 +20,7 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.types import Node
 
 Contribution = list[list[tuple[str, bool]]]
-"""What a chunk adds to the entity graph: per sentence, `(normal form, named)` of each mention."""
+"""A chunk's mentions for the entity graph: per sentence, `(normal form, named)` of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Extractions:
 
     Attributes:
         keys: Cache key of each chunk's extraction, by node id.
-        contributions: What each extraction adds to the entity graph, by cache key; none for
+        contributions: Mentions of each extraction for the entity graph, by cache key, without
             chunks that failed.
     """
 

@@ -19,7 +19,7 @@ service has probably gone down."""
 
 
 class FailurePolicy(Protocol):
-    """Decides what a failed document means for the rest of the run. Thread-safe."""
+    """Decides whether a run continues after a document failed. Thread-safe."""
 
     @property
     def failed(self) -> Mapping[str, E2GraphRAGError]:

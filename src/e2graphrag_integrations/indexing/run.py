@@ -59,11 +59,11 @@ class IndexingRun:
 
 @dataclass(frozen=True)
 class RunControl:
-    """What all stages of a run share.
+    """The objects that all stages of a run share.
 
     Attributes:
         timer: Measures the stages and reports progress.
-        failures: Decides what a failed document means for the others.
+        failures: Decides whether the run continues after a document failed.
         stop: Ends the run when set.
     """
 

@@ -225,7 +225,7 @@ def summarize_trees(
         on_summary: Called after each summary.
         stopping: When set, no further summary starts; those in flight finish and are kept. A
             failure that aborts the run sets it.
-        failures: Decides what a failure means for the other trees; None aborts.
+        failures: Decides whether the other trees continue after a failure; None aborts.
 
     Returns:
         For each tree the summaries by node id, or None if the document failed.
