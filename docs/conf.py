@@ -12,6 +12,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 default_role = "code"  # docstrings use single backticks for code
 html_theme = "furo"
+suppress_warnings = ["ref.python"]  # attribute names such as `start` exist in several classes
 html_title = "e2graphrag-integrations"
 exclude_patterns = ["_build"]
 
@@ -23,3 +24,4 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_attr_annotations = True
+napoleon_use_ivar = True  # "Attributes:" sections describe fields that autodoc lists as members

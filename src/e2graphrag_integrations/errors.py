@@ -1,4 +1,4 @@
-"""The exception tree: every error this package raises on purpose.
+"""The exceptions that this package raises::
 
     E2GraphRAGError
     ├── InvalidInputError            an invalid argument or document
