@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import SummaryError
 from fakes import CountingLLM, NameExtractor, numbered
+from strategies import examples
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
@@ -131,7 +132,7 @@ def test_an_estimate_is_plain_json(open_index):
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     there=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=2),
     new=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), min_size=1, max_size=4),

@@ -26,6 +26,7 @@ from e2graphrag_integrations.errors import IndexingError, InvalidInputError, Sto
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor, numbered
 from langchain_fakes import Digests, paged, two_sources
+from strategies import examples
 
 TESTS = Path(__file__).parents[1]
 OPTIONS: dict[str, Any] = {
@@ -468,7 +469,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+TestHistories.settings = settings(examples(25), stateful_step_count=12)
 
 
 def test_two_sources_are_what_the_killed_process_had(pages):

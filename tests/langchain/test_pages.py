@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
@@ -25,9 +25,9 @@ from e2graphrag_integrations.langchain.pages import (
     user_filter,
     user_metadata,
 )
-from strategies import texts
+from strategies import examples, texts
 
-quick = settings(max_examples=150, deadline=None)
+quick = examples(150)
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
 OURS = ["document_id", "title", "page", "source", PAGE_ID, "e2_user_document_id", "e2_user_", "e2"]
 KEYS = st.one_of(WORDS, st.sampled_from(OURS))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from fakes import CountingLLM, NameExtractor, numbered
+from strategies import examples
 
 NAMES = ["Anna", "Bert", "Cleo", "Dora", "met", "ran", "far"]
 texts = st.lists(
@@ -36,7 +37,7 @@ def lines(documents):
         return list(rag.export())
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(base=documents, extra=texts)
 def test_adding_then_deleting_equals_never_adding(base, extra):
     with index() as rag:
@@ -49,7 +50,7 @@ def test_adding_then_deleting_equals_never_adding(base, extra):
         assert rag.verify().ok
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(given_documents=documents, data=st.data())
 def test_the_order_and_batching_of_adds_do_not_matter(given_documents, data):
     order = data.draw(st.permutations(given_documents))
@@ -59,7 +60,7 @@ def test_the_order_and_batching_of_adds_do_not_matter(given_documents, data):
         assert list(rag.export()) == lines(given_documents)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(given_documents=documents, deleted=st.integers(0, 3))
 def test_deleting_a_document_equals_never_adding_it(given_documents, deleted):
     others = [d for n, d in enumerate(given_documents) if n != deleted]
@@ -70,7 +71,7 @@ def test_deleting_a_document_equals_never_adding_it(given_documents, deleted):
         assert list(rag.export()) == lines(others)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(old=documents, new=texts)
 def test_an_update_equals_a_new_build(old, new):
     changed = SourceDocument("d0", new)

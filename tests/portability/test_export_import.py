@@ -24,7 +24,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.store.queue import enqueue
 from fakes import STORY, CountingExtractor, CountingLLM, NameExtractor, numbered
-from strategies import texts
+from strategies import examples, texts
 
 CUT = {"chunk_size": 8, "chunk_overlap": 2, "group_size": 3}
 DOCUMENTS = [
@@ -191,9 +191,7 @@ def documents(draw):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_documents=documents())
 def test_any_documents_round_trip(tmp_path, given_documents):
     shutil.rmtree(tmp_path / "out", ignore_errors=True)

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument
@@ -15,7 +15,7 @@ from e2graphrag_integrations.retrieval import filters
 from e2graphrag_integrations.retrieval.filters import allowed_nodes, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from fakes import LineCounter
-from strategies import quick
+from strategies import examples, quick
 
 BOOK = {"document_id": "wells", "author": "Wells", "year": 1895, "read": True, "tags": ["a", "b"]}
 
@@ -657,7 +657,7 @@ _nearly_filters = st.recursive(
 )
 
 
-@settings(quick, max_examples=300)
+@examples(300)
 @given(_nearly_filters | _anything.filter(lambda where: not callable(where)), _records)
 def test_any_object_compiles_or_gives_a_filter_error(where, record):
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
@@ -22,7 +22,7 @@ from e2graphrag_integrations.snapshot.array_files import (
     remove_temporary_folders,
     save_arrays,
 )
-from strategies import quick
+from strategies import examples, quick
 
 META = {"generation": "0f", "titles": ["Ä", None], "records": [{"n": 1}]}
 SMALL = {"a": np.arange(3), "b": np.ones((2, 2), dtype=np.float32), "c": np.array([True])}
@@ -123,7 +123,7 @@ def test_a_folder_has_the_default_permissions(folder):
 # Damage
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.sampled_from(["meta.json", "a.npy", "b.npy", "c.npy"]), st.integers(0), st.integers(1, 255)
 )

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Document, StorageContext
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -38,6 +38,7 @@ from llama_checks import (
 )
 from llama_fakes import OTHER
 from llama_stores import KINDS, NO_QDRANT_INDEXES, ONE_EACH, dump_index, new_store
+from strategies import examples
 
 pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
 
@@ -243,7 +244,7 @@ STEP = st.tuples(
 
 
 @pytest.mark.parametrize("kind", ["simple", "faiss-ip", "faiss-map"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(steps=st.lists(STEP, min_size=2, max_size=8))
 def test_after_any_write_sequence_results_equal_those_of_a_new_index(kind, steps):
     expected: dict[str, Document] = {}

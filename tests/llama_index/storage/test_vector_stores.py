@@ -9,7 +9,7 @@ from functools import partial
 import faiss
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Document, StorageContext
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
@@ -38,6 +38,7 @@ from llama_stores import (
     random_words,
     stored_entries,
 )
+from strategies import examples
 
 pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
 
@@ -521,7 +522,7 @@ def make_search(documents, owners, scores, doc_ids, requests):
     return VectorStoreSearch(query, "Fake", ids, np.asarray(owners), documents)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(stores(), st.integers(0, 10))
 def test_store_search_equals_brute_force(drawn, count):
     documents, owners, scores, allowed, doc_ids = drawn
