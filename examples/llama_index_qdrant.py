@@ -1,12 +1,12 @@
-"""Vectors in Qdrant: index, persist, open again as another process would, search with filters.
+"""Store vectors in Qdrant: index, persist, reopen as a new process would, search with filters.
 
     pip install -c constraints.txt -e ".[llama-index,local]" llama-index-vector-stores-qdrant
     python examples/llama_index_qdrant.py
 
-Qdrant runs in this process, in a temporary folder, and warns that payload indexes do nothing there;
-for a server give the client its url. Texts, trees and graph are in the persisted storage context,
-the vectors in Qdrant alone. Without llama-index-vector-stores-qdrant it says so and shows the same
-with LlamaIndex's own vector store, which is persisted along.
+Qdrant runs in this process, in a temporary folder, and warns that payload indexes have no effect
+there; to use a server, pass its URL to the client. The persisted storage context contains the
+texts, trees and graph; only Qdrant contains the vectors. If llama-index-vector-stores-qdrant is
+missing, the example uses LlamaIndex's own vector store, which is persisted with the context.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUESTION = "Why did Filby not believe in the Time Machine?"
 
 
 def chapters(count: int) -> list[Document]:
-    """Return the first chapters of the novel, each with its number as metadata."""
+    """Return the first chapters of the novel with their numbers as metadata."""
     _, *parts = re.split(r"\n [IVX]+\n", NOVEL.read_text(encoding="utf-8"))
     return [
         Document(id_=f"chapter-{number}", text=part, metadata={"chapter": number})
@@ -43,12 +43,12 @@ try:
     from llama_index.vector_stores.qdrant import QdrantVectorStore
     from qdrant_client import QdrantClient
 except ModuleNotFoundError:
-    print("llama-index-vector-stores-qdrant is not installed: LlamaIndex's own store stands in")
+    print("llama-index-vector-stores-qdrant is not installed: using LlamaIndex's vector store")
     QdrantVectorStore = None
 
 
-def vectors(folder: Path) -> BasePydanticVectorStore:
-    """Return the vector store in a folder; QdrantClient(url=...) for a server."""
+def open_vector_store(folder: Path) -> BasePydanticVectorStore:
+    """Open the vector store in a folder; for a server use `QdrantClient(url=...)`."""
     if QdrantVectorStore is not None:
         return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
     persisted = (folder / "index").exists()
@@ -61,7 +61,7 @@ def vectors(folder: Path) -> BasePydanticVectorStore:
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
-    store = vectors(folder)
+    store = open_vector_store(folder)
     index = E2GraphRAGIndex.from_documents(
         chapters(3),
         storage_context=StorageContext.from_defaults(vector_store=store),
@@ -72,14 +72,14 @@ with tempfile.TemporaryDirectory() as name:
     count = sum(len(record.windows) for record in index.storage.struct.records())
     print(f"{len(index.ref_doc_info)} documents, {count} vectors in {type(store).__name__}")
     if store.client is not None:
-        store.client.close()  # Qdrant's local mode lets one client at a time into a folder
+        store.client.close()  # Qdrant's local mode allows one client per folder
 
-    store = vectors(folder)
+    store = open_vector_store(folder)
     index = E2GraphRAGIndex.from_persist_dir(folder / "index", vector_store=store)
     late = MetadataFilters(
         filters=[MetadataFilter(key="chapter", value=2, operator=FilterOperator.GTE)]
     )
-    for title, filters in (("everywhere", None), ("from chapter 2 on", late)):
+    for title, filters in (("all chapters", None), ("from chapter 2", late)):
         for mode in ("adaptive", "global"):
             retriever = index.as_retriever(mode, similarity_top_k=2, filters=filters)
             print(f"\n{title}, {mode}: {retriever.explain(QUESTION).reason}")

@@ -1,6 +1,6 @@
-"""The LLM of the examples beside this file: yours where one is set up, else an offline stand-in.
+"""The LLM of the LlamaIndex examples: your own if configured, otherwise an offline stand-in.
 
-Yours is any server that speaks OpenAI's protocol:
+Any server with an OpenAI-compatible API works:
     pip install llama-index-llms-openai-like
     export OPENAI_BASE_URL=http://localhost:8000/v1 OPENAI_API_KEY=... OPENAI_MODEL=...
 """
@@ -26,7 +26,7 @@ from llama_index.core.llms.llm import ToolSelection
 
 
 def answering_llm() -> LLM:
-    """Return the LLM that the environment names, else the stand-in."""
+    """Return the LLM configured in the environment, or the stand-in."""
     if "OPENAI_MODEL" not in os.environ:
         return QuotingLLM()
     from llama_index.llms.openai_like import OpenAILike
@@ -41,41 +41,41 @@ def answering_llm() -> LLM:
 
 
 class QuotingLLM(CustomLLM):
-    """Stands for your model: answers with the sentence that shares most words with the question.
+    """A stand-in for your model: quotes the sentence that shares most words with the question.
 
-    For an agent it calls the first tool with the user's words, then says what the tool answered.
+    In an agent it calls the first tool with the user's message and then repeats the result.
     """
 
     @property
     def metadata(self) -> LLMMetadata:
-        """Tell agents that tools can be called."""
+        """Return metadata that marks the model as able to call tools."""
         return LLMMetadata(model_name="stand-in", is_function_calling_model=True)
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:  # noqa: ARG002
-        """Answer a query engine's prompt: passages between rules of dashes, then the question."""
+        """Answer a query engine's prompt: passages between lines of dashes, then the question."""
         *_, passages, question = ["", *re.split(r"\n-{6,}\n", prompt)]
-        asked = _words(question)
+        question_words = _words(question)
         best, most, source = "Nothing was found.", -1, ""
         for part in re.split(r"(?<=[.!?”])\s+|(Source \d+):", passages):
             if part and part.startswith("Source "):
                 source = f" [{part.split()[1]}]"
-            elif part and len(_words(part) & asked) > most:
-                best, most = " ".join(part.split()) + source, len(_words(part) & asked)
+            elif part and len(_words(part) & question_words) > most:
+                best, most = " ".join(part.split()) + source, len(_words(part) & question_words)
         return CompletionResponse(text=best)
 
     @llm_completion_callback()
     def stream_complete(
         self, prompt: str, formatted: bool = False, **_: Any
     ) -> CompletionResponseGen:
-        """Answer in one piece."""
+        """Yield the answer as a single chunk."""
         text = self.complete(prompt, formatted).text
         yield CompletionResponse(text=text, delta=text)
 
     async def astream_chat_with_tools(
         self, tools: Sequence[Any], chat_history: Sequence[ChatMessage], **_: Any
     ) -> AsyncIterator[ChatResponse]:
-        """Call the first tool, or repeat what it answered."""
+        """Call the first tool, or repeat its result."""
         last = chat_history[-1]
         call = {"name": tools[0].metadata.name, "input": last.content or ""}
         is_done = last.role == "tool"
@@ -85,13 +85,13 @@ class QuotingLLM(CustomLLM):
             additional_kwargs={} if is_done else {"call": call},
         )
 
-        async def once() -> AsyncIterator[ChatResponse]:
+        async def single_response() -> AsyncIterator[ChatResponse]:
             yield ChatResponse(message=message, delta=message.content)
 
-        return once()
+        return single_response()
 
     def get_tool_calls_from_response(self, response: ChatResponse, **_: Any) -> list[ToolSelection]:
-        """Return the call that `astream_chat_with_tools` asked for, if any."""
+        """Return the tool call in a response, if any."""
         call = response.message.additional_kwargs.get("call")
         if call is None:
             return []

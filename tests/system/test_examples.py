@@ -1,12 +1,15 @@
-"""Every example runs as its docstring says, prints what it promises, and asks no network."""
+"""Every example runs as its docstring says, prints what it promises, and needs no network."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import re
+import runpy
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,23 +18,29 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOVEL = (EXAMPLES / "data" / "the_time_machine.txt").read_text(encoding="utf-8")
 
+# An audit hook for a subprocess: it also sees connections made below Python's socket module.
 NO_NETWORK = """
 import os, socket, sys
 
 def _refuse(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
-        with open(os.environ["NETWORK_TRIED"], "a") as file:
+        with open(os.environ["NETWORK_ATTEMPTS"], "a") as file:
             file.write(f"{event} {arguments}\\n")
         raise OSError(f"no network in tests: {event} {arguments}")
 
 sys.addaudithook(_refuse)
 """
 
+RunExample = Callable[[str], str]
+
+# As for a user, third-party warnings are not errors; Qdrant's local mode issues some.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
 
 def is_installed(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # not even what it lies in
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
@@ -45,67 +54,116 @@ needs_langgraph = needs("langchain.agents")
 needs_classic = needs("langchain_classic.chains")
 
 
-def run(name: str, tmp_path: Path) -> str:
-    """Run an example from the root as a user would, cut off from any network; return its output."""
-    (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
-    tried = tmp_path / "tried"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
-    environment |= {
-        "PYTHONPATH": str(tmp_path),
-        "NETWORK_TRIED": str(tried),
-        "PYTHONIOENCODING": "utf-8",
-    }
-    done = subprocess.run(
-        [sys.executable, f"examples/{name}.py"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not tried.exists(), tried.read_text(encoding="utf-8")
-    return done.stdout
+@pytest.fixture
+def run_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunExample:
+    """Run an example as `__main__` in this process, without network; return its output.
+
+    Running in one process shares the imports of PyTorch, spaCy and the frameworks.
+    """
+    attempts: list[tuple[object, ...]] = []
+
+    def refuse(*arguments: object, **_: object) -> None:
+        attempts.append(arguments)
+        raise OSError(f"no network in tests: {arguments}")
+
+    def run(name: str) -> str:
+        monkeypatch.chdir(ROOT)
+        monkeypatch.syspath_prepend(EXAMPLES)
+        for variable in [name for name in os.environ if name.startswith("OPENAI_")]:
+            monkeypatch.delenv(variable)
+        monkeypatch.setattr(socket.socket, "connect", refuse)
+        monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+        monkeypatch.setattr(socket, "getaddrinfo", refuse)
+        if name.startswith("llama_index_"):
+            from llama_index.core.instrumentation import get_dispatcher
+
+            monkeypatch.setattr(get_dispatcher(), "event_handlers", [])
+        capsys.readouterr()
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        assert attempts == []
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_the_guard_sees_a_connection(tmp_path):
+@pytest.fixture
+def run_as_user(tmp_path: Path) -> RunExample:
+    """Run an example in a subprocess from the root, without network; return its output."""
+
+    def run(name: str) -> str:
+        (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
+        attempts = tmp_path / "attempts"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
+        environment |= {
+            "PYTHONPATH": str(tmp_path),
+            "NETWORK_ATTEMPTS": str(attempts),
+            "PYTHONIOENCODING": "utf-8",
+        }
+        done = subprocess.run(
+            [sys.executable, f"examples/{name}.py"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert not attempts.exists(), attempts.read_text(encoding="utf-8")
+        return done.stdout
+
+    return run
+
+
+def test_network_guard_refuses_and_records_a_connection(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
     code = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
-    environment = {"PYTHONPATH": str(tmp_path), "NETWORK_TRIED": str(tmp_path / "tried")}
+    environment = {"PYTHONPATH": str(tmp_path), "NETWORK_ATTEMPTS": str(tmp_path / "attempts")}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, check=False
     )
     assert done.returncode == 1
     assert b"no network in tests" in done.stderr
-    assert (tmp_path / "tried").exists()
+    assert (tmp_path / "attempts").exists()
+
+
+def quote_and_label(answer: str) -> tuple[str, str]:
+    """Return the sentence that the stand-in quotes and the label of the passage that it cites."""
+    cited = re.fullmatch(r"(.+) \[([\d-]+)\]", answer)
+    assert cited, answer
+    return cited[1], cited[2]
+
+
+def passage(start: str, end: str) -> str:
+    """Return a span of the novel with single spaces."""
+    return " ".join(NOVEL[int(start) : int(end)].split())
+
+
+# LlamaIndex
 
 
 @needs_llama_index
-def test_the_query_engine_cites_characters_of_the_novel_with_route_and_reasons(tmp_path):
-    answers = run("llama_index_query_engine", tmp_path).split("\n=== ")[1:]
+def test_llama_index_query_engine_cites_spans_of_the_novel_with_route_and_reasons(run_example):
+    answers = run_example("llama_index_query_engine").split("\n=== ")[1:]
     assert [re.search(r"^route: (\w+)", a, re.MULTILINE)[1] for a in answers] == ["local", "global"]
     for answer in answers:
-        said = answer.splitlines()[1]
+        quote, label = quote_and_label(answer.splitlines()[1])
         sources = re.findall(
             r"^\[(\d)\] (\w+) of the_time_machine\.txt, characters (\d+)-(\d+)\n"
             r"    because: \w+.*\n    (.+)\.\.\.$",
             answer,
             re.MULTILINE,
         )
-        cited = re.search(r"^(.+) \[(\d)\]$", said)
-        assert cited, said
-        assert cited[2] in [number for number, *_ in sources]
-        for number, kind, start, end, quoted in sources:
-            passage = NOVEL[int(start) : int(end)]
+        assert label in [number for number, *_ in sources]
+        for number, kind, start, end, excerpt in sources:
             if kind == "chunk":
-                assert repr(passage[:80]) == quoted
-                assert number != cited[2] or cited[1] in " ".join(passage.split())
+                assert repr(NOVEL[int(start) : int(end)][:80]) == excerpt
+                assert number != label or quote in passage(start, end)
 
 
 @needs_llama_index
-def test_the_agent_calls_the_tool_once_and_answers_from_the_novel(tmp_path):
-    printed = run("llama_index_agent", tmp_path)
+def test_llama_index_agent_calls_the_tool_once_and_answers_from_the_novel(run_as_user):
+    printed = run_as_user("llama_index_agent")
     assert re.findall(r"^tool call: (.*)$", printed, re.MULTILINE) == [
         "novel({'input': 'What did the Psychologist do with the lever?'})"
     ]
@@ -115,62 +173,53 @@ def test_the_agent_calls_the_tool_once_and_answers_from_the_novel(tmp_path):
 
 
 @needs_llama_index
-def test_ingestion_makes_only_the_changed_document_anew_and_leaves_no_trace(tmp_path):
-    printed = run("llama_index_ingestion", tmp_path)
+def test_llama_index_ingestion_processes_only_the_changed_document(run_example):
+    printed = run_example("llama_index_ingestion")
     runs = re.findall(
-        r"^(.+): made anew (.+)\n  the index has (.+); (\d+) of", printed, re.MULTILINE
+        r"^(.+): processed (.+)\n  the index has (.+); (\d+) of", printed, re.MULTILINE
     )
-    assert [(what, made, int(weena)) for what, made, _, weena in runs] == [
+    assert [(step, processed, int(mentions)) for step, processed, _, mentions in runs] == [
         ("first run", "chapter-1, chapter-2, chapter-3", 1),
         ("run again", "nothing", 1),
         ("chapter 2 changed", "chapter-2", 0),
         ("chapter 3 refreshed", "chapter-3", 1),
     ]
     assert runs[0][2] == runs[1][2]
-    for _, _, held, _ in runs:
-        assert held.startswith("3 documents, ")
+    for _, _, counts, _ in runs:
+        assert counts.startswith("3 documents, ")
 
 
-@pytest.mark.skipif(not is_installed("llama_index.core"), reason="LlamaIndex is not installed")
-def test_qdrant_is_opened_again_and_filtered_on_both_routes(tmp_path):
-    printed = run("llama_index_qdrant", tmp_path)
-    there = is_installed("llama_index.vector_stores.qdrant")
-    store = "QdrantVectorStore" if there else "SimpleVectorStore"
+@needs_llama_index
+def test_llama_index_qdrant_reopens_and_filters_on_both_routes(run_example):
+    printed = run_example("llama_index_qdrant")
+    has_qdrant = is_installed("llama_index.vector_stores.qdrant")
+    store = "QdrantVectorStore" if has_qdrant else "SimpleVectorStore"
     assert re.search(rf"^3 documents, [1-9]\d+ vectors in {store}$", printed, re.MULTILINE)
     answers = {
         heading: [int(number) for number in re.findall(r"^  chapter (\d),", hits, re.MULTILINE)]
         for heading, hits in re.findall(r"^(.+?, \w+): .+\n((?:  .+\n)+)", printed, re.MULTILINE)
     }
     assert set(answers) == {
-        f"{where}, {mode}"
-        for where in ("everywhere", "from chapter 2 on")
+        f"{scope}, {mode}"
+        for scope in ("all chapters", "from chapter 2")
         for mode in ("adaptive", "global")
     }
-    assert 1 in answers["everywhere, global"]
+    assert 1 in answers["all chapters, global"]
     for mode in ("adaptive", "global"):
-        assert min(answers[f"from chapter 2 on, {mode}"]) > 1
+        assert min(answers[f"from chapter 2, {mode}"]) > 1
 
 
-def quoted(answer: str) -> tuple[str, str]:
-    """Return what the stand-in quotes and the label of the passage that it cites."""
-    cited = re.fullmatch(r"(.+) \[([\d-]+)\]", answer)
-    assert cited, answer
-    return cited[1], cited[2]
-
-
-def passage(start: str, end: str) -> str:
-    return " ".join(NOVEL[int(start) : int(end)].split())
+# LangChain
 
 
 @needs_langchain
-def test_the_chain_cites_characters_of_the_novel_with_route_and_reasons(tmp_path):
-    answers = run("langchain_chain", tmp_path).split("\n=== ")[1:]
+def test_langchain_chain_cites_spans_of_the_novel_with_route_and_reasons(run_example):
+    answers = run_example("langchain_chain").split("\n=== ")[1:]
     assert len(answers) == 2
-    for answer in answers:  # of the first passage: the side that gave it most
+    for answer in answers:
         assert re.search(r"^route: (local|global)$", answer, re.MULTILINE)
         assert re.search(r"entities: rank \d", answer)  # both questions name Filby
-    for answer in answers:
-        said, cited = quoted(answer.splitlines()[1])
+        quote, label = quote_and_label(answer.splitlines()[1])
         passages = re.findall(
             r"^\[(\d)\] (\w+) of the_time_machine\.txt, characters (\d+)-(\d+)\n"
             r"    (.+)\n    (.+)\.\.\.$",
@@ -178,16 +227,16 @@ def test_the_chain_cites_characters_of_the_novel_with_route_and_reasons(tmp_path
             re.MULTILINE,
         )
         assert [number for number, *_ in passages] == ["1", "2", "3"]
-        for number, kind, start, end, reasons, shown in passages:
+        for number, kind, start, end, reasons, excerpt in passages:
             assert reasons
             if kind == "chunk":
-                assert repr(NOVEL[int(start) : int(end)][:80]) == shown
-                assert number != cited or said in passage(start, end)
+                assert repr(NOVEL[int(start) : int(end)][:80]) == excerpt
+                assert number != label or quote in passage(start, end)
 
 
 @needs_langgraph
-def test_the_agent_remembers_the_first_turn_and_cites_passages_in_both(tmp_path):
-    printed = run("langchain_agent", tmp_path)
+def test_langchain_agent_remembers_the_first_turn_and_cites_passages_in_both(run_example):
+    printed = run_example("langchain_agent")
     first, second = re.findall(r"^=== (.+)$", printed, re.MULTILINE)
     assert re.findall(r"^tool call: (.+)$", printed, re.MULTILINE) == [
         f"search_corpus({{'query': '{first}'}})",
@@ -200,29 +249,28 @@ def test_the_agent_remembers_the_first_turn_and_cites_passages_in_both(tmp_path)
     )
     assert len(answers) == 2
     for answer, number, start, end in answers:
-        said, cited = quoted(answer)
-        assert cited == number
-        assert said in passage(start, end)
+        quote, label = quote_and_label(answer)
+        assert label == number
+        assert quote in passage(start, end)
 
 
 @needs_classic
-def test_a_question_that_leans_on_the_last_one_finds_what_it_means(tmp_path):
-    answers = run("langchain_history", tmp_path).split("\n=== ")[1:]
+def test_langchain_history_resolves_a_pronoun_from_the_previous_turn(run_as_user):
+    answers = run_as_user("langchain_history").split("\n=== ")[1:]
     assert len(answers) == 2
     for answer in answers:
-        said, cited = quoted(answer.splitlines()[1])
-        places = re.findall(
-            r"of the_time_machine\.txt, characters (\d+-\d+)$", answer, re.MULTILINE
-        )
-        assert cited in places
-        assert said in passage(*cited.split("-"))
-    assert "Filby" not in answers[1].splitlines()[0]  # who "he" is stands in the history alone
-    assert "Filby" in passage(*quoted(answers[1].splitlines()[1])[1].split("-"))
+        quote, label = quote_and_label(answer.splitlines()[1])
+        spans = re.findall(r"of the_time_machine\.txt, characters (\d+-\d+)$", answer, re.MULTILINE)
+        assert label in spans
+        assert quote in passage(*label.split("-"))
+    question, answer = answers[1].splitlines()[:2]
+    assert "Filby" not in question
+    assert "Filby" in passage(*quote_and_label(answer)[1].split("-"))
 
 
 @needs_langchain
-def test_an_edited_page_alone_is_paid_for_again(tmp_path):
-    printed = run("langchain_indexing", tmp_path)
+def test_langchain_indexing_pays_only_for_the_edited_page(run_example):
+    printed = run_example("langchain_indexing")
     runs = re.findall(
         r"^(.+): pages (\d+) added, 0 updated, (\d+) skipped, (\d+) deleted\n"
         r"  LLM calls: (\d+) estimated, (\d+) made\n"
@@ -231,7 +279,7 @@ def test_an_edited_page_alone_is_paid_for_again(tmp_path):
         printed,
         re.MULTILINE,
     )
-    assert [(what, *map(int, counts[:3]), int(counts[-1])) for what, *counts in runs] == [
+    assert [(step, *map(int, counts[:3]), int(counts[-1])) for step, *counts in runs] == [
         ("first run", 10, 0, 0, 10),
         ("run again", 0, 10, 0, 10),
         ("page 6 edited", 1, 9, 1, 10),
@@ -247,9 +295,10 @@ def test_an_edited_page_alone_is_paid_for_again(tmp_path):
     assert printed.splitlines()[-1] == "Weena was not there."
 
 
-def test_every_example_is_run_here():
-    run_here = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text(encoding="utf-8")))
+def test_every_example_has_a_test():
+    source = Path(__file__).read_text(encoding="utf-8")
+    tested = set(re.findall(r'run_(?:example|as_user)\("(\w+)"', source))
     examples = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert run_here == {name for name in examples if not name.startswith("stand_in_")}
-    for face in ("llama_index_", "langchain_"):
-        assert sum(name.startswith(face) for name in run_here) >= 4
+    assert tested == {name for name in examples if not name.startswith("stand_in_")}
+    for prefix in ("llama_index_", "langchain_"):
+        assert sum(name.startswith(prefix) for name in tested) >= 4
