@@ -271,7 +271,7 @@ def test_unknown_options_raise_with_a_suggestion(documents):
         E2GraphRAGIndex([], chunksize=3)
     with pytest.raises(InvalidInputError, match=r"'embedmodel': did you mean 'embed_model'"):
         E2GraphRAGIndex.from_documents(documents, embedmodel="hashing")
-    with pytest.raises(InvalidInputError, match=r"'zzz': there are nodes, "):
+    with pytest.raises(InvalidInputError, match=r"'zzz': the arguments are nodes, "):
         E2GraphRAGIndex([], zzz=3)
 
 

@@ -166,5 +166,5 @@ def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any])
     name = next(iter(unknown))
     own = [p.name for p in inspect.signature(of).parameters.values() if p.name != "self"]
     near = difflib.get_close_matches(name, own[:-1], 1, 0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(own[:-1])}"
+    hint = f"did you mean {near[0]!r}?" if near else f"the arguments are {', '.join(own[:-1])}"
     raise InvalidInputError(f"unknown argument {name!r}: {hint}")

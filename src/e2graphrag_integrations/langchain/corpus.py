@@ -1,7 +1,7 @@
-"""The documents of an index: taken at once and kept for good, built into trees when needed.
+"""The LangChain documents of an index: stored at once, indexed together by the next build.
 
-LangChain's `index()` hands over small batches with deletes in between; a build after each would do
-the same work over and over. So changes wait in the file, and one build does them all.
+LangChain's `index()` upserts and deletes in small batches. A build after each batch would repeat
+the same work, so changes are stored as pending documents in the file until a build indexes them.
 """
 
 from __future__ import annotations
@@ -26,52 +26,55 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.langchain.llm import RunnableSummarizer
-from e2graphrag_integrations.langchain.mirror import Mirror
-from e2graphrag_integrations.langchain.pages import (
+from e2graphrag_integrations.langchain.conversion import (
     Page,
-    Scope,
-    document_of,
-    from_source,
-    in_order,
+    TreeScope,
+    join_pages,
     page_ids,
-    page_of,
-    source_of,
-    to_source,
+    sort_pages,
+    source_name,
+    split_pages,
+    to_langchain,
+    to_page,
 )
+from e2graphrag_integrations.langchain.llm import RunnableSummarizer
+from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.types import SourceDocument
 
-_PATIENCE = 0.02
-"""Seconds between two looks whether another build has ended."""
+_POLL_SECONDS = 0.02
+"""Seconds between checks whether another build has finished."""
+
+SourcePages = dict[str, list[Page]]
+"""The pages of each source. A source without pages is to be deleted."""
 
 
 class Corpus:
-    """LangChain documents over one index file; safe from many threads.
+    """The documents of an index file and their builds; thread-safe.
 
-    Other users of the file are noticed: what they took is neither lost nor brought back. Nothing
-    but a build waits for a build.
+    Several corpora, also in other processes, can use one file. Only a build waits for another
+    build.
 
     Args:
-        rag: The index.
-        scope: What shares a tree.
-        summarizer: Of the index, if it is a LangChain model.
-        config: Given along with every call of it.
-        auto_build: Whether a search builds what is pending.
-        show_progress: Whether builds draw a bar.
-        mirror: The vector store that is searched, if not FAISS.
+        rag: The engine.
+        scope: Determines which documents share a summary tree.
+        summarizer: The engine's summarizer, if it is a LangChain model.
+        config: Passed to every call of the summarizer.
+        auto_build: Whether a search builds pending documents.
+        show_progress: Whether builds show a progress bar.
+        mirror: Copies the vectors to a vector store, if any.
     """
 
     def __init__(
         self,
         rag: E2GraphRAG,
         *,
-        scope: Scope = "source",
+        scope: TreeScope = "source",
         summarizer: RunnableSummarizer | None = None,
         config: RunnableConfig | None = None,
         auto_build: bool = True,
         show_progress: bool = False,
-        mirror: Mirror | None = None,
+        mirror: VectorStoreMirror | None = None,
     ) -> None:
         self.rag = rag
         self.mirror = mirror
@@ -81,87 +84,67 @@ class Corpus:
         self._summarizer = summarizer
         self._config = config
         self._show_progress = show_progress
-        self._building = threading.Lock()  # one build at a time
-        self._loop: asyncio.AbstractEventLoop | None = None  # of a build that awaits its model
-        self._lock = threading.RLock()  # of what follows; never held while a model is called
-        self._seen = ("", "")
-        self._pending: dict[str, list[Page]] = {}
-        self._sources: dict[str, str] = {}
+        self._build_lock = threading.Lock()
+        self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
+        # Guards the attributes below. Never locked while a model is called.
+        self._lock = threading.RLock()
+        self._file_state = ("", "")
+        self._pending: SourcePages = {}
+        self._sources: dict[str, str] = {}  # by page id
         with self._lock:
             self._refresh()
 
     @property
     def is_dirty(self) -> bool:
-        """Whether documents wait to be built in, whoever has taken them."""
+        """Whether the file has pending documents, including those of other users of the file."""
         with self._lock:
             self._refresh()
             return bool(self._pending)
 
+    # Documents
+
     def upsert(self, documents: Sequence[Document]) -> list[str]:
-        """Take documents, in the place of those with their ids, and return the ids.
+        """Store documents, replacing those with the same ids, and return the ids.
 
         Raises:
-            InvalidInputError: If one of them cannot be stored; nothing has changed.
+            InvalidInputError: If a document cannot be stored. Nothing was changed.
         """
-        pages = [page_of(document) for document in documents]
+        pages = [to_page(document) for document in documents]
         sources = [
-            source_of(document, page, self._scope)
+            source_name(document, page, self._scope)
             for document, page in zip(documents, pages, strict=True)
         ]
-        placed = list(zip(pages, sources, strict=True))
         with self._lock:
-            while not self._take(lambda: self._with(placed)):
-                pass  # another user of the file was quicker
+            self._store(lambda: self._after_upsert(pages, sources))
         return [page.id for page in pages]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
-        """Delete documents and return the ids of those that were there.
+        """Delete documents and return the ids that existed.
 
-        What is left of a source that loses some of its documents is built anew with the next build.
+        A source that loses its last document is deleted now, any other is indexed again by the next
+        build.
         """
-        wanted = as_ids(ids)
-        gone: list[str] = []
+        requested = as_ids(ids)
+        deleted: list[str] = []
 
-        def change() -> dict[str, list[Page]]:
-            gone[:] = [id_ for id_ in wanted if id_ in self._sources]
-            return self._without(gone)
+        def after_delete() -> SourcePages:
+            deleted[:] = [id_ for id_ in requested if id_ in self._sources]
+            return self._after_delete(deleted)
 
         with self._lock:
-            while not self._take(change):
-                pass  # another user of the file was quicker
-            for id_ in gone:
+            self._store(after_delete)
+            for id_ in deleted:
                 del self._sources[id_]
-        self._delete_emptied()
-        return gone
-
-    def _delete_emptied(self) -> None:
-        """Take sources without documents out of the file: that needs no model, and no build."""
-        if not self._building.acquire(blocking=False):
-            return  # the build at work, or the next one, does it
-        try:
-            with self.rag.write_lock():
-                with self._lock:
-                    self._refresh()
-                    pending = self._pending.items()
-                    emptied = {source: pages for source, pages in pending if not pages}
-                if not emptied:
-                    return
-                self.rag.delete(emptied.keys() & set(self.rag.document_ids))
-                self.rag.pending.drop(_plain(emptied))
-            with self._lock:
-                self._refresh()
-            if self.mirror is not None:
-                self.rag.refresh()
-        finally:
-            self._building.release()
+        self._delete_empty_sources()
+        return deleted
 
     def get(self, ids: Iterable[str]) -> list[Document]:
-        """Return documents as they were given, those that are there."""
+        """Return the documents with these ids, as they were given; unknown ids are left out."""
         with self._lock, self.rag.read_transaction():
             self._refresh()
-            read: dict[str, dict[str, Page]] = {}
+            pages: dict[str, dict[str, Page]] = {}
             return [
-                document_of(self._pages(self._sources[id_], read)[id_])
+                to_langchain(self._load_pages(self._sources[id_], pages)[id_])
                 for id_ in ids
                 if id_ in self._sources
             ]
@@ -172,168 +155,201 @@ class Corpus:
             self._refresh()
             return list(self._sources)
 
+    # Builds
+
     def build(self, config: RunnableConfig | None = None) -> IndexReport:
-        """Build in what is pending; nothing is done where nothing is.
+        """Index the pending documents.
+
+        Args:
+            config: Passed to every call of the summarizer, merged into the corpus's config.
 
         Raises:
-            IndexingError: If a model failed on a source, which stays pending; the others are built
-                in, finished summaries are kept.
-            InvalidInputError: In an event loop that another build needs.
+            IndexingError: If a source failed. It stays pending, the other sources are indexed, and
+                finished summaries are kept.
+            InvalidInputError: If a running `abuild` needs this event loop.
         """
-        if self._loop is not None and self._loop is _running_loop():
+        if self._build_loop is not None and self._build_loop is _running_loop():
             raise InvalidInputError(
-                "a build waits for this event loop, so waiting for it here would never end: await "
-                "abuild(), ainvoke() or aretrieve()"
+                "a running build needs this event loop, so waiting for it here would never end: "
+                "await abuild(), ainvoke() or aretrieve()"
             )
-        with self._building:
+        with self._build_lock:
             return self._build(config, IndexingRun())
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
-        """Build like `build`; the model is awaited in the caller's event loop."""
+        """Run `build` in a thread; the summarizer runs in the caller's event loop."""
         loop = asyncio.get_running_loop()
         run = IndexingRun(CallerLoop(loop))
-        # Waiting in a thread could take the last one, which the model of the other build needs.
-        while not self._building.acquire(blocking=False):  # noqa: ASYNC110 - it is a thread's
-            await asyncio.sleep(_PATIENCE)
-        self._loop = loop
+        # Waiting in a thread could occupy the last thread, which the other build's model may need.
+        while not self._build_lock.acquire(blocking=False):  # noqa: ASYNC110 - a thread holds it
+            await asyncio.sleep(_POLL_SECONDS)
+        self._build_loop = loop
         try:
             return await run_in_thread(lambda: self._build(config, run), run.stop.stop_all)
         finally:
-            self._loop = None
-            self._building.release()
+            self._build_loop = None
+            self._build_lock.release()
 
     def estimate(self) -> CostEstimate:
-        """Return what building in what is pending would cost."""
+        """Return the cost of a build without calling a model."""
         with self._lock:
             self._refresh()
-            changed = _changed(self._pending)
-        return self.rag.estimate(changed)
+            documents = _joined(self._pending)
+        return self.rag.estimate(documents)
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending, or refuse to search without it."""
+        """Build the pending documents before a search.
+
+        Raises:
+            InvalidInputError: If there are any and `auto_build` is off.
+        """
         if self.is_dirty:
-            self._check_auto()
+            self._check_auto_build()
             self.build(config)
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending, or refuse to search without it."""
+        """Build the pending documents like `ensure_built`, without blocking the event loop."""
         if await asyncio.to_thread(lambda: self.is_dirty):
-            self._check_auto()
+            self._check_auto_build()
             await self.abuild(config)
 
-    def _check_auto(self) -> None:
+    def _check_auto_build(self) -> None:
         if not self.auto_build:
             raise InvalidInputError(
-                f"{len(self._pending)} source(s) wait to be built in and auto_build is off: call "
-                "build() or abuild() first"
+                f"{len(self._pending)} source(s) are pending and auto_build is off: call build() "
+                "or abuild() first"
             )
 
     def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
-        # What waits is read under the lock: another instance may have built it in meanwhile.
+        # Read the pending documents under the lock: another process may just have built them.
         with self.rag.write_lock(run):
-            return self._build_alone(config, run)
-
-    def _build_alone(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
-        rag = self.rag
-        with self._lock:
-            self._refresh()
-            pending = dict(self._pending)
-        if not pending:
-            return IndexReport()
-        summarizer = None
-        if self._summarizer is not None:
-            merged = merge_configs(self._config, config)
-            summarizer = self._summarizer.for_run(merged, is_async=run.runner is not None)
-        there = set(rag.document_ids)
-        changed = _changed(pending)
-        bar = ProgressBar(always=True) if self._show_progress else None
-        run = replace(run, progress=bar, summarizer=summarizer)
-        try:
-            report = rag.pending.index(changed, run)
-        finally:
-            if bar is not None:
-                bar.close()
-        emptied = {source for source, pages in pending.items() if not pages}
-        rag.delete(emptied & there)
-        done = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
-        rag.pending.drop(_plain(done))
-        if self.mirror is not None:
-            rag.refresh()
-        with self._lock:
-            self._refresh()
+            with self._lock:
+                self._refresh()
+                pending = dict(self._pending)
+            if not pending:
+                return IndexReport()
+            documents = _joined(pending)
+            report = self._index(documents, config, run)
+            built = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
+            self._finish(built)
         self.report = report
         if report.failed:
             raise IndexingError(
-                f"{len(report.failed)} of {len(changed)} source(s) could not be indexed and wait "
-                f"for the next build; the others are there. {next(iter(report.failed.values()))}"
+                f"{len(report.failed)} of {len(documents)} source(s) failed and stay pending for "
+                f"the next build; the others are indexed. {next(iter(report.failed.values()))}"
             )
         return report
 
+    def _index(
+        self, documents: list[SourceDocument], config: RunnableConfig | None, run: IndexingRun
+    ) -> IndexReport:
+        summarizer = self._summarizer
+        if summarizer is not None:
+            merged = merge_configs(self._config, config)
+            summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
+        bar = ProgressBar(always=True) if self._show_progress else None
+        try:
+            run = replace(run, progress=bar, summarizer=summarizer)
+            return self.rag.pending.index(documents, run)
+        finally:
+            if bar is not None:
+                bar.close()
+
+    def _delete_empty_sources(self) -> None:
+        """Delete sources without documents, which takes neither a model nor a build."""
+        if not self._build_lock.acquire(blocking=False):
+            return  # the running build, or the next one, deletes them
+        try:
+            with self.rag.write_lock():
+                with self._lock:
+                    self._refresh()
+                    pending = self._pending.items()
+                    empty = {source: pages for source, pages in pending if not pages}
+                if empty:
+                    self._finish(empty)
+        finally:
+            self._build_lock.release()
+
+    def _finish(self, pending: Mapping[str, list[Page]]) -> None:
+        """Delete empty sources and remove the given pending documents. Needs the write lock."""
+        empty = {source for source, pages in pending.items() if not pages}
+        self.rag.delete(empty & set(self.rag.document_ids))
+        self.rag.pending.drop(_as_json(pending))
+        if self.mirror is not None:
+            self.rag.refresh()
+        with self._lock:
+            self._refresh()
+
+    # The file and its copy in memory
+
     def _refresh(self) -> None:
-        """Read what waits and what is built in, unless the file is as it was read last."""
+        """Read the pending documents and the ids of all documents, if the file has changed."""
         with self.rag.read_transaction():
             state = self.rag.pending.state()
-            if state == self._seen:
+            if state == self._file_state:
                 return
             pending = self.rag.pending.read()
             segments = self.rag.document_segments()
         self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
         self._sources = {
             id_: source
-            for source, own in segments.items()
+            for source, source_segments in segments.items()
             if source not in pending
-            for id_ in page_ids(source, own)
+            for id_ in page_ids(source, source_segments)
         }
-        self._note(self._pending)
-        self._seen = state
+        self._sources |= _sources_by_page(self._pending)
+        self._file_state = state
 
-    def _note(self, pending: Mapping[str, Sequence[Page]]) -> None:
-        self._sources |= {page.id: source for source, pages in pending.items() for page in pages}
+    def _store(self, compute_change: Callable[[], SourcePages]) -> None:
+        """Store the new pages of changed sources; computes them again if the file has changed."""
+        while not self._try_store(compute_change):
+            pass
 
-    def _pages(self, source: str, read: dict[str, dict[str, Page]]) -> dict[str, Page]:
-        """Return the pages of a source by id, from `read` or else into it."""
-        if source not in read:
+    def _try_store(self, compute_change: Callable[[], SourcePages]) -> bool:
+        with self.rag.read_transaction():
+            self._refresh()
+            change = compute_change()
+        _joined(change)  # raises for pages that could not be indexed later
+        if not change:
+            return True
+        state = self.rag.pending.put(_as_json(change), self._file_state)
+        if state is None:
+            return False
+        self._file_state = state
+        self._pending |= change
+        self._sources |= _sources_by_page(change)
+        return True
+
+    def _after_upsert(self, pages: Sequence[Page], sources: Sequence[str]) -> SourcePages:
+        """Return the pages of the changed sources after an upsert."""
+        changed: dict[str, dict[str, Page]] = {}
+        new_sources: dict[str, str] = {}
+        for page, source in zip(pages, sources, strict=True):
+            old_source = new_sources.get(page.id, self._sources.get(page.id, source))
+            if old_source != source:
+                del self._load_pages(old_source, changed)[page.id]
+            self._load_pages(source, changed)[page.id] = page
+            new_sources[page.id] = source
+        return {source: sort_pages([*by_id.values()]) for source, by_id in changed.items()}
+
+    def _after_delete(self, ids: Sequence[str]) -> SourcePages:
+        """Return the pages of the changed sources after a delete."""
+        changed: dict[str, dict[str, Page]] = {}
+        for id_ in ids:
+            del self._load_pages(self._sources[id_], changed)[id_]
+        return {source: list(by_id.values()) for source, by_id in changed.items()}
+
+    def _load_pages(self, source: str, loaded: dict[str, dict[str, Page]]) -> dict[str, Page]:
+        """Return the pages of a source by id; `loaded` caches them."""
+        if source not in loaded:
             pages = self._pending.get(source)
             if pages is None:
                 try:
-                    pages = from_source(self.rag.document(source))
+                    pages = split_pages(self.rag.document(source))
                 except UnknownDocumentError:
                     pages = []
-            read[source] = {page.id: page for page in pages}
-        return read[source]
-
-    def _with(self, placed: Sequence[tuple[Page, str]]) -> dict[str, list[Page]]:
-        changed: dict[str, dict[str, Page]] = {}
-        moved: dict[str, str] = {}
-        for page, source in placed:
-            before = moved.get(page.id, self._sources.get(page.id, source))
-            if before != source:
-                del self._pages(before, changed)[page.id]
-            self._pages(source, changed)[page.id] = page
-            moved[page.id] = source
-        return {source: in_order([*pages.values()]) for source, pages in changed.items()}
-
-    def _without(self, ids: Sequence[str]) -> dict[str, list[Page]]:
-        changed: dict[str, dict[str, Page]] = {}
-        for id_ in ids:
-            del self._pages(self._sources[id_], changed)[id_]
-        return {source: list(pages.values()) for source, pages in changed.items()}
-
-    def _take(self, change: Callable[[], dict[str, list[Page]]]) -> bool:
-        """Keep what `change` makes of the file's state; False if the state changed meanwhile."""
-        with self.rag.read_transaction():
-            self._refresh()
-            changed = change()
-        _changed(changed)  # refuses what could not be indexed later
-        if not changed:
-            return True
-        seen = self.rag.pending.put(_plain(changed), self._seen)
-        if seen is None:
-            return False
-        self._seen = seen
-        self._pending |= changed
-        self._note(changed)
-        return True
+            loaded[source] = {page.id: page for page in pages}
+        return loaded[source]
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -343,11 +359,15 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _changed(pending: Mapping[str, Sequence[Page]]) -> list[SourceDocument]:
-    return [to_source(source, pages) for source, pages in pending.items() if pages]
+def _sources_by_page(pending: Mapping[str, Sequence[Page]]) -> dict[str, str]:
+    return {page.id: source for source, pages in pending.items() for page in pages}
 
 
-def _plain(pending: Mapping[str, Sequence[Page]]) -> dict[str, Any]:
+def _joined(pending: Mapping[str, Sequence[Page]]) -> list[SourceDocument]:
+    return [join_pages(source, pages) for source, pages in pending.items() if pages]
+
+
+def _as_json(pending: Mapping[str, Sequence[Page]]) -> dict[str, Any]:
     return {
         source: [[page.id, page.text, dict(page.metadata)] for page in pages]
         for source, pages in pending.items()

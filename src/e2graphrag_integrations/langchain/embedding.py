@@ -1,4 +1,4 @@
-"""Any LangChain `Embeddings` as an embedder of the core."""
+"""`LangChainEmbedder`: LangChain embeddings as an embedder of the engine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from langchain_core.embeddings import Embeddings
 
 from e2graphrag_integrations.protocols import FloatArray
 
-_KNOWN_LIMITS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
+_MAX_TOKENS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
+"""Context length, in tokens, of models that do not report it, by class name."""
 
 
 class LangChainEmbedder:
-    """LangChain's embeddings behind the core's port.
+    """Adapt LangChain embeddings to the `Embedder` protocol.
 
     Args:
-        embeddings: The model.
-        max_tokens: Longest text it reads; None takes what is known of the model, if anything.
+        embeddings: The embedding model.
+        max_tokens: Maximum number of tokens per text. None uses the model's own limit, if known.
     """
 
     def __init__(self, embeddings: Embeddings, max_tokens: int | None = None) -> None:
@@ -27,27 +28,27 @@ class LangChainEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of every vector, found out with one call at first use."""
+        """Length of each vector; the first access embeds one word to measure it."""
         if self._dimension is None:
             self._dimension = len(self.embeddings.embed_query("dimension"))
         return self._dimension
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest text read, None if it is not known to be limited."""
+        """Maximum number of tokens per text, or None if no limit is known."""
         if self._max_tokens is not None:
             return self._max_tokens
-        # langchain-huggingface holds a SentenceTransformer, which tells.
+        # langchain-huggingface keeps its SentenceTransformer here.
         model = getattr(self.embeddings, "_client", None)
-        own = getattr(model, "max_seq_length", None)
-        if isinstance(own, int) and own > 0:
-            return own
-        return _KNOWN_LIMITS.get(type(self.embeddings).__name__)
+        max_length = getattr(model, "max_seq_length", None)
+        if isinstance(max_length, int) and max_length > 0:
+            return max_length
+        return _MAX_TOKENS.get(type(self.embeddings).__name__)
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return one vector a text, shape (n, dimension)."""
+        """Return one vector per text, shape (n, dimension)."""
         return np.asarray(self.embeddings.embed_documents(list(texts)), dtype=np.float32)
 
     def embed_query(self, text: str) -> FloatArray:
-        """Return the vector of a question, shape (dimension,)."""
+        """Return the vector of a query, shape (dimension,)."""
         return np.asarray(self.embeddings.embed_query(text), dtype=np.float32)

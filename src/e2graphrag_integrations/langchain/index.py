@@ -1,4 +1,4 @@
-"""`E2GraphRAGIndex`: LangChain documents in, a retriever out."""
+"""`E2GraphRAGIndex`: an index of LangChain documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -17,44 +17,55 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import UpsertResponse
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field
 
 from e2graphrag_integrations._utils.validation import (
     check_int,
     instance_or_default,
+    reject_unknown_arguments,
     short_repr,
     type_name,
 )
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.langchain.backends import backend_of
+from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_SCOPES, TreeScope
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
-from e2graphrag_integrations.langchain.mirror import Mirror
-from e2graphrag_integrations.langchain.pages import Scope
-from e2graphrag_integrations.langchain.retriever import (
-    E2GraphRAGRetriever,
-    to_documents,
+from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
+from e2graphrag_integrations.langchain.options import (
+    CallOptions,
+    NoOptions,
+    OpenOptions,
+    RetrieverOptions,
+    SearchOptions,
 )
-from e2graphrag_integrations.langchain.splitting import splitter_of
-from e2graphrag_integrations.protocols import Embedder
+from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, to_documents
+from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
+from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
+from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.query import Expand, Mode
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
-
-_SCOPES = ("source", "document", "corpus")
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 
 class E2GraphRAGIndex(DocumentIndex):
-    """An index of LangChain documents as summary trees and an entity graph, in one file.
+    """An index of LangChain documents with summary trees and an entity graph, in one file.
 
-    Make it with `from_documents` or `from_texts`, or empty with `open` and fill it with
-    `add_documents`, `upsert` or LangChain's `index()`. Give whole documents, not chunks: the index
-    cuts them, and documents of one `source`, such as the pages of a file, share a tree.
+    Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
+    `add_documents`, `upsert` or LangChain's `index()`. Pass complete documents or pages, not
+    chunks: the index splits them, and documents with the same `source` metadata, such as the pages
+    of a file, share a summary tree.
 
-    Changes are kept in the file at once and built in together: by `build`, or by the first search.
+    `upsert` and `delete` store changes in the file at once. `build`, or the next search, indexes
+    them together.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -70,69 +81,113 @@ class E2GraphRAGIndex(DocumentIndex):
         llm: Runnable[Any, Any] | None = None,
         embeddings: Embeddings | Embedder | str | None = None,
         embed_max_tokens: int | None = None,
-        splitter: Any = None,
+        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        token_counter: TokenCounter | None = None,
+        strategy: Strategy | None = None,
+        chunk_size: int | None = None,
+        chunk_overlap: int | None = None,
+        group_size: int | None = None,
+        summary_tokens: int | None = None,
+        chunking: Cut | None = None,
+        grouping: Cut | None = None,
+        splitter: TextSplitterLike | None = None,
         split_pages: bool = False,
-        vector_store: Any = None,
-        tree_scope: Scope = "source",
+        tree_scope: TreeScope = "source",
+        vector_store: VectorStore | None = None,
         prompts: Prompts | None = None,
         llm_id: str | None = None,
         max_concurrency: int = 8,
+        retry: RetryPolicy | None = None,
         config: RunnableConfig | None = None,
         auto_build: bool = True,
         show_progress: bool = False,
+        lock_timeout: float = 30.0,
         k: int = 10,
-        **options: Any,
-    ) -> E2GraphRAGIndex:
-        """Open an index file, one of the CLI or of the core as well, or make a new one.
+        **unknown: Unpack[NoOptions],
+    ) -> Self:
+        """Open an index file, or create it.
+
+        The settings from `chunk_size` to `grouping` are fixed when the first document is indexed.
 
         Args:
-            path: The file; `":memory:"` keeps the index in memory.
-            llm: Summarizes: a model, or what `.bind()`, `.with_retry()` or `.with_fallbacks()` of
-                one give. None summarizes without one.
-            embeddings: LangChain's, or a sentence-transformers name. None takes the model that the
-                file was made with, at first all-MiniLM-L6-v2.
-            embed_max_tokens: Longest text that LangChain's embeddings read, if they do not tell;
-                longer ones are embedded in windows, never cut.
-            splitter: A LangChain text splitter, or a function from a text to its pieces; None cuts
-                at sentences by `chunk_size`.
-            split_pages: Let no chunk go from one document of a source into the next, so that each
-                has the metadata of its page, such as its number; give it again when loading.
-            vector_store: A LangChain vector store that is searched in the place of FAISS and kept
-                what the index is: in memory, Qdrant, Chroma, PGVector.
-            tree_scope: What shares a tree: documents of one `metadata["source"]`, each `document`,
-                the whole `corpus`, or what a function of a document gives the same name.
-            prompts: For summaries.
-            llm_id: Names an `llm` that tells nothing of itself, so that its summaries are found
-                again.
-            max_concurrency: Summaries in the making at once.
-            config: Given along with every call of the `llm`: callbacks, tags.
-            auto_build: Whether a search builds in what is pending.
-            show_progress: Draw a bar while building.
-            k: Documents returned by searches of the index itself.
-            **options: Those of `E2GraphRAG.open`: `chunk_size`, `extractor`, `strategy`, ...
+            path: Index file, also one that the command line or `E2GraphRAG` wrote; `":memory:"`
+                keeps the index in memory.
+            llm: Writes the summaries: a chat or completion model, or the result of its `.bind()`,
+                `.with_retry()` or `.with_fallbacks()`. None extracts summaries from the text
+                without a language model.
+            embeddings: LangChain embeddings, an `Embedder`, or a sentence-transformers name. None
+                means the file's embedder, or all-MiniLM-L6-v2 for a new file.
+            embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
+                it. Longer texts are embedded in windows, never truncated.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
+                file's extractor, or the bundled English pipeline for a new file.
+            token_counter: Counts tokens for sizes and budgets. None counts by rules.
+            strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
+                is the strategy of the paper.
+            chunk_size: Maximum tokens in a chunk; 1200 by default.
+            chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
+            group_size: Nodes under one summary; 5 by default.
+            summary_tokens: Maximum tokens in a summary; 300 by default.
+            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
+                text, so that an edit of a long document regenerates few summaries.
+            grouping: The same choice for the nodes under a summary.
+            splitter: A LangChain text splitter, or a function from a text to its chunks. None
+                splits at sentences.
+            split_pages: Whether to split each document of a source separately, so that every chunk
+                has the metadata of its page. Pass it again when loading the index.
+            tree_scope: Documents that share a summary tree: those with the same
+                `metadata["source"]` (`"source"`), each document alone (`"document"`), all
+                (`"corpus"`), or those for which a function returns the same name.
+            vector_store: A LangChain vector store to search instead of FAISS: in-memory, Qdrant,
+                Chroma or PGVector. Builds update it.
+            prompts: Prompts for the `llm`.
+            llm_id: Name of an `llm` that is not a recognizable model. Later builds with the same
+                name reuse its cached summaries.
+            max_concurrency: Maximum number of simultaneous calls of the `llm`.
+            retry: Retry policy for transient errors of the `llm`.
+            config: Passed to every call of the `llm`: callbacks, tags.
+            auto_build: Whether a search builds pending documents.
+            show_progress: Whether builds show a progress bar.
+            lock_timeout: Seconds to wait for another process that is writing.
+            k: Number of documents that the index returns when used as a retriever.
 
         Raises:
-            InvalidInputError: For an argument that makes no sense.
-            StoreError: If the file is no index, damaged, or was made with other models.
+            InvalidInputError: If an argument is unknown or invalid.
+            StoreError: If the file is damaged or not an index, or other settings or models built
+                it.
         """
-        if not callable(tree_scope) and tree_scope not in _SCOPES:
-            names = ", ".join(_SCOPES)
-            raise InvalidInputError(f"tree_scope={short_repr(tree_scope)}: choose one of {names}")
+        reject_unknown_arguments(unknown, cls.open)
+        if not callable(tree_scope) and tree_scope not in TREE_SCOPES:
+            raise InvalidInputError(
+                f"tree_scope={short_repr(tree_scope)} must be one of {', '.join(TREE_SCOPES)}, or "
+                "a function"
+            )
         prompts = instance_or_default("prompts", prompts, Prompts)
         k = check_int("k", k)
         summarizer = _summarizer(llm, prompts, llm_id)
         mirror = None
         if vector_store is not None:
-            mirror = Mirror(backend_of(vector_store), type(vector_store).__name__)
+            adapter = adapt_vector_store(vector_store)
+            mirror = VectorStoreMirror(adapter, type(vector_store).__name__)
         rag = E2GraphRAG.open(
             path,
-            summarizer=summarizer,
             embedder=_embedder(embeddings, embed_max_tokens),
-            splitter=None if splitter is None else splitter_of(splitter),
+            summarizer=summarizer,
+            extractor=extractor,
+            token_counter=token_counter,
+            strategy=strategy,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            group_size=group_size,
+            summary_tokens=summary_tokens,
+            chunking=chunking,
+            grouping=grouping,
+            splitter=None if splitter is None else adapt_splitter(splitter),
             split_segments=split_pages,
             concurrency=max_concurrency,
+            retry=retry,
+            lock_timeout=lock_timeout,
             vector_search=None if mirror is None else mirror.search,
-            **options,
         )
         corpus = Corpus(
             rag,
@@ -151,13 +206,14 @@ class E2GraphRAGIndex(DocumentIndex):
         documents: Iterable[Document],
         *,
         path: str | os.PathLike[str] = ":memory:",
-        **options: Any,
-    ) -> E2GraphRAGIndex:
-        """Index documents, with the options of `open`.
+        **options: Unpack[OpenOptions],
+    ) -> Self:
+        """Open an index with the options of `open` and index documents.
 
         Raises:
-            InvalidInputError: For a document that cannot be used; nothing was indexed.
-            IndexingError: If a model failed; in a file the documents wait, `open` it to go on.
+            InvalidInputError: If an option or a document is invalid. Nothing was indexed.
+            IndexingError: If a model failed. The documents stay pending in the file: `open` it and
+                `build` to continue.
         """
         index = cls.open(path, **options)
         try:
@@ -173,9 +229,9 @@ class E2GraphRAGIndex(DocumentIndex):
         documents: Iterable[Document],
         *,
         path: str | os.PathLike[str] = ":memory:",
-        **options: Any,
-    ) -> E2GraphRAGIndex:
-        """Index documents like `from_documents`; the model is awaited in the caller's loop."""
+        **options: Unpack[OpenOptions],
+    ) -> Self:
+        """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
         index = await asyncio.to_thread(cls.open, path, **options)
         try:
             await index.aadd_documents(documents)
@@ -191,10 +247,23 @@ class E2GraphRAGIndex(DocumentIndex):
         metadatas: Sequence[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str] | None = None,
-        **options: Any,
-    ) -> E2GraphRAGIndex:
-        """Index texts, with the options of `from_documents`."""
-        return cls.from_documents(_documents(texts, metadatas, ids), **options)
+        path: str | os.PathLike[str] = ":memory:",
+        **options: Unpack[OpenOptions],
+    ) -> Self:
+        """Open an index with the options of `open` and index texts.
+
+        Args:
+            texts: The texts.
+            metadatas: The metadata of each text.
+            ids: The id of each text. None means random ids.
+            path: Index file; `":memory:"` keeps the index in memory.
+            **options: See `open`.
+
+        Raises:
+            InvalidInputError: If an argument is invalid. Nothing was indexed.
+            IndexingError: See `from_documents`.
+        """
+        return cls.from_documents(_documents(texts, metadatas, ids), path=path, **options)
 
     @classmethod
     async def afrom_texts(
@@ -203,212 +272,303 @@ class E2GraphRAGIndex(DocumentIndex):
         metadatas: Sequence[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str] | None = None,
-        **options: Any,
-    ) -> E2GraphRAGIndex:
-        """Index texts like `from_texts`; the model is awaited in the caller's loop."""
-        return await cls.afrom_documents(_documents(texts, metadatas, ids), **options)
+        path: str | os.PathLike[str] = ":memory:",
+        **options: Unpack[OpenOptions],
+    ) -> Self:
+        """Run `from_texts` in a thread; the `llm` runs in the caller's event loop."""
+        return await cls.afrom_documents(_documents(texts, metadatas, ids), path=path, **options)
 
     # Writing
 
     def add_documents(self, documents: Iterable[Document]) -> list[str]:
-        """Take documents, build them in and return their ids.
+        """Store documents, build the index and return the ids of the documents.
 
         Raises:
-            InvalidInputError: For a document that cannot be used; nothing has changed.
-            IndexingError: If a model failed; the documents stay pending, `build` goes on.
+            InvalidInputError: If a document is invalid. Nothing was changed.
+            IndexingError: If a model failed. The documents stay pending; call `build` to continue.
         """
         ids = self.corpus.upsert(as_list(documents, "documents"))
         self.corpus.build()
         return ids
 
     async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
-        """Add documents like `add_documents`; the model is awaited in the caller's loop."""
+        """Run `add_documents` in a thread; the `llm` runs in the caller's event loop."""
         ids = await asyncio.to_thread(lambda: self.corpus.upsert(as_list(documents, "documents")))
         await self.corpus.abuild()
         return ids
 
-    def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
-        """Take documents, in the place of those with their ids; they are built in later."""
-        del kwargs
+    def upsert(self, items: Sequence[Document], /, **unknown: Any) -> UpsertResponse:
+        """Store documents, replacing those with the same ids. The next build indexes them.
+
+        Raises:
+            InvalidInputError: If a document is invalid. Nothing was changed.
+        """
+        reject_unknown_arguments(unknown, self.upsert)
         return UpsertResponse(succeeded=self.corpus.upsert(as_list(items, "items")), failed=[])
 
-    async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
-        """Take documents like `upsert`, in a thread."""
-        return await asyncio.to_thread(self.upsert, items, **kwargs)
+    async def aupsert(self, items: Sequence[Document], /, **unknown: Any) -> UpsertResponse:
+        """Run `upsert` in a thread."""
+        return await asyncio.to_thread(self.upsert, items, **unknown)
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        """Delete documents; ids that are not there are no failure.
+    def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
+        """Delete documents; unknown ids are ignored.
 
         Raises:
-            ValueError: Without ids.
+            ValueError: If `ids` is None.
         """
-        del kwargs
+        reject_unknown_arguments(unknown, self.delete)
         if ids is None:
             raise ValueError(
-                "delete() needs the ids of documents; all of them: delete(index.ids())"
+                "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
-        gone = self.corpus.delete(ids)
-        return DeleteResponse(num_deleted=len(gone), succeeded=gone, failed=[], num_failed=0)
+        deleted = self.corpus.delete(ids)
+        return DeleteResponse(num_deleted=len(deleted), succeeded=deleted, failed=[], num_failed=0)
 
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        """Delete documents like `delete`, in a thread."""
-        return await asyncio.to_thread(self.delete, ids, **kwargs)
+    async def adelete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
+        """Run `delete` in a thread."""
+        return await asyncio.to_thread(self.delete, ids, **unknown)
 
     def build(self, config: RunnableConfig | None = None) -> IndexReport:
-        """Build in what is pending and return what was done.
+        """Index the pending documents and return a report.
 
         Args:
-            config: Given along with every call of the `llm`, merged into the index's.
+            config: Passed to every call of the `llm`, merged into the config of `open`.
 
         Raises:
-            IndexingError: If a model failed; what is pending stays so, finished summaries are kept.
+            IndexingError: If a model failed on a source. It stays pending, the other sources are
+                indexed, and finished summaries are kept.
         """
         return self.corpus.build(config)
 
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
-        """Build like `build`; the model is awaited in the caller's loop."""
+        """Run `build` in a thread; the `llm` runs in the caller's event loop."""
         return await self.corpus.abuild(config)
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending, or, with `auto_build=False`, refuse to search without it."""
+        """Build the pending documents, if any.
+
+        Raises:
+            InvalidInputError: If there are any and `auto_build` is off.
+            IndexingError: See `build`.
+        """
         self.corpus.ensure_built(config)
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending like `ensure_built`; the model is awaited in the loop."""
+        """Run `ensure_built` in a thread; the `llm` runs in the caller's event loop."""
         await self.corpus.aensure_built(config)
 
     def estimate(self) -> CostEstimate:
-        """Return what building in what is pending would cost: exact calls, bounds of tokens."""
+        """Return the cost of a build without calling a model: exact calls, token bounds."""
         return self.corpus.estimate()
 
     # Reading
 
     @property
     def report(self) -> IndexReport:
-        """What the last build did: nodes, LLM calls, tokens, seconds."""
+        """The report of the last build."""
         return self.corpus.report
 
     def stats(self) -> Stats:
-        """Return what the index holds, without what is pending."""
+        """Return counts of the index, without pending documents."""
         return self.corpus.rag.stats()
 
-    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        """Return documents as they were given, and passages by the ids that searches gave them."""
-        del kwargs
+    def get(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
+        """Return documents as they were given, by id; unknown ids are ignored.
+
+        For the id of a retrieved passage, return the passage.
+        """
+        reject_unknown_arguments(unknown, self.get)
         ids = as_ids(ids)
-        found = self.corpus.get(ids)
-        there = {document.id for document in found}
-        nodes = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in there])
-        return found + [
+        documents = self.corpus.get(ids)
+        found = {document.id for document in documents}
+        nodes = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in found])
+        return documents + [
             Document(
                 id=node.id,
                 page_content=node.text,
-                metadata={"e2_source_id": node.document_id, "e2_level": node.level},
+                metadata={SOURCE_ID: node.document_id, "e2_level": node.level},
             )
             for node in nodes.values()
         ]
 
-    async def aget(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        """Return documents like `get`, in a thread."""
-        return await asyncio.to_thread(self.get, ids, **kwargs)
+    async def aget(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
+        """Run `get` in a thread."""
+        return await asyncio.to_thread(self.get, ids, **unknown)
 
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
         return self.corpus.ids()
 
-    def retrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Return nodes with scores, reasons and trace; options as `E2GraphRAG.retrieve`.
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        store_filter: Any = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+    ) -> RetrievalResult:
+        """Build pending documents and return nodes with scores, reasons and a trace.
 
-        With `store_filter` only nodes whose vectors pass a filter of the vector store's own kind.
+        Args:
+            question: See `E2GraphRAG.retrieve`, also for the other arguments.
+            k: Maximum number of nodes.
+            mode: `auto`, `local` or `global`.
+            strategy: Replaces the default strategy of the index.
+            where: Filter on stored metadata.
+            store_filter: Filter in the syntax of the index's vector store.
+            token_budget: Maximum tokens of `result.context()`.
+            expand: `children` or `leaves` replaces each summary with the nodes under it.
+            fill: Whether the nearest nodes by cosine fill the result up to `k`.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or `store_filter` is given without a
+                `vector_store`.
         """
         self.corpus.ensure_built()
-        return self.corpus.rag.retrieve(question, **self._filtered(options))
+        return self.corpus.rag.retrieve(
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategy,
+            where=self._combined_filter(where, store_filter),
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+        )
 
-    async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Retrieve like `retrieve`, without blocking the event loop."""
+    async def aretrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        store_filter: Any = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+    ) -> RetrievalResult:
+        """Run `retrieve` in a thread; the `llm` of a build runs in the caller's event loop."""
         await self.corpus.aensure_built()
-        return await self.corpus.rag.aretrieve(question, **self._filtered(options))
+        return await self.corpus.rag.aretrieve(
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategy,
+            where=self._combined_filter(where, store_filter),
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+        )
 
-    def _filtered(self, options: dict[str, Any]) -> dict[str, Any]:
-        native = options.get("store_filter")
-        rest = {name: value for name, value in options.items() if name != "store_filter"}
-        if native is None:
-            return rest
+    def _combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:
+        if store_filter is None:
+            return where
         if self.corpus.mirror is None:
             raise InvalidInputError(
-                "store_filter= is for an index with a vector_store=: use filter="
+                "store_filter needs an index with a vector_store: use filter instead"
             )
-        return rest | {"where": self.corpus.mirror.allows(native, options.get("where"))}
+        return self.corpus.mirror.node_filter(store_filter, where)
 
-    def search(self, query: str, **options: Any) -> RetrievalResult:
-        """Return what a retriever with these options would find, with scores, reasons and trace."""
-        retriever = self.as_retriever(**options)
-        return self.retrieve(query, **retriever.search_options())
+    def search(
+        self, query: str, *, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """Return the nodes that `as_retriever` would find, with scores, reasons and a trace.
 
-    def similarity_search(self, query: str, k: int | None = None, **options: Any) -> list[Document]:
-        """Return documents, best first, as a retriever with these options would."""
+        Args:
+            query: A question in words.
+            k: Number of nodes. None uses the `k` of the index.
+            **options: See `E2GraphRAGRetriever`.
+        """
+        retriever = self.as_retriever(k=self.k if k is None else k, **options)
+        return self.retrieve(query, **retriever.retrieve_arguments())
+
+    def similarity_search(
+        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """Return the documents that `as_retriever` would find, best first."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **options)]
 
     def similarity_search_with_score(
-        self, query: str, k: int | None = None, **options: Any
+        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[tuple[Document, float]]:
-        """Return documents with their scores, best first: 1/rank, or cosine from vectors."""
-        result = self.search(query, k=self.k if k is None else k, **options)
+        """Return the documents that `as_retriever` would find and their scores, best first."""
+        result = self.search(query, k=k, **options)
         documents = to_documents(result, include_scores=False)
-        return [(d, float(n.score)) for d, n in zip(documents, result.nodes, strict=True)]
+        scores = [float(node.score) for node in result.nodes]
+        return list(zip(documents, scores, strict=True))
 
-    def as_retriever(self, **options: Any) -> E2GraphRAGRetriever:
-        """Return a retriever with the given fields of `E2GraphRAGRetriever`."""
+    def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
+        """Return a retriever with the given fields.
+
+        Raises:
+            ValidationError: If a field is unknown or invalid.
+        """
         return E2GraphRAGRetriever(index=self, **({"k": self.k} | options))
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        **options: Unpack[CallOptions],
     ) -> list[Document]:
         retriever = self.as_retriever()
-        return retriever._get_relevant_documents(  # noqa: SLF001 - of the same face
-            query, run_manager=run_manager, **given
+        return retriever._get_relevant_documents(  # noqa: SLF001 - keeps this run's callbacks
+            query, run_manager=run_manager, **options
         )
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **given: Any
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        **options: Unpack[CallOptions],
     ) -> list[Document]:
         retriever = self.as_retriever()
-        return await retriever._aget_relevant_documents(  # noqa: SLF001 - of the same face
-            query, run_manager=run_manager, **given
+        return await retriever._aget_relevant_documents(  # noqa: SLF001 - keeps this run's callbacks
+            query, run_manager=run_manager, **options
         )
 
     # Files
 
     def save_local(self, path: str | os.PathLike[str]) -> None:
-        """Build in what is pending and write the index as one file, in the place of an older one.
+        """Build the index and write a copy of its file, replacing an older copy.
 
         Raises:
-            StoreError: If it cannot be written.
+            IndexingError: See `build`.
+            StoreError: If the file cannot be written.
         """
         self.build()
         target = Path(os.fspath(path))
-        own = self.corpus.rag.path
-        if own != ":memory:" and target.exists() and target.samefile(own):
-            return  # it is that file
+        own_path = self.corpus.rag.path
+        if own_path != ":memory:" and target.exists() and target.samefile(own_path):
+            return
         self.corpus.rag.copy_to(target)
 
     @classmethod
-    def load_local(cls, path: str | os.PathLike[str], **options: Any) -> E2GraphRAGIndex:
-        """Open a file of `save_local`, with the options of `open`; changes go into the file.
+    def load_local(cls, path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Self:
+        """Open an existing index file with the options of `open`; changes are saved to the file.
 
         Raises:
-            InvalidInputError: If there is no such file.
-            StoreError: If it is no index, damaged, or was made with other models.
+            InvalidInputError: If the file does not exist, or an option is invalid.
+            StoreError: See `open`.
         """
         if not Path(os.fspath(path)).is_file():
-            raise InvalidInputError(f"there is no index file {os.fspath(path)}")
+            raise InvalidInputError(f"index file {os.fspath(path)} does not exist")
         return cls.open(path, **options)
 
     def close(self) -> None:
-        """Let go of the file; safe to call twice."""
+        """Stop a running build and close the file; idempotent."""
         self.corpus.rag.close()
 
-    def __enter__(self) -> E2GraphRAGIndex:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -418,19 +578,19 @@ class E2GraphRAGIndex(DocumentIndex):
 def _documents(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
-    given = as_list(texts, "texts")
+    texts = as_list(texts, "texts")
     metadatas = None if metadatas is None else as_list(metadatas, "metadatas")
     ids = None if ids is None else as_list(ids, "ids")
-    for name, other in (("metadatas", metadatas), ("ids", ids)):
-        if other is not None and len(other) != len(given):
-            raise InvalidInputError(f"there are {len(given)} texts and {len(other)} {name}")
+    for name, values in (("metadatas", metadatas), ("ids", ids)):
+        if values is not None and len(values) != len(texts):
+            raise InvalidInputError(f"texts has {len(texts)} items, but {name} has {len(values)}")
     return [
         Document(
             page_content=text,
-            metadata=dict(metadatas[i]) if metadatas is not None else {},
-            id=ids[i] if ids is not None else None,
+            metadata={} if metadatas is None else dict(metadatas[i]),
+            id=None if ids is None else ids[i],
         )
-        for i, text in enumerate(given)
+        for i, text in enumerate(texts)
     ]
 
 
@@ -439,13 +599,13 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
         return None
     if not isinstance(llm, Runnable):
         raise InvalidInputError(
-            f"llm is a {type_name(llm)}, no LangChain model: pass one such as ChatOpenAI(...), or "
-            "None to summarize without"
+            f"llm is a {type_name(llm)}: pass a LangChain model such as ChatOpenAI(...), or None "
+            "to summarize without a language model"
         )
     return RunnableSummarizer(llm, prompts, llm_id)
 
 
-def _embedder(given: Any, max_tokens: int | None) -> Embedder | str | None:
-    if isinstance(given, Embeddings):
-        return LangChainEmbedder(given, max_tokens)
-    return cast("Embedder | str | None", given)  # the core says what it cannot take
+def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:
+    if isinstance(embeddings, Embeddings):
+        return LangChainEmbedder(embeddings, max_tokens)
+    return cast("Embedder | str | None", embeddings)  # the engine validates it

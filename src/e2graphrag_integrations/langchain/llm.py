@@ -1,4 +1,4 @@
-"""Any LangChain model, or runnable around one, as a summarizer of the core."""
+"""`RunnableSummarizer`: a LangChain model, or a runnable around one, as a summarizer."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from e2graphrag_integrations.embedders.fingerprints import output_settings, sett
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.summarizers.prompts import Prompts
 
-_TRACED = ("ls_model_name", "ls_temperature", "ls_max_tokens")
-"""What every model tells tracers; `_identifying_params` of some (ChatOllama) are empty."""
+_TRACING_PARAMS = ("ls_model_name", "ls_temperature", "ls_max_tokens")
+"""Tracing parameters that identify a model. Some models, such as ChatOllama, have no others."""
 
 
 class RunnableSummarizer:
-    """Summarizes with `llm.invoke`, or `llm.ainvoke`: chat models, plain ones, and what wraps them.
+    """Summarize with `llm.invoke` or `llm.ainvoke`.
 
     Args:
-        llm: A model, also `.bind()`, `.with_retry()` or `.with_fallbacks()` of one.
+        llm: A chat or completion model, or the result of its `.bind()`, `.with_retry()` or
+            `.with_fallbacks()`.
         prompts: The prompts.
-        name: Tells the model from others in the cache; None makes a name of its class and settings,
-            where it has any.
-        config: Passed along with every call: callbacks, tags, metadata.
-        is_async: Whether `summarize` returns coroutines.
+        name: Identifies the model in the cache of summaries. None derives the name from the model's
+            class and settings.
+        config: Passed to every call: callbacks, tags, metadata.
+        is_async: Whether `summarize` returns coroutines for the caller to await.
     """
 
     def __init__(
@@ -45,19 +46,14 @@ class RunnableSummarizer:
         self._is_async = is_async
 
     def for_run(self, config: RunnableConfig | None, *, is_async: bool) -> RunnableSummarizer:
-        """Return a copy for one run.
-
-        Args:
-            config: Passed along with every call: callbacks, tags, metadata.
-            is_async: Whether `summarize` returns coroutines.
-        """
+        """Return a copy with the config and the calling mode of one build."""
         return RunnableSummarizer(
             self._llm, self._prompts, self._name, config=config, is_async=is_async
         )
 
     @property
     def fingerprint(self) -> str | None:
-        """Name of model and prompts; None for a runnable that tells nothing of itself."""
+        """The model's name and the prompts; None for a runnable without a recognizable model."""
         name = self._name or _model_name(self._llm)
         return None if name is None else f"langchain:{name}:{self._prompts.fingerprint}"
 
@@ -68,48 +64,48 @@ class RunnableSummarizer:
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return the model's answer, or its coroutine."""
+        """Return the summary, or a coroutine for it if `is_async` is set.
+
+        Raises:
+            SummaryError: If the runnable does not return text or a message.
+        """
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
         if self._is_async:
             return self._asummarize(prompt)
-        return text_of(self._llm.invoke(prompt, self._config))
+        return _response_text(self._llm.invoke(prompt, self._config))
 
     async def _asummarize(self, prompt: str) -> str:
-        return text_of(await self._llm.ainvoke(prompt, self._config))
+        return _response_text(await self._llm.ainvoke(prompt, self._config))
 
 
-def text_of(answer: object) -> str:
-    """Return the text of what a model answered, without its reasoning.
-
-    Raises:
-        SummaryError: If it is neither text nor a message.
-    """
-    if isinstance(answer, str):
-        return answer
-    if isinstance(answer, BaseMessage):
-        # A method with core before 1.0, a string that can be called since.
-        return str(answer.text)
+def _response_text(response: object) -> str:
+    """Return the text of a response, without the model's reasoning."""
+    if isinstance(response, str):
+        return response
+    if isinstance(response, BaseMessage):
+        return str(response.text)  # a callable string in langchain-core 1.x
     raise SummaryError(
-        f"the llm answered with a {type(answer).__name__}: pass a model, or a chain that ends in "
-        "one"
+        f"the llm returned a {type(response).__name__}: pass a model, or a chain that ends with one"
     )
 
 
 def _model_name(llm: Runnable[Any, Any]) -> str | None:
-    inner: Any = llm
-    bound: list[dict[str, Any]] = []
-    while not isinstance(inner, BaseLanguageModel):
-        kwargs = getattr(inner, "kwargs", None)
+    """Return a name for the model in a runnable and its settings, or None if there is no model."""
+    model: Any = llm
+    bound_settings: list[dict[str, Any]] = []
+    while not isinstance(model, BaseLanguageModel):
+        kwargs = getattr(model, "kwargs", None)
         if isinstance(kwargs, Mapping) and kwargs:
-            bound.append(output_settings(kwargs))
-        inner = getattr(inner, "bound", None) or getattr(inner, "runnable", None)
-        if inner is None:
+            bound_settings.append(output_settings(kwargs))
+        model = getattr(model, "bound", None) or getattr(model, "runnable", None)
+        if model is None:
             return None
-    settings = output_settings(getattr(inner, "_identifying_params", {})) | _traced(inner)
-    return f"{type(inner).__name__}:{settings_digest([settings, bound])}"
+    settings = output_settings(getattr(model, "_identifying_params", {})) | _tracing_params(model)
+    return f"{type(model).__name__}:{settings_digest([settings, bound_settings])}"
 
 
-def _traced(llm: Any) -> dict[str, Any]:
-    of = getattr(llm, "_get_ls_params", None)  # chat models and plain ones have it, no common base
-    told = of() if callable(of) else {}
-    return {name: told[name] for name in _TRACED if told.get(name) is not None}
+def _tracing_params(model: Any) -> dict[str, Any]:
+    # Chat and completion models both define it, but their base class does not.
+    get_params = getattr(model, "_get_ls_params", None)
+    params = get_params() if callable(get_params) else {}
+    return {name: params[name] for name in _TRACING_PARAMS if params.get(name) is not None}

@@ -1,11 +1,10 @@
-"""`E2GraphRAGRetriever`: an index as a plain LangChain retriever."""
+"""`E2GraphRAGRetriever`: search an index from any LangChain application."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -20,62 +19,78 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.langchain.pages import PAGE_ID, SOURCE_ID, user_filter, user_metadata
-from e2graphrag_integrations.retrieval.packing import Expand
+from e2graphrag_integrations.langchain.conversion import (
+    PAGE_ID,
+    SOURCE_ID,
+    user_filter,
+    user_metadata,
+)
+from e2graphrag_integrations.langchain.options import (
+    CallOptions,
+    DocumentFilter,
+    RetrieveArguments,
+)
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
-from e2graphrag_integrations.retrieval.pipeline import check_strategy
+from e2graphrag_integrations.retrieval.query import Expand, Mode
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
-from e2graphrag_integrations.retrieval.strategy import Mode
+from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 
-EVENT = "e2graphrag.route"
-Filter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
-
-
-@runtime_checkable
-class Searchable(Protocol):
-    """An index: `E2GraphRAG` of the core, or `E2GraphRAGIndex` of this package's LangChain face."""
-
-    def retrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Return the result for a question."""
-        ...
-
-    async def aretrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Return the result for a question."""
-        ...
+ROUTE_EVENT = "e2graphrag.route"
+"""Name of the custom event with the route and trace of a retrieval."""
 
 
 @runtime_checkable
-class Building(Protocol):
-    """An index that builds in what is pending before a search, with the caller's callbacks."""
+class SearchableIndex(Protocol):
+    """An index that a retriever can search: an `E2GraphRAG` or an `E2GraphRAGIndex`."""
+
+    def retrieve(self, question: str, **arguments: Unpack[RetrieveArguments]) -> RetrievalResult:
+        """Return the nodes that best answer a question."""
+        ...
+
+    async def aretrieve(
+        self, question: str, **arguments: Unpack[RetrieveArguments]
+    ) -> RetrievalResult:
+        """Return the nodes that best answer a question."""
+        ...
+
+
+@runtime_checkable
+class BuildableIndex(Protocol):
+    """An index that builds pending documents before a search."""
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending."""
+        """Build the pending documents with the caller's callbacks."""
         ...
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build in what is pending."""
+        """Build the pending documents with the caller's callbacks."""
         ...
 
 
 class E2GraphRAGRetriever(BaseRetriever):
-    """Finds the passages that answer a question; no language model is called.
+    """Retrieve documents from an index; no language model is called.
 
-    A question whose entities are close in the graph gets the chunks they share (`local`), any other
-    the nearest chunks and summaries (`global`). There are always `k` documents, if the corpus has
-    as many.
+    The strategy of the index ranks chunks and summaries. `HybridStrategy` weights entities by their
+    specificity and reports the route `local` where they count, else `global`; `PaperStrategy`
+    follows the E2GraphRAG paper. The retriever returns exactly `k` documents if that many pass the
+    filter.
 
     Setup:
         `pip install "e2graphrag-integrations[langchain,local]"`
 
     Key init args:
         index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
-        k: Documents returned.
-        mode: `auto` routes by the question; `local` puts entities first; `global` uses none.
-        strategy: Ranks; None takes the index's.
-        max_hops: Asks for `PaperStrategy`, of which it is a setting.
-        filter: Metadata that every passage must have, or a function of them; a summary passes only
-            if all its chunks do.
-        store_filter: A filter of the vector store's own kind, where the index has one.
+        k: Number of documents; 10 by default.
+        mode: `auto` routes by the query; `local` ranks by entities first; `global` ranks without
+            entities.
+        strategy: The ranking strategy. None uses the strategy of the index.
+        max_hops: The `max_hops` of the strategy. Without a `strategy`, selects `PaperStrategy`.
+        filter: Conditions on the metadata, or a function of it. A summary passes only if all chunks
+            under it pass.
+        store_filter: A filter in the syntax of the index's vector store.
+        include_scores: Whether to add `e2_score`, `e2_route`, `e2_entities` and `e2_reasons` to the
+            metadata.
+        expand: `children` or `leaves` replaces each summary by those nodes; `none` keeps summaries.
 
     Instantiate:
         ```python
@@ -92,11 +107,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         chain = {"context": retriever | format, "question": RunnablePassthrough()} | prompt | llm
         ```
 
-    Every document has the same `e2_` keys in its metadata, of plain JSON types. Why it was found is
-    in the custom event `e2graphrag.route`, and with `include_scores` in its metadata.
+    `invoke` accepts the same options, except `index`, for one call. Every document has the same
+    `e2_` keys in its metadata, with JSON values. The custom event `e2graphrag.route` explains the
+    route.
 
     Raises:
-        ValidationError: For an unknown or unfit argument.
+        ValidationError: If an argument is unknown or invalid.
     """
 
     model_config = ConfigDict(
@@ -116,9 +132,10 @@ class E2GraphRAGRetriever(BaseRetriever):
     @field_validator("index")
     @classmethod
     def _check_index(cls, value: Any) -> Any:
-        if isinstance(value, type) or not isinstance(value, Searchable):
-            raise ValueError(  # noqa: TRY004 - what pydantic makes a ValidationError of
-                f"index={short_repr(value)} is no index: pass E2GraphRAG.open(...) or an E2GraphRAGIndex"
+        if isinstance(value, type) or not isinstance(value, SearchableIndex):
+            raise ValueError(  # noqa: TRY004 - pydantic converts it to a ValidationError
+                f"index={short_repr(value)} is not an index: pass E2GraphRAG.open(...) or an "
+                "E2GraphRAGIndex"
             )
         return value
 
@@ -133,7 +150,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     @classmethod
     def _check_max_hops(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None:
-            _with_hops(info.data.get("strategy"), value)
+            _with_max_hops(info.data.get("strategy"), value)
         return value
 
     @field_validator("filter")
@@ -148,79 +165,89 @@ class E2GraphRAGRetriever(BaseRetriever):
         params["ls_retriever_name"] = "e2graphrag"
         return params
 
+    # `invoke` passes options to these methods only because they declare some.
+
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        **options: Unpack[CallOptions],
     ) -> list[Document]:
-        options, scores = self._options(**given)
+        arguments, include_scores = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if isinstance(self.index, Building):
+        if isinstance(self.index, BuildableIndex):
             self.index.ensure_built(config)
-        result = self.index.retrieve(_checked(query), **options)
+        result = self.index.retrieve(_check_query(query), **arguments)
         if run_manager.handlers:
-            dispatch_custom_event(EVENT, _event(result), config=config)
-        return to_documents(result, include_scores=scores)
+            dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
+        return to_documents(result, include_scores=include_scores)
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **given: Any
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        **options: Unpack[CallOptions],
     ) -> list[Document]:
-        options, scores = self._options(**given)
+        arguments, include_scores = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if isinstance(self.index, Building):
+        if isinstance(self.index, BuildableIndex):
             await self.index.aensure_built(config)
-        result = await self.index.aretrieve(_checked(query), **options)
+        result = await self.index.aretrieve(_check_query(query), **arguments)
         if run_manager.handlers:
-            await adispatch_custom_event(EVENT, _event(result), config=config)
-        return to_documents(result, include_scores=scores)
+            await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
+        return to_documents(result, include_scores=include_scores)
 
-    def search_options(self) -> dict[str, Any]:
-        """Return the fields as options of the index's `retrieve`."""
-        return self._options()[0]
+    def retrieve_arguments(self) -> RetrieveArguments:
+        """Return the fields as arguments of the index's `retrieve` method."""
+        return self._call_arguments()[0]
 
-    def _options(
+    def _call_arguments(
         self,
         *,
         k: int | None = None,
         mode: Mode | None = None,
+        strategy: Strategy | None = None,
         max_hops: int | None = None,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's name
-        expand: Expand | None = None,
-        strategy: Any = None,
-        include_scores: bool | None = None,
+        filter: DocumentFilter | None = None,  # noqa: A002 - LangChain's name
         store_filter: Any = None,
-    ) -> tuple[dict[str, Any], bool]:
-        """Return options of `retrieve`, and whether to tell scores: each given, or the field."""
+        expand: Expand | None = None,
+        include_scores: bool | None = None,
+    ) -> tuple[RetrieveArguments, bool]:
+        """Return the arguments of `retrieve`, and `include_scores`; a field replaces each None."""
         strategy = self.strategy if strategy is None else strategy
         max_hops = self.max_hops if max_hops is None else max_hops
         where = self.filter if filter is None else filter
-        native = self.store_filter if store_filter is None else store_filter
-        options = {
+        store_filter = self.store_filter if store_filter is None else store_filter
+        arguments: RetrieveArguments = {
             "k": self.k if k is None else k,
             "mode": self.mode if mode is None else mode,
             "expand": self.expand if expand is None else expand,
-            "strategy": strategy if max_hops is None else _with_hops(strategy, max_hops),
+            "strategy": strategy if max_hops is None else _with_max_hops(strategy, max_hops),
             "where": None if where is None else user_filter(where),
             "fill": True,
         }
-        if native is not None:
-            options["store_filter"] = native
-        return options, self.include_scores if include_scores is None else include_scores
+        if store_filter is not None:  # an `E2GraphRAG` has no such argument
+            arguments["store_filter"] = store_filter
+        return arguments, self.include_scores if include_scores is None else include_scores
 
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:
-    """Return the nodes of a result as new LangChain documents, best first."""
-    return [_document(node, include_scores=include_scores) for node in result.nodes]
+    """Convert the nodes of a result to LangChain documents, best first."""
+    return [_to_document(node, include_scores=include_scores) for node in result.nodes]
 
 
-def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
-    # The same keys on every document: prompts that name one must not fail on a summary.
-    mixed = user_metadata(dict.fromkeys(node.differing))
-    parts = node.parts or (node.metadata,)
-    ids = [part.get(PAGE_ID) for part in parts]
-    if ids == [None]:  # a file of the core: its document is the one page
-        ids, mixed = [node.document_id], {"source": node.document_id, **mixed}
+def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
+    # Every document has the same keys, because a prompt that names a missing key would fail.
+    defaults = user_metadata(dict.fromkeys(node.differing_keys))
+    segments = node.segment_metadata or (node.metadata,)
+    ids = [segment.get(PAGE_ID) for segment in segments]
+    if ids == [None]:  # indexed without LangChain
+        ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
     metadata: dict[str, Any] = {
-        **mixed,
-        **deepcopy(user_metadata(node.metadata)),  # lists in it are the index's own
+        **defaults,
+        **deepcopy(user_metadata(node.metadata)),  # its lists belong to the index
         PAGE_ID: ids[0] if len(ids) == 1 else None,
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
@@ -242,7 +269,7 @@ def _document(node: RetrievedNode, *, include_scores: bool) -> Document:
     return Document(id=node.node_id, page_content=node.text, metadata=metadata)
 
 
-def _event(result: RetrievalResult) -> dict[str, Any]:
+def _route_event(result: RetrievalResult) -> dict[str, Any]:
     return {
         "route": result.route,
         "reason": result.trace.reason,
@@ -252,17 +279,19 @@ def _event(result: RetrievalResult) -> dict[str, Any]:
     }
 
 
-def _with_hops(strategy: Any, max_hops: int) -> Any:
+def _with_max_hops(strategy: Any, max_hops: int) -> Any:
     strategy = PaperStrategy() if strategy is None else strategy
     if not is_dataclass(strategy) or "max_hops" not in {field.name for field in fields(strategy)}:
-        raise InvalidInputError(f"{type(strategy).__name__} has no max_hops to set")
+        raise InvalidInputError(
+            f"max_hops={max_hops} has no effect: {type(strategy).__name__} has no such setting"
+        )
     return replace(strategy, max_hops=max_hops)  # type: ignore[type-var] # mypy loses the instance
 
 
-def _checked(query: Any) -> str:
+def _check_query(query: Any) -> str:
     if not isinstance(query, str):
         raise TypeError(
-            f"the retriever takes a question as str, not {type(query).__name__}: in a chain put "
-            'RunnableLambda(lambda x: x["input"]) before it'
+            f"the retriever needs a str, not a {type(query).__name__}: in a chain, put "
+            'RunnableLambda(lambda x: x["input"]) in front of it'
         )
     return query

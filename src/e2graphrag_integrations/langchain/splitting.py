@@ -1,105 +1,121 @@
-"""LangChain's text splitters as splitters of the core: pieces are found again in the text."""
+"""LangChain text splitters as splitters of the engine, which needs the span of each chunk."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.planning import Splitter
 from e2graphrag_integrations.types import Span
 
-_INK = re.compile(r"\S")
+
+class TextSplitter(Protocol):
+    """Splits texts, like the classes of langchain-text-splitters."""
+
+    def split_text(self, text: str) -> list[str]:
+        """Return the chunks of a text."""
+        ...
 
 
-def splitter_of(given: Any) -> Splitter:
-    """Return a splitter of the core.
+TextSplitterLike = TextSplitter | Callable[[str], Sequence[str]]
+"""A LangChain text splitter, or a function from a text to its chunks."""
+
+_NON_SPACE = re.compile(r"\S")
+
+
+def adapt_splitter(splitter: TextSplitterLike) -> Splitter:
+    """Convert a splitter to a splitter of the engine.
 
     Args:
-        given: A LangChain text splitter, or a function from a text to its pieces.
+        splitter: A LangChain text splitter, or a function from a text to its chunks.
 
     Raises:
         InvalidInputError: If it is neither.
     """
-    split = getattr(given, "split_text", given)
-    if not callable(split) or isinstance(given, type):
+    split = getattr(splitter, "split_text", splitter)
+    if not callable(split) or isinstance(splitter, type):
         raise InvalidInputError(
-            f"splitter={short_repr(given)} is no text splitter: pass one such as "
-            "RecursiveCharacterTextSplitter(...), or a function from a text to its pieces"
+            f"splitter={short_repr(splitter)} is not a text splitter: pass one such as "
+            "RecursiveCharacterTextSplitter(...), or a function from a text to its chunks"
         )
-    return lambda text: _spans(text, split)
+    return lambda text: _split_spans(text, split)
 
 
-def _spans(text: str, split: Callable[[str], Sequence[Any]]) -> list[Span]:
-    pieces = split(text)
-    wrong = [pieces] if isinstance(pieces, str) else [p for p in pieces if not isinstance(p, str)]
+def _split_spans(text: str, split: Callable[[str], Sequence[Any]]) -> list[Span]:
+    chunks = split(text)
+    wrong = [chunks] if isinstance(chunks, str) else [c for c in chunks if not isinstance(c, str)]
     if wrong:
-        given = type(wrong[0]).__name__
-        raise InvalidInputError(f"it gave a {given} where a list of pieces of text was expected")
-    pieces = [piece for piece in pieces if piece.strip()]
-    return _located(text, pieces) or _found(text, pieces)
+        raise InvalidInputError(
+            f"the splitter must return a list of strings, but returned a {type(wrong[0]).__name__}"
+        )
+    chunks = [chunk for chunk in chunks if chunk.strip()]
+    return _covering_spans(text, chunks) or _first_spans(text, chunks)
 
 
-def _found(text: str, pieces: Sequence[str]) -> list[Span]:
-    """Return the first places of the pieces, one after the other."""
+def _first_spans(text: str, chunks: Sequence[str]) -> list[Span]:
+    """Return the first occurrences of the chunks, each after the start of the previous one."""
     spans: list[Span] = []
-    for piece in pieces:
-        start = text.find(piece, spans[-1].start + 1 if spans else 0)
+    for chunk in chunks:
+        start = text.find(chunk, spans[-1].start + 1 if spans else 0)
         if start < 0:
             raise InvalidInputError(
-                f"the piece {short_repr(piece)} does not stand in the text as it is: the index keeps "
-                "exact offsets, so take a splitter that leaves the text unchanged"
+                f"the chunk {short_repr(chunk)} does not occur in the text: the index needs exact "
+                "offsets, so use a splitter that does not change the text"
             )
-        spans.append(Span(start, start + len(piece)))
+        spans.append(Span(start, start + len(chunk)))
     return spans
 
 
-def _located(text: str, pieces: Sequence[str]) -> list[Span] | None:
-    """Return places of the pieces that leave nothing but white space out, if there are such.
+def _covering_spans(text: str, chunks: Sequence[str]) -> list[Span] | None:
+    """Return spans of the chunks that omit only white space, or None if there are none.
 
-    Pieces may overlap and texts repeat themselves: a place that leads nowhere is given up again.
+    Chunks may overlap and text may repeat, so a chunk can have several candidate spans. A
+    depth-first search tries them.
     """
     spans: list[Span] = []
-    ends = [0]  # how far the text is covered, by the number of pieces placed
-    tried: set[tuple[int, int, int]] = set()
-    places = [_places(text, pieces, spans, 0)]
-    while places:
-        start = next(places[-1], None)
+    covered = [0]  # end of the covered text after 0, 1, 2, ... chunks
+    visited: set[tuple[int, int, int]] = set()
+    candidates = [_candidate_starts(text, chunks, spans, 0)]
+    while candidates:
+        start = next(candidates[-1], None)
         if start is None:
-            places.pop()
+            candidates.pop()
             if spans:
                 spans.pop()
-                ends.pop()
+                covered.pop()
             continue
-        end = start + len(pieces[len(spans)])
-        state = (len(spans), start, max(end, ends[-1]))
-        if state in tried:
+        end = start + len(chunks[len(spans)])
+        state = (len(spans), start, max(end, covered[-1]))
+        if state in visited:
             continue
-        tried.add(state)
+        visited.add(state)
         spans.append(Span(start, end))
-        ends.append(state[2])
-        if len(spans) == len(pieces) and not text[ends[-1] :].strip():
+        covered.append(state[2])
+        if len(spans) == len(chunks) and not text[covered[-1] :].strip():
             return spans
-        places.append(_places(text, pieces, spans, ends[-1]))
+        candidates.append(_candidate_starts(text, chunks, spans, covered[-1]))
     return None
 
 
-def _places(text: str, pieces: Sequence[str], spans: Sequence[Span], end: int) -> Iterator[int]:
-    """Yield where the next piece may start: after the end, then before it."""
-    if len(spans) == len(pieces):
+def _candidate_starts(
+    text: str, chunks: Sequence[str], spans: Sequence[Span], covered: int
+) -> Iterator[int]:
+    """Yield possible starts of the next chunk: first those after the covered text, then earlier."""
+    if len(spans) == len(chunks):
         return
-    piece = pieces[len(spans)]
-    before = spans[-1].start if spans else -1
-    ink = _INK.search(text, end)
-    last = ink.start() if ink else len(text)
-    for first, limit in (
-        (max(end, before + 1), last),
-        (max(before, end - len(piece)) + 1, end - 1),
-        (before + 1, end - len(piece)),
+    chunk = chunks[len(spans)]
+    previous = spans[-1].start if spans else -1
+    next_char = _NON_SPACE.search(text, covered)
+    latest = next_char.start() if next_char else len(text)
+    for first, last in (
+        (max(covered, previous + 1), latest),
+        (max(previous, covered - len(chunk)) + 1, covered - 1),
+        (previous + 1, covered - len(chunk)),
     ):
-        at = text.find(piece, first, limit + len(piece))
-        while at >= 0:
-            yield at
-            at = text.find(piece, at + 1, limit + len(piece))
+        start = text.find(chunk, first, last + len(chunk))
+        while start >= 0:
+            yield start
+            start = text.find(chunk, start + 1, last + len(chunk))

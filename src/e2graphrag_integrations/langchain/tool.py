@@ -1,8 +1,6 @@
-"""An index as a tool for agents."""
+"""`create_e2graphrag_tool`: a retriever as a tool for agents."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.documents import Document
@@ -12,25 +10,25 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
+from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
-from e2graphrag_integrations.retrieval.strategy import Mode
+from e2graphrag_integrations.retrieval.query import Mode
 
 _DESCRIPTION = (
-    "Search the corpus. Returns numbered passages with their source and character offsets, which "
-    "answers should cite. Ask in full sentences and name the people, places and things meant."
+    "Search the corpus. Returns numbered passages with their source and character offsets; cite "
+    "them in the answer. Ask in full sentences and name the people, places and things."
 )
-_NOTHING = "No matching passages."
 
 
 class SearchInput(BaseModel):
-    """What an agent passes to the tool."""
+    """Arguments of the tool."""
 
-    query: str = Field(description="The question, in words, with the names of what it is about.")
+    query: str = Field(description="A question in words that names the things it is about.")
     mode: Mode = Field(
         default="auto",
         description=(
-            "`auto` suits most questions; `local` for how named things relate; `global` for themes "
-            "and overviews."
+            "`auto` suits most questions; `local` is for relations between named things; `global` "
+            "is for themes and overviews."
         ),
     )
 
@@ -42,19 +40,19 @@ def create_e2graphrag_tool(
     description: str = _DESCRIPTION,
     document_prompt: BasePromptTemplate[str] | None = None,
 ) -> StructuredTool:
-    """Return a tool that searches, for `create_agent` and any other.
+    """Create a search tool for agents, for example those of `create_agent`.
 
-    The model sees the passages as text; the documents themselves are the message's artifact. An
-    error becomes a message to the model, never the end of the agent.
+    The model receives the passages as text; the tool message's artifact contains the documents. An
+    error becomes a message to the model and does not stop the agent.
 
     Args:
-        retriever: Searches; its own mode holds where the model asks for `auto`.
-        name: Of the tool.
-        description: Tells the model when to use it.
-        document_prompt: Formats a passage, from `page_content` and metadata.
+        retriever: The retriever. Its own mode applies if the model asks for `auto`.
+        name: Name of the tool.
+        description: Tells the model when to use the tool.
+        document_prompt: Formats each passage from `page_content` and the metadata.
     """
 
-    # The config given to a tool is that of its caller; the callbacks are those of its own run.
+    # LangChain passes the caller's config; only `callbacks` belongs to the tool's own run.
     def search(
         query: str,
         config: RunnableConfig,
@@ -62,12 +60,11 @@ def create_e2graphrag_tool(
         callbacks: BaseCallbackManager | None = None,
     ) -> tuple[str, list[Document]]:
         try:
-            found = retriever.invoke(
-                query, patch_config(config, callbacks=callbacks), **_options(mode)
-            )
-            return _format(found, document_prompt), found
+            run_config = patch_config(config, callbacks=callbacks)
+            documents = retriever.invoke(query, run_config, **_call_options(mode))
+            return _format_documents(documents, document_prompt), documents
         except Exception as error:
-            raise ToolException(_told(error)) from error
+            raise ToolException(_error_message(error)) from error
 
     async def asearch(
         query: str,
@@ -76,12 +73,11 @@ def create_e2graphrag_tool(
         callbacks: BaseCallbackManager | None = None,
     ) -> tuple[str, list[Document]]:
         try:
-            found = await retriever.ainvoke(
-                query, patch_config(config, callbacks=callbacks), **_options(mode)
-            )
-            return _format(found, document_prompt), found
+            run_config = patch_config(config, callbacks=callbacks)
+            documents = await retriever.ainvoke(query, run_config, **_call_options(mode))
+            return _format_documents(documents, document_prompt), documents
         except Exception as error:
-            raise ToolException(_told(error)) from error
+            raise ToolException(_error_message(error)) from error
 
     return StructuredTool.from_function(
         search,
@@ -91,29 +87,32 @@ def create_e2graphrag_tool(
         args_schema=SearchInput,
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=_told,
+        handle_validation_error=_error_message,
     )
 
 
-def _options(mode: Mode) -> dict[str, Any]:
+def _call_options(mode: Mode) -> CallOptions:
     return {} if mode == "auto" else {"mode": mode}
 
 
-def _told(error: Exception) -> str:
-    return f"The search failed ({type(error).__name__}: {error}). Ask in another way, or go on."
+def _error_message(error: Exception) -> str:
+    return (
+        f"The search failed ({type(error).__name__}: {error}). Rephrase the query, or continue "
+        "without it."
+    )
 
 
-def _format(documents: list[Document], prompt: BasePromptTemplate[str] | None) -> str:
+def _format_documents(documents: list[Document], prompt: BasePromptTemplate[str] | None) -> str:
     if not documents:
-        return _NOTHING
+        return "No matching passages."
     return "\n\n".join(
-        _passage(number, document) if prompt is None else format_document(document, prompt)
+        _format_passage(number, document) if prompt is None else format_document(document, prompt)
         for number, document in enumerate(documents, 1)
     )
 
 
-def _passage(number: int, document: Document) -> str:
-    own: dict[str, Any] = document.metadata
-    kind = "summary of" if own["e2_level"] else "from"
-    place = f"{own['e2_source_id']}, characters {own['e2_start']}-{own['e2_end']}"
-    return f"[{number}] {kind} {place}\n{document.page_content}"
+def _format_passage(number: int, document: Document) -> str:
+    metadata = document.metadata
+    kind = "summary of" if metadata["e2_level"] else "from"
+    span = f"characters {metadata['e2_start']}-{metadata['e2_end']}"
+    return f"[{number}] {kind} {metadata['e2_source_id']}, {span}\n{document.page_content}"

@@ -12,16 +12,16 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.langchain.pages import (
+from e2graphrag_integrations.langchain.conversion import (
     PAGE_ID,
     Page,
-    document_of,
-    from_source,
-    in_order,
+    to_langchain,
+    split_pages,
+    sort_pages,
     page_ids,
-    page_of,
-    source_of,
-    to_source,
+    to_page,
+    source_name,
+    join_pages,
     user_filter,
     user_metadata,
 )
@@ -49,9 +49,9 @@ NUMBERS = st.dictionaries(
 @quick
 @given(PAGES)
 def test_pages_come_back_from_a_source_as_they_were(pages):
-    document = to_source("a source", pages)
+    document = join_pages("a source", pages)
     if pages:
-        assert from_source(document) == pages
+        assert split_pages(document) == pages
         assert page_ids(document.id, document.segments) == [page.id for page in pages]
     for page, segment in zip(pages, document.segments, strict=True):
         assert document.text[segment.start : segment.end] == page.text
@@ -62,18 +62,18 @@ def test_pages_come_back_from_a_source_as_they_were(pages):
 @given(IDS, texts(6), METADATA)
 def test_a_document_is_a_page_and_back(id_, text, metadata):
     document = Document(id=id_, page_content=text, metadata=metadata)
-    page = page_of(document)
-    assert document_of(page) == document
-    assert page_of(document_of(page)) == page
+    page = to_page(document)
+    assert to_langchain(page) == document
+    assert to_page(to_langchain(page)) == page
 
 
 @quick
 @given(st.lists(NUMBERS, max_size=8), st.randoms(use_true_random=False))
 def test_the_order_of_pages_is_stable_and_the_same_in_any_batches(kinds, rng: random.Random):
     pages = [Page(str(number), "", kind) for number, kind in enumerate(kinds)]
-    ordered = in_order(pages)
+    ordered = sort_pages(pages)
     assert sorted(ordered) == sorted(pages)
-    assert in_order(ordered) == ordered
+    assert sort_pages(ordered) == ordered
     for one, other in itertools.pairwise(ordered):
         if repr(one.metadata) == repr(other.metadata):  # True is no page, but equals 1
             assert pages.index(one) < pages.index(other)
@@ -81,7 +81,7 @@ def test_the_order_of_pages_is_stable_and_the_same_in_any_batches(kinds, rng: ra
     rest = list(pages)
     while rest:
         size = rng.randint(1, len(rest))
-        batched, rest = in_order([*batched, *rest[:size]]), rest[size:]
+        batched, rest = sort_pages([*batched, *rest[:size]]), rest[size:]
     assert batched == ordered
 
 
@@ -94,13 +94,13 @@ def test_pages_are_ordered_by_source_then_number_then_start():
         {"source": "a"},
         {"source": "a", "page_number": 1},
     ]
-    ordered = in_order([Page(str(number), "", kind) for number, kind in enumerate(given_)])
+    ordered = sort_pages([Page(str(number), "", kind) for number, kind in enumerate(given_)])
     assert [page.id for page in ordered] == ["2", "0", "5", "3", "1", "4"]
 
 
 def test_a_document_of_the_core_is_one_page():
     document = SourceDocument("a", "text", "Title", {"kind": "x"}, [(0, 2, {"page": 1})])
-    assert from_source(document) == [Page("a", "text", {"kind": "x"})]
+    assert split_pages(document) == [Page("a", "text", {"kind": "x"})]
     assert page_ids("a", document.segments) == ["a"]
 
 
@@ -118,7 +118,7 @@ def test_a_document_of_the_core_is_one_page():
 )
 def test_a_title_that_all_pages_have_is_the_title_of_the_source(titles, title):
     pages = [Page(str(i), "x", {"title": each}) for i, each in enumerate(titles)]
-    assert to_source("s", pages).title == title
+    assert join_pages("s", pages).title == title
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_a_title_that_all_pages_have_is_the_title_of_the_source(titles, title):
 )
 def test_the_scope_names_the_source_of_a_document(scope, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
-    assert source_of(document, page_of(document), scope) == source
+    assert source_name(document, to_page(document), scope) == source
 
 
 @pytest.mark.parametrize("bad", [None, "", 3])
 def test_a_scope_that_gives_no_name_is_refused(bad):
     document = Document(id="id", page_content="x")
     with pytest.raises(InvalidInputError, match=r"tree_scope returned .* for document 'id'"):
-        source_of(document, page_of(document), lambda _: bad)
+        source_name(document, to_page(document), lambda _: bad)
 
 
 def test_filters_reach_the_users_own_keys():
-    stored = to_source("s", [Page("p", "x", {"document_id": 1, "page": 2})]).segments[0].metadata
+    stored = join_pages("s", [Page("p", "x", {"document_id": 1, "page": 2})]).segments[0].metadata
     record = {**stored, "document_id": "s"}
     assert user_filter({"document_id": 1, "page": 2})(record)
     assert not user_filter({"document_id": "s"})(record)

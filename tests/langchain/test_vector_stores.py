@@ -16,9 +16,9 @@ from qdrant_client import QdrantClient, models
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
-from e2graphrag_integrations.langchain.backends import AnyBackend, backend_of
+from e2graphrag_integrations.langchain.vector_stores import VectorStoreAdapter, adapt_vector_store
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
-from e2graphrag_integrations.langchain.mirror import Mirror
+from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
 
@@ -144,7 +144,7 @@ def test_a_deleted_document_leaves_the_store(store, documents):
     index.search("x", mode="global")
     after = set(ids_of(index))
     assert after < before
-    backend = backend_of(store)
+    backend = adapt_vector_store(store)
     assert backend.missing(sorted(after)) == []
     assert set(backend.missing(sorted(before))) == before - after
 
@@ -157,12 +157,12 @@ def test_opened_again_the_store_is_taken_as_it_is_and_made_up_for_what_it_lacks(
     expected = answers(index)
     ids = list(ids_of(index))
     index.close()
-    backend_of(store).delete(ids[:3])
+    adapt_vector_store(store).delete(ids[:3])
     opened = E2GraphRAGIndex.load_local(
         path, vector_store=store, embeddings=OPTIONS["embeddings"], extractor=NameExtractor()
     )
     assert answers(opened) == expected
-    assert backend_of(store).missing(ids) == []
+    assert adapt_vector_store(store).missing(ids) == []
     opened.close()
 
 
@@ -207,7 +207,7 @@ def test_a_store_without_vector_search_is_refused():
         def from_texts(cls, *args, **kwargs): ...
 
     with pytest.raises(InvalidInputError, match="Keywords cannot be searched by vector"):
-        backend_of(Keywords())
+        adapt_vector_store(Keywords())
 
 
 def test_a_store_emptied_behind_the_index_says_so(documents):
@@ -233,7 +233,7 @@ def test_a_store_that_takes_no_vectors_embeds_the_texts_itself():
         extractor=NameExtractor(),
         chunk_size=16,
         chunk_overlap=4,
-        vector_search=Mirror(AnyBackend(store), "Texts").search,
+        vector_search=VectorStoreMirror(VectorStoreAdapter(store), "Texts").search,
     ) as rag:
         rag.add(SourceDocument("story", STORY))
         found = rag.retrieve(STORY[:40], mode="global", k=3)
@@ -250,7 +250,7 @@ def test_what_is_deleted_after_opening_again_leaves_the_store(store, documents, 
     opened.delete(["a"])
     opened.build()  # and no search
     opened.close()
-    left = backend_of(store).missing(before)
+    left = adapt_vector_store(store).missing(before)
     assert 0 < len(left) < len(before)
     again = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
     assert set(ids_of(again)) == set(before) - set(left)
@@ -268,7 +268,7 @@ def test_what_a_store_did_not_take_the_next_build_puts_there(documents, tmp_path
     store.add_embeddings = real
     index.add_documents([new])
     assert index.search("Ida met Joe in Lima.", mode="global", k=1).nodes[0].document_id == "c"
-    assert backend_of(store).missing(ids_of(index)) == []
+    assert adapt_vector_store(store).missing(ids_of(index)) == []
     index.close()
 
 

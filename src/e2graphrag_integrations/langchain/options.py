@@ -1,0 +1,95 @@
+"""Keyword arguments that several methods share, listed so that editors and mypy know each name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.vectorstores import VectorStore
+
+from e2graphrag_integrations.langchain.conversion import TreeScope
+from e2graphrag_integrations.langchain.splitting import TextSplitterLike
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.retrieval.query import Expand, Mode
+from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.settings import Cut
+from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
+
+DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
+"""A filter on the metadata of retrieved documents: conditions, or a function of the metadata."""
+
+
+class NoOptions(TypedDict):
+    """No name: any other keyword reaches `**unknown`, which rejects it with a suggestion."""
+
+
+class OpenOptions(TypedDict, total=False):
+    """Options for opening an index; `E2GraphRAGIndex.open` describes each."""
+
+    llm: Runnable[Any, Any] | None
+    embeddings: Embeddings | Embedder | str | None
+    embed_max_tokens: int | None
+    extractor: EntityExtractor | str | os.PathLike[str] | None
+    token_counter: TokenCounter | None
+    strategy: Strategy | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    group_size: int | None
+    summary_tokens: int | None
+    chunking: Cut | None
+    grouping: Cut | None
+    splitter: TextSplitterLike | None
+    split_pages: bool
+    tree_scope: TreeScope
+    vector_store: VectorStore | None
+    prompts: Prompts | None
+    llm_id: str | None
+    max_concurrency: int
+    retry: RetryPolicy | None
+    config: RunnableConfig | None
+    auto_build: bool
+    show_progress: bool
+    lock_timeout: float
+    k: int
+
+
+class SearchOptions(TypedDict, total=False):
+    """Options of a search; `E2GraphRAGRetriever` describes each."""
+
+    mode: Mode
+    strategy: Strategy | None
+    max_hops: int | None
+    filter: DocumentFilter | None
+    store_filter: Any
+    expand: Expand
+
+
+class CallOptions(SearchOptions, total=False):
+    """Options of `invoke`, which replace the fields of a retriever for one call."""
+
+    k: int
+    include_scores: bool
+
+
+class RetrieverOptions(CallOptions, total=False):
+    """Fields of a retriever; `E2GraphRAGRetriever` and `BaseRetriever` describe each."""
+
+    name: str | None
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+
+
+class RetrieveArguments(TypedDict, total=False):
+    """Arguments of an index's `retrieve` method."""
+
+    k: int
+    mode: Mode
+    strategy: Strategy | None
+    where: DocumentFilter | None
+    expand: Expand
+    fill: bool
+    store_filter: Any

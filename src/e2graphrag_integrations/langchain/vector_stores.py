@@ -1,0 +1,213 @@
+"""Adapters that hide the differences between LangChain's vector stores.
+
+LangChain's interface has no method to add vectors and no common score. The adapters add vectors and
+return cosines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from e2graphrag_integrations._utils.validation import type_name
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.search.external import chroma_distance
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A vector with its id, text and metadata."""
+
+    id: str
+    text: str
+    vector: FloatArray
+    metadata: Mapping[str, Any]
+
+
+def adapt_vector_store(store: Any) -> VectorStoreAdapter:
+    """Return the adapter for a LangChain vector store.
+
+    Raises:
+        InvalidInputError: If it is not a vector store, or has no search by vector.
+    """
+    # By name: the integrations are optional packages.
+    names = {cls.__name__ for cls in type(store).__mro__}
+    if "VectorStore" not in names or isinstance(store, type):
+        raise InvalidInputError(
+            f"vector_store is a {type_name(store)}: pass a LangChain VectorStore"
+        )
+    if "InMemoryVectorStore" in names:
+        return InMemoryAdapter(store)
+    if "QdrantVectorStore" in names:
+        return QdrantAdapter(store)
+    if "Chroma" in names:
+        return ChromaAdapter(store)
+    if not hasattr(store, "similarity_search_with_score_by_vector"):
+        raise InvalidInputError(
+            f"{type(store).__name__} has no search by vector that returns scores: use Qdrant, "
+            "Chroma, PGVector or InMemoryVectorStore, or omit vector_store"
+        )
+    return VectorStoreAdapter(store)
+
+
+class VectorStoreAdapter:
+    """Adapter for stores with PGVector's methods and cosine distance.
+
+    Args:
+        store: The vector store.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self._name = type(store).__name__
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors. A store without `add_embeddings` embeds the texts again."""
+        texts = [entry.text for entry in entries]
+        metadatas = [dict(entry.metadata) for entry in entries]
+        ids = [entry.id for entry in entries]
+        if hasattr(self.store, "add_embeddings"):
+            vectors = [entry.vector.tolist() for entry in entries]
+            self.store.add_embeddings(texts, vectors, metadatas=metadatas, ids=ids)
+        else:
+            self.store.add_texts(texts, metadatas=metadatas, ids=ids)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove vectors."""
+        self.store.delete(list(ids))
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain; all ids if it has no such lookup."""
+        try:
+            stored = {document.id for document in self.store.get_by_ids(list(ids))}
+        except NotImplementedError:
+            return list(ids)
+        return [id_ for id_ in ids if id_ not in stored]
+
+    def query(
+        self, vector: FloatArray, limit: int, store_filter: Any = None
+    ) -> list[tuple[str, float]]:
+        """Return the ids and cosines of the nearest vectors, best first.
+
+        Args:
+            vector: Unit vector, shape (dimension,).
+            limit: Maximum number of results.
+            store_filter: Filter in the store's own syntax.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        arguments = {} if store_filter is None else {"filter": store_filter}
+        try:
+            found = self._search(vector.tolist(), limit, **arguments)
+            hits = [(id_, self._cosine(score)) for id_, score in found]
+        except Exception as error:
+            raise StoreError(
+                f"{self._name} could not be searched ({type(error).__name__}: {error}): check the "
+                "syntax of store_filter, and pass the vector store that the index was built with"
+            ) from error
+        return sorted(hits, key=lambda hit: -hit[1])
+
+    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
+        """Return the ids and the store's own scores of the nearest vectors."""
+        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
+        return [(str(document.id), float(score)) for document, score in found]
+
+    def _cosine(self, score: float) -> float:
+        """Convert a score of the store to a cosine."""
+        return 1 - score
+
+
+class InMemoryAdapter(VectorStoreAdapter):
+    """LangChain's in-memory store, whose scores are cosines."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors."""
+        for entry in entries:
+            self.store.store[entry.id] = {
+                "id": entry.id,
+                "vector": entry.vector.tolist(),
+                "text": entry.text,
+                "metadata": dict(entry.metadata),
+            }
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain."""
+        return [id_ for id_ in ids if id_ not in self.store.store]
+
+    def _cosine(self, score: float) -> float:
+        return score
+
+
+class QdrantAdapter(VectorStoreAdapter):
+    """Qdrant with cosine, dot product or Euclidean distance."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors."""
+        from qdrant_client.models import PointStruct
+
+        name = self.store.vector_name
+        self.store.client.upsert(
+            self.store.collection_name,
+            [
+                PointStruct(
+                    id=entry.id,
+                    vector={name: entry.vector.tolist()} if name else entry.vector.tolist(),
+                    payload={
+                        self.store.content_payload_key: entry.text,
+                        self.store.metadata_payload_key: dict(entry.metadata),
+                    },
+                )
+                for entry in entries
+            ],
+        )
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain."""
+        points = self.store.client.retrieve(
+            self.store.collection_name, list(ids), with_payload=False, with_vectors=False
+        )
+        stored = {str(point.id) for point in points}
+        return [id_ for id_ in ids if id_ not in stored]
+
+    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
+        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
+        # langchain-qdrant puts the id only into the metadata.
+        return [(str(document.metadata["_id"]), float(score)) for document, score in found]
+
+    def _cosine(self, score: float) -> float:
+        distance = str(getattr(self.store.distance, "value", self.store.distance)).lower()
+        return 1 - score * score / 2 if distance == "euclid" else score  # of unit vectors
+
+
+class ChromaAdapter(VectorStoreAdapter):
+    """Chroma, whose scores are distances, squared in a Euclidean space."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors."""
+        self._collection.upsert(
+            ids=[entry.id for entry in entries],
+            embeddings=[entry.vector.tolist() for entry in entries],
+            documents=[entry.text for entry in entries],
+            metadatas=[dict(entry.metadata) for entry in entries],
+        )
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain."""
+        stored = set(self._collection.get(ids=list(ids), include=[])["ids"])
+        return [id_ for id_ in ids if id_ not in stored]
+
+    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
+        found = self.store.similarity_search_by_vector_with_relevance_scores(
+            vector, k=max(1, min(limit, self._collection.count())), **arguments
+        )
+        return [(str(document.id), float(distance)) for document, distance in found]
+
+    def _cosine(self, score: float) -> float:
+        return 1 - score / 2 if chroma_distance(self._collection) == "l2" else 1 - score
+
+    @property
+    def _collection(self) -> Any:
+        return self.store._collection  # noqa: SLF001 - its public methods accept no vectors
