@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,27 +11,27 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.relevance import Relevance, RelevanceSettings
+from e2graphrag_integrations.retrieval.relevance import Relevance
 from fakes import CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter, quick
 
-DENSE = RelevanceSettings(
-    dense_weight=1,
-    bm25_weight=0,
-    idf_power=1,
-    relevance_power=2,
-    neighbor_decay=0.5,
-    list_length=200,
-)
-BM25 = replace(DENSE, dense_weight=0, bm25_weight=1)
-BOTH = replace(DENSE, bm25_weight=1)
+DENSE = {
+    "dense_weight": 1,
+    "bm25_weight": 0,
+    "idf_power": 1,
+    "relevance_power": 2,
+    "neighbor_decay": 0.5,
+    "list_length": 200,
+}
+BM25 = dict(DENSE, dense_weight=0, bm25_weight=1)
+BOTH = dict(DENSE, bm25_weight=1)
 ONE_LINE_CHUNKS = {"token_counter": LineCounter(), "chunk_size": 1, "chunk_overlap": 0}
 
 
 def relevance_of(rag, question, settings, allowed=None, **options):
     vector = rag._index.components.embedder.embed_query(question)
     query = Query(question, question_vector=vector, allowed=allowed)
-    return Relevance(query, rag._session.snapshot(), settings, **options)
+    return Relevance(query, rag._session.snapshot(), **settings, **options)
 
 
 def by_window(ranking):
@@ -61,7 +60,7 @@ def with_cosines(open_index):
 def test_cosines_scale_from_lowest_to_highest_and_are_raised_to_the_power(with_cosines):
     rag = with_cosines({"best": 0.9}, {"middle": 0.6}, {"worst": 0.3})
     assert by_window(relevance_of(rag, "?", DENSE).windows) == about({0: 1, 1: 0.25, 2: 0})
-    cubed = relevance_of(rag, "?", replace(DENSE, relevance_power=3)).windows
+    cubed = relevance_of(rag, "?", dict(DENSE, relevance_power=3)).windows
     assert by_window(cubed) == about({0: 1, 1: 0.125, 2: 0})
 
 
@@ -74,7 +73,7 @@ def test_the_last_hit_of_a_ranking_scores_above_zero(with_cosines):
 
 def test_a_window_beyond_the_ranking_has_no_relevance(with_cosines):
     rag = with_cosines({"a": 0.9}, {"b": 0.6}, {"c": 0.3}, {"d": 0.3})
-    ranking = relevance_of(rag, "?", replace(DENSE, list_length=3)).windows
+    ranking = relevance_of(rag, "?", dict(DENSE, list_length=3)).windows
     assert by_window(ranking) == about({0: 1, 1: 0.25, 2: 0})
 
 
@@ -89,14 +88,14 @@ def test_bm25_scales_from_zero_if_the_ranking_contains_every_match(with_cosines)
     ratio = (1 + 1.5 * (0.25 + 0.75 / 2)) / (1 + 1.5 * (0.25 + 0.75 * 4 / 2))
     ranking = relevance_of(rag, "map", BM25).windows
     assert by_window(ranking) == pytest.approx({0: 1, 1: ratio**2}, rel=1e-5)
-    cut = relevance_of(rag, "map", replace(BM25, list_length=2)).windows
+    cut = relevance_of(rag, "map", dict(BM25, list_length=2)).windows
     assert by_window(cut) == about({0: 1, 1: 0})
 
 
 @pytest.mark.parametrize("idf_power", [0, 1, 2.5])
 def test_idf_power_multiplies_each_term_by_a_power_of_its_idf(with_cosines, idf_power):
     rag = with_cosines({"rare bird": 0}, {"common bird": 0}, {"common fish": 0}, {"other fish": 0})
-    settings = replace(BM25, idf_power=idf_power, relevance_power=1)
+    settings = dict(BM25, idf_power=idf_power, relevance_power=1)
     relevance = by_window(relevance_of(rag, "rare common", settings).windows)
     common = (math.log(1 + 2.5 / 2.5) / math.log(1 + 3.5 / 1.5)) ** (1 + idf_power)
     assert relevance == pytest.approx({0: 1, 1: common, 2: common}, rel=1e-5)
@@ -104,10 +103,10 @@ def test_idf_power_multiplies_each_term_by_a_power_of_its_idf(with_cosines, idf_
 
 def test_dense_and_bm25_scores_add_up_by_their_weights(with_cosines):
     rag = with_cosines({"red map": 0.9}, {"blue map": 0.6}, {"red sea": 0.3})
-    bm25 = by_window(relevance_of(rag, "blue map?", replace(BM25, relevance_power=1)).windows)
+    bm25 = by_window(relevance_of(rag, "blue map?", dict(BM25, relevance_power=1)).windows)
     assert bm25 == {0: bm25[0], 1: 1}
     assert 0 < bm25[0] < 0.5
-    mixed = relevance_of(rag, "blue map?", replace(BOTH, dense_weight=3)).windows
+    mixed = relevance_of(rag, "blue map?", dict(BOTH, dense_weight=3)).windows
     assert by_window(mixed) == about(
         {0: ((3 + bm25[0]) / 4) ** 2, 1: ((3 * 0.5 + 1) / 4) ** 2, 2: 0}
     )
@@ -117,7 +116,7 @@ def test_dense_and_bm25_scores_add_up_by_their_weights(with_cosines):
 def test_bm25_confidence_falls_if_rare_query_terms_do_not_match(with_cosines, more, unknown):
     rag = with_cosines({"common bird": 0}, {"common fish": 0}, {"other fish": 0}, {"old sea": 0})
     common, rare = math.log(1 + 2.5 / 2.5) ** 2, math.log(1 + 4.5 / 0.5) ** 2
-    relevance = relevance_of(rag, f"common{more}", replace(BM25, relevance_power=1))
+    relevance = relevance_of(rag, f"common{more}", dict(BM25, relevance_power=1))
     confidence = min(1, 4 * common / (common + unknown * rare))
     assert relevance.bm25_confidence == pytest.approx(confidence)
     assert by_window(relevance.windows) == pytest.approx({0: confidence, 1: confidence})
@@ -131,7 +130,7 @@ def test_bm25_confidence_is_zero_without_a_matching_term(with_cosines):
 
 def test_no_window_is_relevant_if_both_weights_are_zero(with_cosines):
     rag = with_cosines({"map": 1})
-    relevance = relevance_of(rag, "map", replace(DENSE, dense_weight=0))
+    relevance = relevance_of(rag, "map", dict(DENSE, dense_weight=0))
     assert len(relevance.dense[0]) == len(relevance.bm25[0]) == len(relevance.windows[0]) == 0
     assert relevance.unsmoothed(np.array([0])).tolist() == [0]
 
@@ -151,7 +150,7 @@ def test_a_window_adds_decayed_relevance_to_its_neighbors(with_cosines):
 
 def test_smoothing_adds_both_sides_after_the_power(with_cosines):
     rag = with_cosines({"a": 1, "b": 0, "c": 0.5})
-    settings = replace(DENSE, neighbor_decay=0.1)
+    settings = dict(DENSE, neighbor_decay=0.1)
     assert by_window(relevance_of(rag, "?", settings, leaves_only=True).windows) == about(
         {0: 1 + 0.01 * 0.25, 1: 0.1 + 0.1 * 0.25, 2: 0.25 + 0.01}
     )
@@ -159,14 +158,14 @@ def test_smoothing_adds_both_sides_after_the_power(with_cosines):
 
 def test_smoothing_reaches_eight_windows_on_either_side(with_cosines):
     rag = with_cosines({f"line {n}": float(n == 10) for n in range(21)})
-    settings = replace(DENSE, neighbor_decay=1)
+    settings = dict(DENSE, neighbor_decay=1)
     relevance = by_window(relevance_of(rag, "?", settings, leaves_only=True).windows)
     assert relevance == about({n: float(abs(n - 10) <= 8) for n in range(21)})
 
 
 def test_smoothing_stays_within_a_document(with_cosines):
     rag = with_cosines({"a": 0, "b": 1}, {"c": 0, "d": 0})
-    settings = replace(DENSE, neighbor_decay=0.9)
+    settings = dict(DENSE, neighbor_decay=0.9)
     relevance = by_window(relevance_of(rag, "?", settings, leaves_only=True).windows)
     assert relevance == about({0: 0.9, 1: 1, 3: 0, 4: 0})  # Window 2 belongs to a summary.
 
@@ -234,13 +233,13 @@ def test_unsmoothed_relevance_is_relative_to_the_best_score_of_each_ranking(with
     scores = by_window(relevance_of(rag, "red map?", BM25, leaves_only=True).bm25)
     ratio = scores[1] / scores[0]
     assert unsmoothed(BM25) == pytest.approx([0, 1, ratio])
-    doubled = replace(BOTH, bm25_weight=2)
+    doubled = dict(BOTH, bm25_weight=2)
     assert unsmoothed(doubled) == pytest.approx([0.25, 1 + 2, 2 * ratio])
 
 
 def test_a_window_beyond_the_ranking_has_its_lowest_cosine_as_unsmoothed_relevance(with_cosines):
     rag = with_cosines({"a": 0.8}, {"b": 0.4}, {"c": 0.2})
-    relevance = relevance_of(rag, "?", replace(DENSE, list_length=2))
+    relevance = relevance_of(rag, "?", dict(DENSE, list_length=2))
     assert relevance.unsmoothed(np.array([2, 1, 0])) == pytest.approx([0.5, 0.5, 1])
 
 
@@ -268,9 +267,9 @@ def relevance_by_formula(rag, question, settings):
         equal = highest - lowest < 1e-6  # Vector stores round the last digits.
         d = 1.0 if equal else (cosines[window] - lowest) / (highest - lowest)
         b = relevance.bm25_confidence * bm25.get(window, 0) / max(bm25.values(), default=1)
-        combined = settings.dense_weight * d + settings.bm25_weight * b
-        total = settings.dense_weight + settings.bm25_weight
-        return (combined / total) ** settings.relevance_power
+        combined = settings["dense_weight"] * d + settings["bm25_weight"] * b
+        total = settings["dense_weight"] + settings["bm25_weight"]
+        return (combined / total) ** settings["relevance_power"]
 
     def group(window):
         row = window_nodes[window]
@@ -278,7 +277,7 @@ def relevance_by_formula(rag, question, settings):
 
     return {
         window: sum(
-            settings.neighbor_decay ** abs(window - other) * unsmoothed(other)
+            settings["neighbor_decay"] ** abs(window - other) * unsmoothed(other)
             for other in range(len(window_nodes))
             if group(other) == group(window) and abs(window - other) <= 8
         )
@@ -297,7 +296,7 @@ def relevance_by_formula(rag, question, settings):
 def test_relevance_equals_the_formula(
     documents, question, neighbor_decay, relevance_power, bm25_weight
 ):
-    settings = replace(
+    settings = dict(
         BOTH,
         bm25_weight=bm25_weight,
         relevance_power=relevance_power,

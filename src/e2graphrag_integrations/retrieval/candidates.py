@@ -42,10 +42,8 @@ class WeightedList:
 
     def contributions(self, rrf_k: float) -> Floats:
         """Return `weight / (rrf_k + rank)` for each node, shape (n,)."""
-        contributions: Floats = self.weight * reciprocal_rank(
-            np.arange(1, len(self.rows) + 1), rrf_k
-        )
-        return contributions
+        ranks = np.arange(1, len(self.rows) + 1)
+        return np.asarray(self.weight * reciprocal_rank(ranks, rrf_k))
 
     @lazy
     def ranks(self) -> Mapping[int, int]:
@@ -71,30 +69,23 @@ def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[
 def node_candidates(
     rows: IntArray,
     scores: Floats,
-    windows: IntArray,
-    *,
     lists: Sequence[WeightedList],
+    relevance: Relevance | None,
     rrf_k: float,
-    snapshot: Snapshot,
 ) -> list[Candidate]:
     """Return a candidate for each fused node.
 
     Args:
         rows: Node rows, best first, shape (n,).
         scores: Fused scores, shape (n,).
-        windows: The most relevant window of each node, -1 for none; shape (n,).
         lists: The fused lists, for the reasons.
+        relevance: Finds the best window of each node; None leaves it unknown.
         rrf_k: Constant of the reciprocal rank.
-        snapshot: The search index.
     """
-    spans = [Span(start, end) for start, end in snapshot.window_spans[windows].tolist()]
+    spans = [None] * len(rows) if relevance is None else relevance.best_spans(rows)
     return [
-        Candidate(
-            row, score, *_route_and_reasons(row, lists, rrf_k), best_span=span if found else None
-        )
-        for row, score, span, found in zip(
-            rows.tolist(), scores.tolist(), spans, (windows >= 0).tolist(), strict=True
-        )
+        Candidate(row, score, *_route_and_reasons(row, lists, rrf_k), best_span=span)
+        for row, score, span in zip(rows.tolist(), scores.tolist(), spans, strict=True)
     ]
 
 
@@ -132,12 +123,12 @@ def window_candidates(
 
     def candidate(place: int) -> Candidate:
         window = ranked[place]
-        row, (start, end) = int(window_nodes[window]), snapshot.window_spans[window]
-        route, reasons = _route_and_reasons(row, lists, rrf_k)
-        span = Span(int(start), int(end))
-        return Candidate(
-            row, float(ranked_scores[place]), route, reasons, best_span=span, is_window=True
+        row, span = int(window_nodes[window]), Span(*snapshot.window_spans[window].tolist())
+        score, route_and_reasons = (
+            float(ranked_scores[place]),
+            _route_and_reasons(row, lists, rrf_k),
         )
+        return Candidate(row, score, *route_and_reasons, best_span=span, is_window=True)
 
     return LazySequence(len(ranked), candidate)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, short_repr
@@ -21,7 +20,7 @@ from e2graphrag_integrations.retrieval.candidates import (
 )
 from e2graphrag_integrations.retrieval.paths import path_closeness
 from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.relevance import Relevance, RelevanceSettings
+from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.title_links import title_links
@@ -147,160 +146,118 @@ class HybridStrategy:
             Candidates, best first, and the trace: up to `query.k` nodes (`rerank_top_n` nodes if
             that is more and there is a reranker), or all relevant windows.
         """
-        evidence = self._gather(query, snapshot)
-        lists = self._weighted_lists(evidence)
-        candidates: Sequence[Candidate]
+        search = _HybridSearch(self, query, snapshot)
+        lists = search.weighted_lists()
         # `mode="local"` has no relevance list, so it has no windows to rank.
         if query.packs_windows and query.mode != "local":
-            candidates = window_candidates(lists, evidence.relevance, self.rrf_k, snapshot)
-            return candidates, self._trace(evidence, lists, cut=0)
+            windows = window_candidates(lists, search.relevance, self.rrf_k, snapshot)
+            return windows, search.trace(lists, cut=0)
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
-        windows = evidence.best_windows(rows[:top])
-        candidates = node_candidates(
-            rows[:top], scores[:top], windows, lists=lists, rrf_k=self.rrf_k, snapshot=snapshot
-        )
-        return candidates, self._trace(evidence, lists, cut=len(rows) - len(candidates))
+        # Reading the relevance would embed the query, which `mode="local"` does not need.
+        relevance = None if query.mode == "local" else search.relevance
+        nodes = node_candidates(rows[:top], scores[:top], lists, relevance, self.rrf_k)
+        return nodes, search.trace(lists, cut=len(rows) - len(nodes))
 
-    def _gather(self, query: Query, snapshot: Snapshot) -> _Evidence:
-        length = max(_MIN_LIST_LENGTH, query.k)
-        settings = RelevanceSettings(
-            dense_weight=self.dense_weight,
-            bm25_weight=self.bm25_weight,
-            idf_power=self.idf_power,
-            relevance_power=self.relevance_power,
-            neighbor_decay=self.neighbor_decay,
-            list_length=length,
-        )
-        leaves_only = query.packs_windows or not self.include_summaries
-        relevance = Relevance(query, snapshot, settings, leaves_only=leaves_only)
-        allowed = None if query.allowed is None else query.allowed[snapshot.chunk_nodes]
-        seeds = Seeds(query, snapshot, allowed, use_aliases=self.use_aliases)
-        specificity = graph_weight = 0.0
-        if self.entity_weight and seeds.ranked:
-            specificity = 1.0 if query.mode == "local" else seeds.specificity
-            graph_weight = float(specificity**self.gate)
-        return _Evidence(
-            query=query,
-            snapshot=snapshot,
-            list_length=length,
-            allowed_chunks=allowed,
-            relevance=relevance,
-            seeds=seeds,
-            specificity=specificity,
-            graph_weight=graph_weight,
-        )
 
-    def _weighted_lists(self, evidence: _Evidence) -> list[WeightedList]:
-        query, snapshot, seeds = evidence.query, evidence.snapshot, evidence.seeds
-        lists: list[WeightedList] = []
-        if query.mode != "local":
-            rows, _, scores = evidence.relevance.nodes
-            top = slice(evidence.list_length)
-            lists.append(
-                WeightedList(RELEVANCE, "relevance", 1.0, "global", rows[top], scores[top])
-            )
-        weight = evidence.graph_weight * self.entity_weight
+class _HybridSearch:
+    """The steps of the algorithm for one query."""
+
+    def __init__(self, strategy: HybridStrategy, query: Query, snapshot: Snapshot) -> None:
+        self.strategy = strategy
+        self.query = query
+        self.snapshot = snapshot
+        self.list_length = max(_MIN_LIST_LENGTH, query.k)
+        self.allowed = None if query.allowed is None else query.allowed[snapshot.chunk_nodes]
+        self.relevance = Relevance(
+            query,
+            snapshot,
+            dense_weight=strategy.dense_weight,
+            bm25_weight=strategy.bm25_weight,
+            idf_power=strategy.idf_power,
+            relevance_power=strategy.relevance_power,
+            neighbor_decay=strategy.neighbor_decay,
+            list_length=self.list_length,
+            leaves_only=query.packs_windows or not strategy.include_summaries,
+        )
+        self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
+        self.specificity = self.graph_weight = 0.0
+        if strategy.entity_weight and self.seeds.ranked:
+            self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
+            self.graph_weight = float(self.specificity**strategy.gate)
+
+    def weighted_lists(self) -> list[WeightedList]:
+        """Return the lists to fuse."""
+        strategy, mode, lists = self.strategy, self.query.mode, []
+        if mode != "local":
+            rows, _, scores = self.relevance.nodes
+            top = slice(self.list_length)
+            lists = [WeightedList(RELEVANCE, "relevance", 1.0, "global", rows[top], scores[top])]
+        weight = self.graph_weight * strategy.entity_weight
         if weight:
-            ranked = evidence.best_chunks(*seeds.personalized_pagerank(self.damping, self.n_iter))
+            reached = self.seeds.personalized_pagerank(strategy.damping, strategy.n_iter)
+            ranked = self.best_chunks(*reached)
             lists.append(
                 WeightedList("entities", "personalized_pagerank", weight, "local", *ranked)
             )
-        if weight and self.use_path_chunks:
-            closeness = path_closeness(snapshot.graph, [seed.entity for seed in seeds.paired])
-            ranked = evidence.best_chunks(np.arange(len(closeness)), closeness)
+        if weight and strategy.use_path_chunks:
+            entities = [seed.entity for seed in self.seeds.paired]
+            closeness = path_closeness(self.snapshot.graph, entities)
+            ranked = self.best_chunks(np.arange(len(closeness)), closeness)
             lists.append(WeightedList("paths", "closeness", weight, "local", *ranked))
-        if query.mode == "auto" and self.title_link_weight and self.title_link_sources:
-            lists.append(self._title_links(evidence, lists))
+        if mode == "auto" and strategy.title_link_weight and strategy.title_link_sources:
+            lists.append(self.title_links(lists))
         return lists
 
-    def _title_links(self, evidence: _Evidence, lists: Sequence[WeightedList]) -> WeightedList:
+    def best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
+        """Return the node rows of the best allowed chunks, best first, and their scores."""
+        allowed = None if self.allowed is None else self.allowed[chunks]
+        best = top_rows(scores, self.list_length, allowed)
+        return self.snapshot.chunk_nodes[chunks[best]], scores[best]
+
+    def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:
         """Follow the title links of the best chunks of the other lists.
 
         The best link's score, at most 1, scales the weight of the list, so weak links count little.
         """
-        snapshot = evidence.snapshot
-        rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
-        best = np.flatnonzero(snapshot.nodes.level[rows] == 0)[: self.title_link_sources]
+        nodes = self.snapshot.nodes
+        rows, scores = fuse(lists, self.strategy.rrf_k, len(nodes.ids))
+        best = np.flatnonzero(nodes.level[rows] == 0)[: self.strategy.title_link_sources]
         sources = list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
-        linked, scores = title_links(
-            sources, snapshot, evidence.relevance.of_chunks, evidence.allowed_chunks
-        )
-        order = np.lexsort((linked, -scores))[: evidence.list_length]
+        linked, scores = title_links(sources, self.snapshot, self.relevance.of_chunks, self.allowed)
+        order = np.lexsort((linked, -scores))[: self.list_length]
         linked, scores = linked[order], scores[order]
-        weight = self.title_link_weight * min(1.0, float(scores[0])) if len(scores) else 0.0
+        strength = min(1.0, float(scores[0])) if len(scores) else 0.0
+        weight = self.strategy.title_link_weight * strength
         return WeightedList("title_links", "score", weight, "local", linked, scores)
 
-    def _trace(self, evidence: _Evidence, lists: Sequence[WeightedList], cut: int) -> Trace:
-        query, seeds = evidence.query, evidence.seeds
-        route: Route = "local" if evidence.specificity >= _LOCAL_SPECIFICITY else "global"
+    def trace(self, lists: Sequence[WeightedList], cut: int) -> Trace:
+        """Return the trace; dense and BM25 list each node by its best window."""
+        query, seeds, ids = self.query, self.seeds, self.snapshot.nodes.ids
+        route: Route = "local" if self.specificity >= _LOCAL_SPECIFICITY else "global"
         if query.mode != "auto":
             route, reason = query.mode, "requested by the caller"
         elif not seeds.ranked:
             reason = "no query entity is in the index"
         else:
             reason = (
-                f"entity specificity {evidence.specificity:.2f} -> "
-                f"graph weight {evidence.graph_weight:.2f}"
+                f"entity specificity {self.specificity:.2f} -> graph weight {self.graph_weight:.2f}"
             )
+        listings: dict[str, Listing] = {}
+        if query.mode != "local":
+            owners = self.snapshot.dense.window_nodes
+            listings["dense"] = Listing(ids, "cosine", *self.relevance.dense, owners)
+            listings["bm25"] = Listing(ids, "bm25", *self.relevance.bm25, owners)
+        listings |= {one.name: Listing(ids, one.score_name, one.rows, one.scores) for one in lists}
         return Trace(
             question=query.question,
-            strategy=self.name,
+            strategy=self.strategy.name,
             mode=query.mode,
             route=route,
             reason=reason,
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
-            lists=_trace_lists(evidence, lists),
+            lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},
         )
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """The inputs of one query's ranking.
-
-    Attributes:
-        query: The query.
-        snapshot: The search index.
-        list_length: Maximum nodes or windows in a list.
-        allowed_chunks: Mask over chunks, shape (chunks,); None allows all.
-        relevance: Relevance of the windows.
-        seeds: Entities that the query names.
-        specificity: Specificity of the seeds, in [0, 1].
-        graph_weight: `specificity ** gate`; the weight of the entity lists is this times
-            `entity_weight`.
-    """
-
-    query: Query
-    snapshot: Snapshot
-    list_length: int
-    allowed_chunks: NDArray[np.bool_] | None
-    relevance: Relevance
-    seeds: Seeds
-    specificity: float
-    graph_weight: float
-
-    def best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
-        """Return the node rows of the best allowed chunks, best first, and their scores."""
-        allowed = None if self.allowed_chunks is None else self.allowed_chunks[chunks]
-        best = top_rows(scores, self.list_length, allowed)
-        return self.snapshot.chunk_nodes[chunks[best]], scores[best]
-
-    def best_windows(self, rows: IntArray) -> IntArray:
-        """Return the most relevant window of each node, -1 for none; `local` embeds no query."""
-        if self.query.mode == "local":
-            return np.full(len(rows), -1)
-        return self.relevance.best_windows(rows)
-
-
-def _trace_lists(evidence: _Evidence, lists: Sequence[WeightedList]) -> RankedLists:
-    """Return the non-empty lists by name; dense and BM25 list each node by its best window."""
-    ids, window_nodes = evidence.snapshot.nodes.ids, evidence.snapshot.dense.window_nodes
-    listings: dict[str, Listing] = {}
-    if evidence.query.mode != "local":
-        listings["dense"] = Listing(ids, "cosine", *evidence.relevance.dense, window_nodes)
-        listings["bm25"] = Listing(ids, "bm25", *evidence.relevance.bm25, window_nodes)
-    listings |= {one.name: Listing(ids, one.score_name, one.rows, one.scores) for one in lists}
-    return RankedLists({name: one for name, one in listings.items() if len(one.rows)})

@@ -10,8 +10,8 @@ import numpy as np
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.retrieval.expansion import children
 from e2graphrag_integrations.retrieval.result import RetrievedNode
-from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
 from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Node, Span
 
@@ -25,7 +25,6 @@ class NodeSource(Protocol):
         Raises:
             StaleSnapshotError: If a newer generation has replaced that one, or a node is missing.
         """
-        ...
 
 
 class NodeReader:
@@ -34,22 +33,22 @@ class NodeReader:
     Args:
         snapshot: The index in memory.
         source: The stored nodes.
-        stopwatch: Measures the step `read`.
+        timings: Gains the seconds of the step `read`.
     """
 
-    def __init__(self, snapshot: Snapshot, source: NodeSource, stopwatch: Stopwatch) -> None:
+    def __init__(self, snapshot: Snapshot, source: NodeSource, timings: dict[str, float]) -> None:
         self.snapshot = snapshot
         self.texts: dict[str, str] = {}
         """Texts of the nodes read so far, by node id."""
         self._source = source
-        self._stopwatch = stopwatch
+        self._timings = timings
         self._nodes: dict[str, Node] = {}
 
     def read(self, rows: Sequence[int]) -> list[Node]:
         """Return the stored nodes of some rows, in their order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
-        with self._stopwatch.step("read"):
+        with measure("read", self._timings):
             found = self._source.nodes_at(self.snapshot.generation, missing)
         self._nodes |= found
         self.texts |= {id_: node.text for id_, node in found.items()}
@@ -67,11 +66,10 @@ def hydrate(
         reader: The texts and the snapshot.
     """
     rows = [one.row for one in candidates]
-    nodes = reader.read(rows)
     mentioned = _mentioned_entities(reader.snapshot, rows, links)
     return [
         _result_node(candidate, reader.snapshot, node, entities)
-        for candidate, node, entities in zip(candidates, nodes, mentioned, strict=True)
+        for candidate, node, entities in zip(candidates, reader.read(rows), mentioned, strict=True)
     ]
 
 

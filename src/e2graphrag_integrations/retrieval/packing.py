@@ -35,10 +35,7 @@ def pack_nodes(
 
 
 def pack_windows(
-    windows: Iterable[RetrievedNode],
-    budget: int,
-    counter: TokenCounter,
-    texts: Mapping[str, str],
+    windows: Iterable[RetrievedNode], budget: int, counter: TokenCounter, texts: Mapping[str, str]
 ) -> tuple[list[RetrievedNode], int]:
     """Return the nodes whose best windows fit the budget, and the number of windows that fit.
 

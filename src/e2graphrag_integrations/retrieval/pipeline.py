@@ -12,9 +12,10 @@ from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
@@ -23,17 +24,16 @@ from e2graphrag_integrations.retrieval.hydrate import (
     hydrate_in_batches,
 )
 from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
-from e2graphrag_integrations.retrieval.query import Query, QuestionEmbedder
+from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
-from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
     RerankingStrategy,
     Strategy,
     check_strategy,
 )
-from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.trace import Trace, measure
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
 
@@ -46,11 +46,7 @@ so one read is usually enough."""
 
 
 def retrieve(
-    asked: Query,
-    strategy: Strategy,
-    snapshot: Snapshot,
-    source: NodeSource,
-    components: Components,
+    asked: Query, strategy: Strategy, snapshot: Snapshot, source: NodeSource, components: Components
 ) -> RetrievalResult:
     """Answer a query from one snapshot.
 
@@ -68,33 +64,37 @@ def retrieve(
     """
     check_strategy(strategy)
     components.revalidate(snapshot.made_with)
-    watch = Stopwatch()
-    reader = NodeReader(snapshot, source, watch)
-    query = analyze(asked, snapshot, components, watch)
-    with watch.step("rank"):
+    timings: dict[str, float] = {}
+    reader = NodeReader(snapshot, source, timings)
+    query = analyze(asked, snapshot, components, timings)
+    with measure("rank", timings):
         candidates, trace = rank(query, strategy, snapshot)
     if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
-        with watch.step("rerank"):
+        with measure("rerank", timings):
             candidates, trace = rerank(
-                query,
-                candidates,
-                trace,
-                reader,
-                strategy.reranker,
-                top_n=strategy.rerank_top_n,
+                query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
             )
-    with watch.step("pack"):
+    with measure("pack", timings):
         select = select_windows if any(one.is_window for one in candidates) else select_nodes
         nodes, trace = select(query, candidates, trace, reader, components.counter)
     if query.allowed is not None and not query.allowed.any():
         trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
-    trace = replace(trace, question=asked.question, timings=watch.seconds)
+    trace = replace(trace, question=asked.question, timings=timings)
     return RetrievalResult(asked.question, tuple(nodes), trace)
 
 
-def analyze(query: Query, snapshot: Snapshot, components: Components, watch: Stopwatch) -> Query:
+def analyze(
+    query: Query, snapshot: Snapshot, components: Components, timings: dict[str, float]
+) -> Query:
     """Return the query with its filter applied, its mentions extracted, and an embedder."""
-    with watch.step("filter"):
+
+    def embed(texts: Sequence[str]) -> FloatArray:
+        with measure("load", timings):
+            embedder = components.embedder
+        with measure("embed", timings):
+            return mean_unit_vector([embedder.embed_query(text) for text in texts])
+
+    with measure("filter", timings):
         allowed = None if query.where is None else query.where(snapshot)
     query = replace(
         query,
@@ -102,27 +102,20 @@ def analyze(query: Query, snapshot: Snapshot, components: Components, watch: Sto
         question=query.question.encode("utf-8", "replace").decode(),
         k=query.k if query.token_budget is None else max(query.k, _BUDGET_CANDIDATES),
         allowed=allowed,
-        embedder=QuestionEmbedder(components, watch),
+        embedder=embed,
     )
-    with watch.step("entities"):
-        return replace(query, mentions=find_mentions(query, snapshot, components, watch))
-
-
-def find_mentions(
-    query: Query, snapshot: Snapshot, components: Components, watch: Stopwatch
-) -> tuple[Mention, ...]:
-    """Return the mentions in the question, one for each entity, if the strategy can use them."""
-    has_names = bool(snapshot.graph.names) or any(snapshot.titles)
-    if query.mode == "global" or not has_names:
-        return ()
-    with watch.step("load"):
-        extractor = components.extractor
-    [sentences] = extract_checked(extractor, [query.question], ["the question"])
-    first: dict[str, Mention] = {}
-    for sentence in sentences:
-        for mention in sentence:
-            first.setdefault(mention.entity, mention)
-    return tuple(first.values())
+    with measure("entities", timings):
+        has_names = bool(snapshot.graph.names) or any(snapshot.titles)
+        if query.mode == "global" or not has_names:
+            return query
+        with measure("load", timings):
+            extractor = components.extractor
+        [sentences] = extract_checked(extractor, [query.question], ["the question"])
+        first: dict[str, Mention] = {}
+        for sentence in sentences:
+            for mention in sentence:
+                first.setdefault(mention.entity, mention)
+        return replace(query, mentions=tuple(first.values()))
 
 
 def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_int, short_repr
-from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.stopwatch import Stopwatch
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
 
@@ -27,28 +24,6 @@ EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
 
 NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
 """Returns the mask of a snapshot's nodes that pass a filter, shape (nodes,)."""
-
-
-class QuestionEmbedder:
-    """Embeds questions and measures the time.
-
-    Loading the model counts as the step `load`, embedding as the step `embed`.
-
-    Args:
-        components: The models of the index. The embedder loads at the first call of `embed`.
-        stopwatch: Measures the two steps.
-    """
-
-    def __init__(self, components: Components, stopwatch: Stopwatch) -> None:
-        self._components = components
-        self._stopwatch = stopwatch
-
-    def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return the unit vector of the mean of the texts' vectors, shape (dimension,)."""
-        with self._stopwatch.step("load"):
-            embedder = self._components.embedder
-        with self._stopwatch.step("embed"):
-            return mean_unit_vector([embedder.embed_query(text) for text in texts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +47,8 @@ class Query:
         question_vector: Unit vector to use instead of embedding the question.
         mentions: Names and nouns in the question, without duplicates.
         allowed: Mask of the nodes that pass `where`, shape (nodes,); None without a filter.
-        embedder: Embeds the question when a strategy first reads `vector`.
+        embedder: Returns the unit vector of the mean of the texts' vectors, shape (dimension,).
+            Called when a strategy first reads `vector`.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -89,7 +65,7 @@ class Query:
     question_vector: FloatArray | None = None
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
-    embedder: QuestionEmbedder | None = None
+    embedder: Callable[[Sequence[str]], FloatArray] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):
@@ -101,10 +77,8 @@ class Query:
         if self.token_budget is not None:
             budget = check_int("token_budget", self.token_budget, most=None)
             object.__setattr__(self, "token_budget", budget)
-        for name, value, choices in (
-            ("mode", self.mode, MODES),
-            ("expand", self.expand, EXPANSIONS),
-        ):
+        options = (("mode", self.mode, MODES), ("expand", self.expand, EXPANSIONS))
+        for name, value, choices in options:
             if value not in choices:
                 raise InvalidInputError(
                     f"{name}={short_repr(value)} must be one of {', '.join(choices)}"
@@ -131,4 +105,4 @@ class Query:
             return self.question_vector
         if self.embedder is None:
             raise InvalidInputError("the query has no vector: pass question_vector or embedder")
-        return self.embedder.embed(self.embed_texts or (self.question,))
+        return self.embedder(self.embed_texts or (self.question,))

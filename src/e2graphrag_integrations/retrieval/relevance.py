@@ -18,6 +18,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
 """Windows on either side that receive relevance. At the default decay of 0.5, the ninth would get
@@ -31,27 +32,7 @@ _MIN_RELEVANCE = 1e-3
 """Minimum combined score, before the exponent, so the last hit still scores above zero."""
 
 
-@dataclass(frozen=True)
-class RelevanceSettings:
-    """Settings of `Relevance`; `HybridStrategy` documents their defaults.
-
-    Attributes:
-        dense_weight: Weight of cosine similarity.
-        bm25_weight: Weight of BM25.
-        idf_power: Exponent of the extra IDF factor of each BM25 term.
-        relevance_power: Exponent of the combined score, before smoothing.
-        neighbor_decay: Fraction of its relevance that a window adds to the next window.
-        list_length: Windows to take from each of the two rankings.
-    """
-
-    dense_weight: float
-    bm25_weight: float
-    idf_power: float
-    relevance_power: float
-    neighbor_decay: float
-    list_length: int
-
-
+@dataclass(frozen=True, eq=False)
 class Relevance:
     """The relevance of windows to one query.
 
@@ -66,48 +47,60 @@ class Relevance:
     the window itself at distance 0. Scaling each ranking before a weighted sum is convex
     combination with min-max normalization (Bruch et al. 2023).
 
-    Args:
+    Attributes:
         query: The query.
         snapshot: The search index.
-        settings: Weights and exponents.
+        dense_weight: Weight of cosine similarity.
+        bm25_weight: Weight of BM25.
+        idf_power: Exponent of the extra IDF factor of each BM25 term.
+        relevance_power: Exponent of the combined score, before smoothing.
+        neighbor_decay: Fraction of its relevance that a window adds to the next window.
+        list_length: Windows to take from each of the two rankings.
         leaves_only: Whether to leave out windows of summaries.
     """
 
-    def __init__(
-        self,
-        query: Query,
-        snapshot: Snapshot,
-        settings: RelevanceSettings,
-        *,
-        leaves_only: bool = False,
-    ) -> None:
-        self._query = query
-        self._snapshot = snapshot
-        self._settings = settings
-        allowed = query.allowed
-        if leaves_only:
-            allowed = snapshot.is_chunk if allowed is None else allowed & snapshot.is_chunk
-        self._allowed = allowed
-        self._window_nodes = snapshot.dense.window_nodes
-        self._terms = bm25_terms(query.question)
+    query: Query
+    snapshot: Snapshot
+    dense_weight: float
+    bm25_weight: float
+    idf_power: float
+    relevance_power: float
+    neighbor_decay: float
+    list_length: int
+    leaves_only: bool = False
+
+    @lazy
+    def _allowed(self) -> NDArray[np.bool_] | None:
+        allowed = self.query.allowed
+        if not self.leaves_only:
+            return allowed
+        return self.snapshot.is_chunk if allowed is None else allowed & self.snapshot.is_chunk
+
+    @property
+    def _window_nodes(self) -> NDArray[np.int64]:
+        return self.snapshot.dense.window_nodes
+
+    @lazy
+    def _terms(self) -> list[str]:
+        return bm25_terms(self.query.question)
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
         """The windows with the highest cosine similarity, best first, and their cosines."""
-        if not len(self._window_nodes) or not self._settings.dense_weight:
+        if not len(self._window_nodes) or not self.dense_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        return self._snapshot.dense.search_windows(
-            self._query.vector, self._settings.list_length, self._allowed
+        return self.snapshot.dense.search_windows(
+            self.query.vector, self.list_length, self._allowed
         )
 
     @lazy
     def bm25(self) -> tuple[IntArray, Floats]:
         """The windows with the highest BM25 score, best first, and their scores."""
-        if not self._settings.bm25_weight:
+        if not self.bm25_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
-        return self._snapshot.bm25.search(
-            self._terms, self._settings.list_length, allowed, idf_power=self._settings.idf_power
+        return self.snapshot.bm25.search(
+            self._terms, self.list_length, allowed, idf_power=self.idf_power
         )
 
     @lazy
@@ -118,7 +111,7 @@ class Relevance:
         that of a window of average length that contains every query term once.
         """
         _, scores = self.bm25
-        full = self._snapshot.bm25.reference_score(self._terms, idf_power=self._settings.idf_power)
+        full = self.snapshot.bm25.reference_score(self._terms, idf_power=self.idf_power)
         if not len(scores) or not full:
             return 0.0
         return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
@@ -126,24 +119,23 @@ class Relevance:
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
         """All windows with a positive relevance, ascending, and their relevance."""
-        settings = self._settings
         (near, cosines), (matching, scores) = self.dense, self.bm25
         # A BM25 ranking below its limit contains every match, so its scores scale from 0.
-        floor = float(scores[-1]) if len(scores) == settings.list_length else 0.0
+        floor = float(scores[-1]) if len(scores) == self.list_length else 0.0
+        lowest = float(cosines[-1]) if len(cosines) else 0.0
         values = [
-            settings.dense_weight
-            * scale_scores(cosines, float(cosines[-1]) if len(cosines) else 0.0),
-            settings.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
+            self.dense_weight * scale_scores(cosines, lowest),
+            self.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
         ]
         windows, sums = sum_by_key(
             np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
         )
-        combined = sums / max(settings.dense_weight + settings.bm25_weight, 1e-9)
+        combined = sums / max(self.dense_weight + self.bm25_weight, 1e-9)
         windows, relevance = smooth_over_neighbors(
             windows,
-            np.maximum(combined, _MIN_RELEVANCE) ** settings.relevance_power,
-            self._snapshot.level_window_starts,
-            settings.neighbor_decay,
+            np.maximum(combined, _MIN_RELEVANCE) ** self.relevance_power,
+            self.snapshot.level_window_starts,
+            self.neighbor_decay,
             _MAX_NEIGHBOR_DISTANCE,
         )
         found = relevance > 0
@@ -159,18 +151,20 @@ class Relevance:
         order = order[first_occurrences(self._window_nodes[windows[order]])]
         return self._window_nodes[windows[order]], windows[order], relevance[order]
 
-    def best_windows(self, rows: IntArray) -> IntArray:
-        """Return the most relevant window of each node row, -1 for none; shape (n,)."""
+    def best_spans(self, rows: IntArray) -> list[Span | None]:
+        """Return the characters of each node's most relevant window, None if it has none."""
         nodes, windows, _ = self.nodes
         if not len(nodes):
-            return np.full(len(rows), -1)
+            return [None] * len(rows)
         order = np.argsort(nodes)
         places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
-        return np.where(nodes[places] == rows, windows[places], -1)
+        found = (nodes[places] == rows).tolist()
+        spans = self.snapshot.window_spans[windows[places]].tolist()
+        return [Span(*span) if has else None for span, has in zip(spans, found, strict=True)]
 
     def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
         """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""
-        rows = self._snapshot.chunk_nodes[chunks]
+        rows = self.snapshot.chunk_nodes[chunks]
         first = np.searchsorted(self._window_nodes, rows)
         sizes = np.searchsorted(self._window_nodes, rows, side="right") - first
         best = np.zeros(len(chunks))
@@ -198,11 +192,9 @@ class Relevance:
             places = np.minimum(np.searchsorted(ranked[order], windows), len(ranked) - 1)
             is_ranked = ranked[order][places] == windows
             cosine = np.where(is_ranked, cosines[order][places], cosines[-1])
-            values += self._settings.dense_weight * np.maximum(0, cosine) / cosines[0]
+            values += self.dense_weight * np.maximum(0, cosine) / cosines[0]
         _, best = self.bm25
         if len(best):
-            scores = self._snapshot.bm25.score_rows(
-                self._terms, windows, idf_power=self._settings.idf_power
-            )
-            values += self._settings.bm25_weight * self.bm25_confidence * scores / best[0]
+            scores = self.snapshot.bm25.score_rows(self._terms, windows, idf_power=self.idf_power)
+            values += self.bm25_weight * self.bm25_confidence * scores / best[0]
         return values

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -101,21 +103,17 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
         self._built: dict[str, tuple[Ranked, ...]] = {}
 
     def __getitem__(self, name: str) -> tuple[Ranked, ...]:
-        """Return a list, best first."""
         if name not in self._built:
             self._built[name] = self._listings[name].ranked()
         return self._built[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self._listings)
 
     def __len__(self) -> int:
-        """Return the number of lists."""
         return len(self._listings)
 
     def __repr__(self) -> str:
-        """Return the lists as a dict."""
         return repr(dict(self))
 
 
@@ -194,3 +192,14 @@ class Trace:
             else f"{link.entity} ({link.how} of {link.mention!r})"
             for link in self.links
         )
+
+
+@contextmanager
+def measure(step: str, timings: dict[str, float]) -> Iterator[None]:
+    """Add the seconds of a `with` body to `timings[step]`, without those of the steps inside it."""
+    timings.setdefault(step, 0.0)
+    start = time.perf_counter() - sum(timings.values())
+    try:
+        yield
+    finally:
+        timings[step] += time.perf_counter() - sum(timings.values()) - start

@@ -138,11 +138,7 @@ class BM25Index:
         return scores
 
     def _search_pruned(
-        self,
-        terms: Sequence[str],
-        count: int,
-        allowed: NDArray[np.bool_] | None,
-        idf_power: float,
+        self, terms: Sequence[str], count: int, allowed: NDArray[np.bool_] | None, idf_power: float
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Retrieve texts by the rarer terms, then add the weights of the frequent terms.
 
