@@ -8,7 +8,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.settings import RequestedSettings, Settings, resolve_settings
+from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.text.chunking import chunk_spans, content_spans
 from e2graphrag_integrations.tree import ContentGroups, FixedGroups
 from strategies import WordCounter
@@ -21,7 +21,7 @@ TEXT = " ".join(f"Sentence {number} of the text." for number in range(60))
 
 
 def resolve(manifest, **requested):
-    return resolve_settings(RequestedSettings(**requested), manifest, "x.e2g")
+    return resolve_settings(requested, manifest, "x.e2g")
 
 
 def test_the_defaults_are_those_of_the_paper():

@@ -11,7 +11,6 @@ import os
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import (
@@ -49,11 +48,12 @@ def embedder_from_name(name: str) -> Embedder:
     return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedComponents:
-    """The models that a caller passed.
+class Components:
+    """The embedder, extractor, summarizer and token counter of one open index.
 
-    Attributes:
+    Args:
+        path: Index file named in error messages.
+        manifest: Manifest of the index; empty for a new one.
         embedder: Object or name. None means the manifest's embedder, or all-MiniLM-L6-v2.
         extractor: Object, or name or path of a spaCy pipeline. None means the manifest's
             extractor, or the bundled English pipeline.
@@ -61,23 +61,6 @@ class RequestedComponents:
         token_counter: Object. None means a rule-based count.
         summarizer_id: Name of a function's model in the cache.
         prompts: Prompts for a function.
-    """
-
-    embedder: Embedder | str | None = None
-    extractor: EntityExtractor | str | os.PathLike[str] | None = None
-    summarizer: Summarizer | Any | None = None
-    token_counter: TokenCounter | None = None
-    summarizer_id: str | None = None
-    prompts: Prompts | None = None
-
-
-class Components:
-    """The embedder, extractor, summarizer and token counter of one open index.
-
-    Args:
-        path: Index file named in error messages.
-        manifest: Manifest of the index; empty for a new one.
-        requested: Models that the caller passed.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -87,7 +70,13 @@ class Components:
         self,
         path: str,
         manifest: Mapping[str, str],
-        requested: RequestedComponents = RequestedComponents(),
+        *,
+        embedder: Embedder | str | None = None,
+        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        summarizer: Summarizer | Any | None = None,
+        token_counter: TokenCounter | None = None,
+        summarizer_id: str | None = None,
+        prompts: Prompts | None = None,
     ) -> None:
         self._path = path
         self._manifest = dict(manifest)
@@ -95,13 +84,12 @@ class Components:
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
         self._extractor_fingerprint = ""
-        self._embedder_was_passed = requested.embedder is not None
-        self._embedder = self._resolve_embedder(requested.embedder)
-        self._extractor = self._resolve_extractor(requested.extractor)
-        counter = requested.token_counter
-        self.counter = ApproximateTokenCounter() if counter is None else counter
+        self._embedder_was_passed = embedder is not None
+        self._embedder = self._resolve_embedder(embedder)
+        self._extractor = self._resolve_extractor(extractor)
+        self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
         check_protocol("token_counter", self.counter, TokenCounter)
-        self.summarizer = _resolve_summarizer(requested, self.counter)
+        self.summarizer = _resolve_summarizer(summarizer, self.counter, summarizer_id, prompts)
         declared = getattr(self.summarizer, "fingerprint", None)
         # Two unnamed models of one class must not share summaries: give each a random name.
         self.summarizer_fingerprint = str(declared) if declared else f"{_UNNAMED}{uuid.uuid4().hex}"
@@ -273,12 +261,21 @@ def _model_name(component: object) -> str:
     return ""
 
 
-def _resolve_summarizer(requested: RequestedComponents, counter: TokenCounter) -> Summarizer:
-    passed, summarizer_id = requested.summarizer, requested.summarizer_id
+def _resolve_summarizer(
+    passed: Any, counter: TokenCounter, summarizer_id: str | None, prompts: Prompts | None
+) -> Summarizer:
     if summarizer_id is not None:
         check_name("summarizer_id", summarizer_id)
-    prompts = instance_or_default("prompts", requested.prompts, Prompts)
-    _reject_ignored_options(requested)
+    checked_prompts = instance_or_default("prompts", prompts, Prompts)
+    if prompts is not None and (passed is None or isinstance(passed, Summarizer)):
+        raise InvalidInputError(
+            "prompts= works only with a function: pass the prompts to the summarizer object instead"
+        )
+    if summarizer_id is not None and (passed is None or getattr(passed, "fingerprint", None)):
+        raise InvalidInputError(
+            f"summarizer_id={summarizer_id!r} works only with a function, or an object "
+            "without a fingerprint"
+        )
     if passed is None:
         return ExtractiveSummarizer(counter=counter)
     is_class = inspect.isclass(passed)
@@ -289,20 +286,4 @@ def _resolve_summarizer(requested: RequestedComponents, counter: TokenCounter) -
             f"summarizer ({type_name(passed)}) is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
-    return CallableSummarizer(passed, summarizer_id, prompts)
-
-
-def _reject_ignored_options(requested: RequestedComponents) -> None:
-    """Reject options that the summarizer would silently ignore."""
-    passed = requested.summarizer
-    is_function = passed is not None and not isinstance(passed, Summarizer)
-    if requested.prompts is not None and not is_function:
-        raise InvalidInputError(
-            "prompts= works only with a function: pass the prompts to the summarizer object instead"
-        )
-    has_id = passed is None or getattr(passed, "fingerprint", None)
-    if requested.summarizer_id is not None and has_id:
-        raise InvalidInputError(
-            f"summarizer_id={requested.summarizer_id!r} works only with a function, or an object "
-            "without a fingerprint"
-        )
+    return CallableSummarizer(passed, summarizer_id, checked_prompts)

@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,11 +19,9 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     short_repr,
 )
-from e2graphrag_integrations.components import Components, RequestedComponents
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.access import WriteAccess
-from e2graphrag_integrations.indexing.context import OpenIndex
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -31,6 +30,7 @@ from e2graphrag_integrations.indexing.inputs import (
     as_id,
     as_ids,
 )
+from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pending import PendingDocuments
 from e2graphrag_integrations.indexing.pipeline import (
     add_documents,
@@ -57,18 +57,11 @@ from e2graphrag_integrations.reports import (
 )
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.query import Expand, Mode, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
 from e2graphrag_integrations.search.dense import NodeSearch
-from e2graphrag_integrations.settings import (
-    Cut,
-    RequestedSettings,
-    Settings,
-    checked_path,
-    resolve_settings,
-)
+from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.compact import compact_store
 from e2graphrag_integrations.store.queue import queue_states
@@ -79,6 +72,9 @@ from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search to use with a snapshot, and can update an external vector store."""
+
+
+_Write = Callable[[IndexingRun], IndexReport]
 
 
 class E2GraphRAG:
@@ -95,7 +91,6 @@ class E2GraphRAG:
         self._index = index
         self._store = store
         self._strategy = strategy
-        self._access = WriteAccess(store, on_close=index.loop.close)
         self._session = RetrievalSession(
             store,
             index.components,
@@ -175,22 +170,47 @@ class E2GraphRAG:
         retry = instance_or_default("retry", retry, RetryPolicy)
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
-        requested_settings = RequestedSettings(
-            chunk_size, chunk_overlap, group_size, summary_tokens, chunking, grouping
-        )
-        requested_components = RequestedComponents(
-            embedder, extractor, summarizer, token_counter, summarizer_id, prompts
-        )
-        if not Path(path).exists():  # check the arguments before a file is created
-            resolve_settings(requested_settings, {}, path)
-            Components(path, {}, requested_components)
+        requested = {
+            "chunk_size": chunk_size,
+            "chunk_overlap": chunk_overlap,
+            "group_size": group_size,
+            "summary_tokens": summary_tokens,
+            "chunking": chunking,
+            "grouping": grouping,
+        }
+
+        def resolve(
+            manifest: dict[str, str], queued: dict[str, str]
+        ) -> tuple[Settings, Components]:
+            # After an interrupted first `add`, its settings and models are the defaults.
+            defaults = asdict(Settings.from_manifest(queued, path)) if queued else {}
+            given = {name: value for name, value in requested.items() if value is not None}
+            return resolve_settings(defaults | given, manifest, path), Components(
+                path,
+                manifest,
+                embedder=(queued.get("embedder_model") or None) if embedder is None else embedder,
+                extractor=(queued.get("extractor_model") or None)
+                if extractor is None
+                else extractor,
+                summarizer=summarizer,
+                token_counter=token_counter,
+                summarizer_id=summarizer_id,
+                prompts=prompts,
+            )
+
+        if not Path(path).exists():
+            resolve({}, {})  # check the arguments before a file is created
         store = Store(path, timeout=lock_timeout)
         try:
-            settings, components = _resolve(store, requested_settings, requested_components)
+            manifest = store.manifest()
+            settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
+            components.check_embedder()
         except BaseException:
             store.close()
             raise
-        planner = make_planner(splitter, split_segments=split_segments)
+        planner = make_planner(
+            settings, components.counter, splitter, split_segments=split_segments
+        )
         index = OpenIndex(store, settings, components, planner, concurrency, retry)
         return cls(index, strategy, vector_search)
 
@@ -244,8 +264,9 @@ class E2GraphRAG:
             IndexingError: If all documents failed.
             StoppedError: After `stop` or `close`.
         """
-        checked = as_documents(documents, on_duplicate)
-        return self._add(checked, IndexingRun(progress=progress), on_duplicate, on_copy)
+        return self._run(
+            self._adding(documents, on_duplicate, on_copy), IndexingRun(progress=progress)
+        )
 
     async def aadd(
         self,
@@ -256,22 +277,13 @@ class E2GraphRAG:
         progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
-        checked = as_documents(documents, on_duplicate)
-        return await self._in_thread(
-            lambda run: self._add(checked, run, on_duplicate, on_copy), progress
-        )
+        return await self._arun(self._adding(documents, on_duplicate, on_copy), progress)
 
-    def _add(
-        self,
-        documents: list[SourceDocument],
-        run: IndexingRun,
-        on_duplicate: OnDuplicate,
-        on_copy: OnCopy,
-    ) -> IndexReport:
-        with self.write_lock(run):
-            return add_documents(
-                documents, self._index, run, on_duplicate=on_duplicate, on_copy=on_copy
-            )
+    def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
+        checked = as_documents(documents, on_duplicate)
+        return lambda run: add_documents(
+            checked, self._index, run, on_duplicate=on_duplicate, on_copy=on_copy
+        )
 
     def update(
         self, documents: Documents, *, progress: ProgressListener | None = None
@@ -290,18 +302,15 @@ class E2GraphRAG:
             StoreLockedError: See `add`.
             IndexingError: See `add`.
         """
-        return self._update(as_documents(documents), IndexingRun(progress=progress))
+        work = partial(update_documents, as_documents(documents), self._index)
+        return self._run(work, IndexingRun(progress=progress))
 
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
-        checked = as_documents(documents)
-        return await self._in_thread(lambda run: self._update(checked, run), progress)
-
-    def _update(self, documents: list[SourceDocument], run: IndexingRun) -> IndexReport:
-        with self.write_lock(run):
-            return update_documents(documents, self._index, run)
+        work = partial(update_documents, as_documents(documents), self._index)
+        return await self._arun(work, progress)
 
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
@@ -313,26 +322,25 @@ class E2GraphRAG:
             StoreLockedError: See `add`.
             IndexingError: See `add`.
         """
-        return self._resume(IndexingRun(progress=progress))
+        work = partial(resume_documents, self._index)
+        return self._run(work, IndexingRun(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
-        return await self._in_thread(self._resume, progress)
+        return await self._arun(partial(resume_documents, self._index), progress)
 
-    def _resume(self, run: IndexingRun) -> IndexReport:
+    def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         with self.write_lock(run):
-            return resume_documents(self._index, run)
+            return work(run)
 
-    async def _in_thread(
-        self, work: Callable[[IndexingRun], IndexReport], progress: ProgressListener | None
-    ) -> IndexReport:
+    async def _arun(self, work: _Write, progress: ProgressListener | None) -> IndexReport:
         """Run `work` in a thread. Cancellation starts no further calls and waits for the rest."""
         run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
-        return await run_in_thread(lambda: work(run), run.stop.stop_all)
+        return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
 
     def stop(self) -> None:
         """Stop indexing in other threads: calls in flight finish, then StoppedError is raised."""
-        self._access.stop()
+        self._index.stop()
 
     def status(self) -> list[DocumentStatus]:
         """Return the state of every indexed or queued document, sorted by id."""
@@ -458,7 +466,7 @@ class E2GraphRAG:
 
     @property
     def path(self) -> str:
-        """The path of the index file, or `":memory:"`."""
+        """The path of the index file, or :memory: for an index in memory."""
         return self._store.path
 
     @property
@@ -531,7 +539,7 @@ class E2GraphRAG:
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             StoppedError: If the run was stopped while it waited.
         """
-        return self._access.exclusive(run)
+        return self._index.exclusive(run)
 
     def read_transaction(self) -> AbstractContextManager[None]:
         """Read a single state of the file in a `with` block. Writers in other threads wait."""
@@ -544,7 +552,7 @@ class E2GraphRAG:
     @property
     def pending(self) -> PendingDocuments:
         """Documents that an integration has stored in the file and indexes later."""
-        return PendingDocuments(self._index, self._access)
+        return PendingDocuments(self._index)
 
     @property
     def store(self) -> Store:
@@ -556,7 +564,7 @@ class E2GraphRAG:
 
         If a running operation needs this event loop, the file closes when that operation ends.
         """
-        self._access.close()
+        self._index.close()
 
     def __enter__(self) -> Self:
         return self
@@ -571,26 +579,3 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
-
-
-def _resolve(
-    store: Store, settings: RequestedSettings, components: RequestedComponents
-) -> tuple[Settings, Components]:
-    """Return settings and models: those requested, else those of the file or of its queue.
-
-    Raises:
-        SettingsMismatchError: If the index was made with others.
-    """
-    manifest = store.manifest()
-    queued = {} if manifest else store.queue_manifest()
-    if queued:  # after an interrupted first `add`, its settings and models are the defaults
-        settings = settings.or_else(Settings.from_manifest(queued, store.path))
-        components = replace(
-            components,
-            embedder=components.embedder or queued.get("embedder_model") or None,
-            extractor=components.extractor or queued.get("extractor_model") or None,
-        )
-    resolved_settings = resolve_settings(settings, manifest, store.path)
-    resolved_components = Components(store.path, manifest, components)
-    resolved_components.check_embedder()
-    return resolved_settings, resolved_components

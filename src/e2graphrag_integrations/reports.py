@@ -40,6 +40,13 @@ ProgressListener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
+class _Report:
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class LevelEstimate:
     """The estimated cost of one tree level.
 
@@ -58,7 +65,7 @@ class LevelEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class CostEstimate:
+class CostEstimate(_Report):
     """The estimated cost of `add` or `update`.
 
     Attributes:
@@ -81,13 +88,9 @@ class CostEstimate:
     completion_tokens: int
     levels: tuple[LevelEstimate, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class IndexReport:
+class IndexReport(_Report):
     """The result of `add`, `update` or `resume`.
 
     Attributes:
@@ -145,16 +148,12 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteReport:
+class DeleteReport(_Report):
     """The result of `delete`. Documents that were only queued have no nodes."""
 
     documents: int = 0
     chunks: int = 0
     summaries: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ class CompactReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(_Report):
     """The size of an index: documents, nodes, graph, vectors and bytes, and its settings."""
 
     documents: int
@@ -199,10 +198,6 @@ class Stats:
     dimension: int
     bytes: int
     settings: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

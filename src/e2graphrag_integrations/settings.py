@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations._utils.validation import check_int, short_repr
+from e2graphrag_integrations._utils.validation import check_choice, check_int, short_repr
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -56,14 +56,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("chunking", "grouping"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in _CUTS:
-                raise InvalidInputError(
-                    f"{name}={short_repr(value)}: choose one of {', '.join(_CUTS)}"
-                )
+            check_choice(name, getattr(self, name), _CUTS)
         if self.chunk_overlap is None:
-            overlap = 0 if self.chunking == "content" else _OVERLAP
-            object.__setattr__(self, "chunk_overlap", overlap)
+            default = 0 if self.chunking == "content" else _OVERLAP
+            object.__setattr__(self, "chunk_overlap", default)
         for name, minimum in _MINIMUMS.items():
             object.__setattr__(self, name, check_int(name, getattr(self, name), minimum))
         if self.chunking == "content" and self.overlap:
@@ -87,9 +83,8 @@ class Settings:
         Raises:
             CorruptStoreError: If the manifest contains invalid settings.
         """
-        stored = _stored_values(manifest, path)
         try:
-            return cls(**stored)
+            return cls(**_stored_values(manifest, path))
         except InvalidInputError as error:
             raise CorruptStoreError(
                 f"{path} contains invalid settings ({error}): restore a backup or index again"
@@ -117,36 +112,14 @@ class Settings:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedSettings:
-    """Settings that a caller passed; None means "use the stored value or the default".
-
-    See `Settings` for the fields.
-    """
-
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
-    group_size: int | None = None
-    summary_tokens: int | None = None
-    chunking: Cut | None = None
-    grouping: Cut | None = None
-
-    def or_else(self, defaults: Settings) -> RequestedSettings:
-        """Return these settings with `defaults` in place of None."""
-        return replace(RequestedSettings(**asdict(defaults)), **self.given())
-
-    def given(self) -> dict[str, Any]:
-        """Return the settings that are not None, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-
 def resolve_settings(
-    requested: RequestedSettings, manifest: Mapping[str, str], path: str
+    requested: Mapping[str, Any], manifest: Mapping[str, str], path: str
 ) -> Settings:
     """Combine the requested settings with those in a manifest.
 
     Args:
-        requested: Settings that the caller passed.
+        requested: Values by the names of the fields of `Settings`; None means the stored value or
+            the default.
         manifest: Manifest of the index; empty for a new one.
         path: Index file named in error messages.
 
@@ -156,7 +129,7 @@ def resolve_settings(
         CorruptStoreError: If the manifest contains invalid settings.
     """
     stored = _stored_values(manifest, path)
-    given = requested.given()
+    given = {name: value for name, value in requested.items() if value is not None}
     for name, value in given.items():
         if name in stored and stored[name] != value:
             raise SettingsMismatchError(

@@ -17,8 +17,9 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing import isolation, planning, queueing
-from e2graphrag_integrations.indexing.failure_policy import FailFast, SkipFailed
+from e2graphrag_integrations.indexing import pipeline, planning
+from e2graphrag_integrations.indexing import run as indexing_run
+from e2graphrag_integrations.indexing.failure_policy import FailurePolicy
 from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}
@@ -104,7 +105,7 @@ def states(rag):
 
 
 def test_fail_fast_raises_and_records_nothing():
-    policy, error = FailFast(), SummaryError("no")
+    policy, error = FailurePolicy(), SummaryError("no")
     policy.record_success(SummaryError)
     with pytest.raises(SummaryError) as caught:
         policy.record_failure(["a", "b"], error)
@@ -114,7 +115,7 @@ def test_fail_fast_raises_and_records_nothing():
 
 def test_skip_failed_skips_a_single_document_and_no_group():
     failed = []
-    policy = SkipFailed(lambda id_, error: failed.append((id_, str(error))))
+    policy = FailurePolicy(lambda id_, error: failed.append((id_, str(error))))
     assert policy.record_failure(["a", "b"], IndexingError("whose?")) is False
     assert failed == []
     assert policy.failed == {}
@@ -126,7 +127,7 @@ def test_skip_failed_skips_a_single_document_and_no_group():
 
 
 def test_skip_failed_aborts_after_three_failures_before_any_success():
-    policy = SkipFailed(lambda *_: None)
+    policy = FailurePolicy(lambda *_: None)
     policy.record_success(EmbeddingError)  # of another type, which does not count
     errors = [SummaryError("one"), SummaryError("two"), SummaryError("three")]
     assert policy.record_failure(["other"], EmbeddingError("of this document"))
@@ -141,7 +142,7 @@ def test_skip_failed_aborts_after_three_failures_before_any_success():
 
 
 def test_skip_failed_aborts_after_thirty_consecutive_failures():
-    policy = SkipFailed(lambda *_: None)
+    policy = FailurePolicy(lambda *_: None)
     policy.record_success(IndexingError)
     for n in range(100):
         assert policy.record_failure([str(n)], IndexingError("no"))
@@ -159,12 +160,12 @@ def test_skip_failed_raises_the_error_of_its_callback():
         raise StoreError("disk full")
 
     with pytest.raises(StoreError, match="disk full"):
-        SkipFailed(on_failure).record_failure(["a"], SummaryError("no"))
+        FailurePolicy(on_failure).record_failure(["a"], SummaryError("no"))
 
 
 def test_skip_failed_counts_correctly_from_many_threads():
     failed = []
-    policy = SkipFailed(lambda id_, _: failed.append(id_))
+    policy = FailurePolicy(lambda id_, _: failed.append(id_))
     policy.record_success(IndexingError)
     ids = [str(n % 25) for n in range(800)]
     with ThreadPoolExecutor(8) as pool:
@@ -174,7 +175,7 @@ def test_skip_failed_counts_correctly_from_many_threads():
 
 
 def test_skip_failed_skips_exactly_two_documents_from_many_threads():
-    policy = SkipFailed(lambda *_: None)
+    policy = FailurePolicy(lambda *_: None)
 
     def outcome(number):
         try:
@@ -199,7 +200,7 @@ def test_the_index_equals_one_without_the_failed_document(
     open_index, monkeypatch, kind, batch, slice_, place
 ):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
-    monkeypatch.setattr(isolation, "_SLICE_SIZE", slice_)
+    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", slice_)
     good = [
         numbered(12, "a"),  # shares its first ten chunks with the bad one
         SourceDocument("b", "Anna met Bert. Item 0 ends. Cleo saw Dora.", title="Harbour"),
@@ -371,7 +372,7 @@ def test_a_failure_that_cannot_be_recorded_aborts_the_run(open_index, monkeypatc
             raise StoreError("cannot write")
 
     rag = open_index(**parts("summary"))
-    monkeypatch.setattr(queueing, "set_queue_status", set_queue_status)
+    monkeypatch.setattr(pipeline, "set_queue_status", set_queue_status)
     with pytest.raises(StoreError, match="cannot write"):
         rag.add([marked(), numbered(12, "a")])
     assert rag.verify().ok

@@ -12,7 +12,8 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import IndexingError, SummaryError
-from e2graphrag_integrations.indexing import isolation, planning
+from e2graphrag_integrations.indexing import planning
+from e2graphrag_integrations.indexing import run as indexing_run
 from fakes import CountingEmbedder, CountingExtractor, CountingLLM, Failing, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
@@ -196,7 +197,7 @@ def test_several_batches_give_the_same_index_as_one(open_index, monkeypatch):
     whole = open_index(summarizer=CountingLLM(), **FOUR)
     whole.add(documents)
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 4)
-    monkeypatch.setattr(isolation, "_SLICE_SIZE", 3)
+    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", 3)
     parts = open_index(summarizer=CountingLLM(), **FOUR)
     parts.add(documents)
     assert list(parts.export()) == list(whole.export())
@@ -411,7 +412,7 @@ def test_an_error_of_a_users_model_is_wrapped(open_index, part):
 
 def test_progress_increases_and_ends_complete_in_every_stage(open_index, monkeypatch):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 6)
-    monkeypatch.setattr(isolation, "_SLICE_SIZE", 4)
+    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", 4)
     events = []
     rag = open_index(summarizer=CountingLLM(), **FOUR)
     rag.add([numbered(7, "a"), numbered(7, "b"), numbered(13, "c")], progress=events.append)

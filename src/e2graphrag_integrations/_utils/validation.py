@@ -98,6 +98,16 @@ def check_name(what: str, value: object) -> str:
     return str(value)
 
 
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Check that an argument is one of the allowed strings.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
+
+
 def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
     """Return the argument, or a default instance of `kind` if it is None.
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
+from e2graphrag_integrations._utils.validation import check_choice
 from e2graphrag_integrations.errors import DuplicateDocumentError, UnknownDocumentError
-from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate, check_choice
+from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
@@ -22,21 +23,9 @@ class Selection:
         kept: Ids of changed documents of which the stored version stays.
     """
 
-    to_index: tuple[SourceDocument, ...]
-    unchanged: tuple[str, ...]
+    to_index: list[SourceDocument]
+    unchanged: list[str]
     kept: tuple[str, ...] = ()
-
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        """Ids of all documents that are not indexed."""
-        return self.unchanged + self.kept
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    new: tuple[SourceDocument, ...]
-    changed: tuple[SourceDocument, ...]
-    unchanged: tuple[str, ...]
 
 
 def classify_for_add(
@@ -59,16 +48,19 @@ def classify_for_add(
         DuplicateDocumentError: If a document changed and `on_duplicate` is `error`.
         InvalidInputError: For an unknown `on_copy`.
     """
+    check_choice("on_copy", on_copy, get_args(OnCopy))
     replacing = on_duplicate == "replace"
-    groups = _compare(documents, stored_hashes, on_copy, replacing=replacing)
-    if groups.changed and on_duplicate == "error":
+    new, changed, unchanged = _compare(
+        documents, stored_hashes, skip_copies=on_copy == "skip", replacing=replacing
+    )
+    if changed and on_duplicate == "error":
         raise DuplicateDocumentError(
-            f"{path} already has a document {groups.changed[0].id!r} with other content: use "
+            f"{path} already has a document {changed[0].id!r} with other content: use "
             "update(), pass on_duplicate=, or choose another id"
         )
     if replacing:
-        return Selection(groups.new + groups.changed, groups.unchanged)
-    return Selection(groups.new, groups.unchanged, tuple(d.id for d in groups.changed))
+        return Selection(new + changed, unchanged)
+    return Selection(new, unchanged, tuple(document.id for document in changed))
 
 
 def classify_for_update(
@@ -79,37 +71,32 @@ def classify_for_update(
     Raises:
         UnknownDocumentError: If a document is not in the index.
     """
-    groups = _compare(documents, stored_hashes)
-    if groups.new:
-        raise UnknownDocumentError(f"{path} has no document {groups.new[0].id!r}: use add()")
-    return Selection(groups.changed, groups.unchanged)
+    new, changed, unchanged = _compare(documents, stored_hashes)
+    if new:
+        raise UnknownDocumentError(f"{path} has no document {new[0].id!r}: use add()")
+    return Selection(changed, unchanged)
 
 
 def classify_for_resume(
     queued: Iterable[SourceDocument], stored_hashes: Mapping[str, str]
 ) -> Selection:
     """Select the queued documents that are not indexed yet."""
-    groups = _compare(queued, stored_hashes)
-    return Selection(groups.new + groups.changed, groups.unchanged)
+    new, changed, unchanged = _compare(queued, stored_hashes)
+    return Selection(new + changed, unchanged)
 
 
 def _compare(
     documents: Iterable[SourceDocument],
     stored_hashes: Mapping[str, str],
-    on_copy: OnCopy = "keep",
     *,
+    skip_copies: bool = False,
     replacing: bool = False,
-) -> _Groups:
-    """Group documents by their id and content hash.
+) -> tuple[list[SourceDocument], list[SourceDocument], list[str]]:
+    """Return the new documents, the changed documents, and the ids of the unchanged ones.
 
-    Args:
-        documents: Documents with unique ids.
-        stored_hashes: Content hash of each indexed document, by id.
-        on_copy: `skip` counts a new document whose content is already stored as unchanged.
-        replacing: Whether changed documents replace the stored versions, which then do not count
-            as originals of copies.
+    With `skip_copies`, a new document counts as unchanged if its content is already stored. With
+    `replacing`, the stored versions of changed documents do not count as originals of copies.
     """
-    check_choice("on_copy", on_copy, get_args(OnCopy))
     hashed = [(document, content_hash(document)) for document in documents]
     replaced = {
         d.id for d, hash_ in hashed if replacing and stored_hashes.get(d.id, hash_) != hash_
@@ -120,7 +107,7 @@ def _compare(
     unchanged: list[str] = []
     for document, hash_ in hashed:
         stored = stored_hashes.get(document.id)
-        is_copy = stored is None and on_copy == "skip" and hash_ in contents
+        is_copy = stored is None and skip_copies and hash_ in contents
         if stored == hash_ or is_copy:
             unchanged.append(document.id)
         elif stored is None:
@@ -129,4 +116,4 @@ def _compare(
             changed.append(document)
         if stored is None or stored == hash_ or replacing:
             contents.add(hash_)
-    return _Groups(tuple(new), tuple(changed), tuple(unchanged))
+    return new, changed, unchanged

@@ -6,17 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations.graph.builder import GraphBuilder
-from e2graphrag_integrations.indexing.context import IndexingContext
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.embedding import Embeddings
+from e2graphrag_integrations.indexing.embedding import Windows
 from e2graphrag_integrations.indexing.extraction import Extractions
+from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.run import RunControl
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, SummaryUsage
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument
+
+
+@dataclass(frozen=True)
+class FinishedBatch:
+    """A batch whose stages have finished.
+
+    Attributes:
+        documents: All documents of the batch, including failed ones.
+        nodes: Nodes of each document, with texts, by document id.
+        extractions: Extractions of the chunks.
+        windows: Windows of each node, by node id.
+        embedded: Nodes that needed a new vector.
+    """
+
+    documents: Sequence[SourceDocument]
+    nodes: Mapping[str, Sequence[Node]]
+    extractions: Extractions
+    windows: Mapping[str, Windows]
+    embedded: int
 
 
 @dataclass
@@ -40,29 +59,15 @@ class RunTotals:
     unlinked: set[bytes] = field(default_factory=set)
     graph: GraphBuilder = field(default_factory=GraphBuilder)
 
-    def add(self, document_id: str, nodes: Sequence[Node], extractions: Extractions) -> None:
-        """Count a committed document."""
-        chunks = [node for node in nodes if not node.level]
-        self.documents += 1
-        self.chunks += len(chunks)
-        self.summaries += len(nodes) - len(chunks)
-        if not chunks:
-            self.empty.append(document_id)
-        for chunk in chunks:
-            self.graph.add(extractions.contributions[extractions.keys[chunk.id]])
-
     def report(
-        self, cost: CostCounter, usage: SummaryUsage, control: RunControl, seconds: float
+        self, cost: CostCounter, summaries: SummaryBuilder, control: RunControl, seconds: float
     ) -> IndexReport:
-        """Return the report of the run.
+        """Return the report of a run that took `seconds`.
 
-        Args:
-            cost: Calls that the planned trees needed before the run.
-            usage: Calls made.
-            control: Failures and stage times.
-            seconds: Wall time of the run.
+        `cost` contains the calls that the planned trees needed before the run, `summaries` those
+        that were made.
         """
-        graph, failed = self.graph.finish(), control.failures.failed
+        graph, failed, usage = self.graph.finish(), control.failures.failed, summaries.usage
         answered = usage.calls - usage.retries
         timings = {**control.timer.seconds, "summarize": usage.seconds, "total": seconds}
         return IndexReport(
@@ -84,23 +89,6 @@ class RunTotals:
         )
 
 
-@dataclass(frozen=True)
-class FinishedBatch:
-    """A batch whose stages have finished.
-
-    Attributes:
-        documents: All documents of the batch, including failed ones.
-        nodes: Nodes of each document, with texts, by document id.
-        extractions: Extractions of the chunks.
-        embeddings: Vectors of the nodes.
-    """
-
-    documents: Sequence[SourceDocument]
-    nodes: Mapping[str, Sequence[Node]]
-    extractions: Extractions
-    embeddings: Embeddings
-
-
 def commit_batch(
     batch: FinishedBatch,
     context: IndexingContext,
@@ -117,21 +105,29 @@ def commit_batch(
         stored_hashes: Content hashes of the stored versions that may be replaced, by id.
         totals: Receives the counts.
     """
-    totals.embedded += batch.embeddings.embedded
+    totals.embedded += batch.embedded
     for document in batch.documents:
         if document.id in control.failures.failed:
             continue
         nodes = batch.nodes[document.id]
         with control.timer.timed("write"):
-            unlinked = context.store.write_document(
-                document,
-                _link_nodes(nodes, batch, context.summaries),
-                context.manifest,
-                stored_hashes.get(document.id),
+            totals.unlinked.update(
+                context.store.write_document(
+                    document,
+                    _link_nodes(nodes, batch, context.summaries),
+                    context.manifest,
+                    stored_hashes.get(document.id),
+                )
             )
-        totals.unlinked.update(unlinked)
         control.timer.advance("write", 1)
-        totals.add(document.id, nodes, batch.extractions)
+        chunks = [node for node in nodes if not node.level]
+        totals.documents += 1
+        totals.chunks += len(chunks)
+        totals.summaries += len(nodes) - len(chunks)
+        if not chunks:
+            totals.empty.append(document.id)
+        for chunk in chunks:
+            totals.graph.add(batch.extractions.contributions[batch.extractions.keys[chunk.id]])
 
 
 def _link_nodes(
@@ -146,8 +142,7 @@ def _link_nodes(
         children = [by_id[child] for child in node.child_ids]
         return summaries.key(without_overlap(children), node.level)
 
-    windows = batch.embeddings.windows
     return [
-        StoredNode(node, count_words(node.text), content_key(node), windows[node.id])
+        StoredNode(node, count_words(node.text), content_key(node), batch.windows[node.id])
         for node in nodes
     ]

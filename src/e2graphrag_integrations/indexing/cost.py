@@ -3,62 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
-from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
 from e2graphrag_integrations.types import Node
 
 
-def estimate_cost(
-    trees: Iterable[Tree], counter: TokenCounter, summaries: SummaryBuilder
-) -> CostEstimate:
-    """Return the exact number of summaries to generate, and upper bounds of their tokens.
+@dataclass
+class CostCounter:
+    """Counts the summaries that planned trees still need, and upper bounds of their tokens.
 
     Cached and repeated summaries cost nothing.
 
-    Args:
-        trees: Planned trees, in indexing order.
-        counter: Measures prompts.
-        summaries: Looks up cached summaries and renders prompts.
-    """
-    cost = CostCounter(counter, summaries)
-    for tree in trees:
-        cost.add(tree)
-    return cost.estimate()
-
-
-@dataclass
-class _Level:
-    summaries: int = 0
-    calls: int = 0
-    prompt_tokens: int = 0
-
-
-@dataclass
-class CostCounter:
-    """Counts the summaries that planned trees still need.
-
     Attributes:
-        counter: Measures prompts.
         summaries: Looks up cached summaries and renders prompts.
     """
 
-    counter: TokenCounter
     summaries: SummaryBuilder
     _documents: int = 0
     _chunks: int = 0
-    _levels: dict[int, _Level] = field(default_factory=dict)
+    _levels: dict[int, Counter[str]] = field(default_factory=dict)
     _counted: set[bytes] = field(default_factory=set)
 
     @property
     def calls(self) -> int:
         """Calls needed by the trees so far."""
-        return sum(level.calls for level in self._levels.values())
+        return sum(level["llm_calls"] for level in self._levels.values())
 
     def add(self, tree: Tree) -> None:
         """Count the summaries of a tree that are neither cached now nor counted before."""
@@ -70,47 +44,38 @@ class CostCounter:
         # The text of each node, if known, and a symbol that is equal for equal content.
         texts: dict[str, str | None] = {n.id: n.text for n in tree.levels[0]}
         symbols = {n.id: n.text.encode() for n in tree.levels[0]}
-        for nodes in tree.levels[1:]:
-            for node in nodes:
-                children = [by_id[child] for child in node.child_ids]
-                self._count_summary(node, children, texts, symbols)
-
-    def _count_summary(
-        self,
-        node: Node,
-        children: list[Node],
-        texts: dict[str, str | None],
-        symbols: dict[str, bytes],
-    ) -> None:
-        level = self._levels.setdefault(node.level, _Level())
-        level.summaries += 1
-        inputs = _inputs(node, children, texts)
-        if inputs is None:
-            symbol = hashlib.sha256(b"\0".join(symbols[c.id] for c in children)).digest()
-        else:
-            symbol = self.summaries.key(inputs, node.level)
-        symbols[node.id] = symbol
-        texts[node.id] = self.summaries.cached(symbol) if inputs is not None else None
-        if texts[node.id] is None and symbol not in self._counted:
-            self._counted.add(symbol)
-            level.calls += 1
-            level.prompt_tokens += self._prompt_tokens(inputs, node)
+        for node in tree.nodes[len(tree.levels[0]) :]:
+            children = [by_id[child] for child in node.child_ids]
+            level = self._levels.setdefault(node.level, Counter())
+            level["summaries"] += 1
+            inputs = _inputs(node, children, texts)
+            if inputs is None:
+                symbol = hashlib.sha256(b"\0".join(symbols[c.id] for c in children)).digest()
+            else:
+                symbol = self.summaries.key(inputs, node.level)
+            symbols[node.id] = symbol
+            texts[node.id] = self.summaries.cached(symbol) if inputs is not None else None
+            if texts[node.id] is None and symbol not in self._counted:
+                self._counted.add(symbol)
+                level["llm_calls"] += 1
+                level["prompt_tokens"] += self._prompt_tokens(inputs, node)
 
     def _prompt_tokens(self, inputs: list[str] | None, node: Node) -> int:
+        summaries = self.summaries
         if inputs is not None:
-            return count_tokens(self.counter, self.summaries.prompt(inputs, node.level))
-        empty_prompt = count_tokens(self.counter, self.summaries.prompt([""], node.level))
-        return empty_prompt + len(node.child_ids) * self.summaries.max_tokens
+            return count_tokens(summaries.counter, summaries.prompt(inputs, node.level))
+        empty_prompt = count_tokens(summaries.counter, summaries.prompt([""], node.level))
+        return empty_prompt + len(node.child_ids) * summaries.max_tokens
 
     def estimate(self) -> CostEstimate:
         """Return the counts."""
         levels = tuple(
             LevelEstimate(
-                level=number,
-                summaries=level.summaries,
-                llm_calls=level.calls,
-                prompt_tokens=level.prompt_tokens,
-                completion_tokens=level.calls * self.summaries.max_tokens,
+                number,
+                level["summaries"],
+                level["llm_calls"],
+                level["prompt_tokens"],
+                level["llm_calls"] * self.summaries.max_tokens,
             )
             for number, level in sorted(self._levels.items())
         )
@@ -118,7 +83,7 @@ class CostCounter:
             documents=self._documents,
             chunks=self._chunks,
             summaries=sum(level.summaries for level in levels),
-            llm_calls=sum(level.llm_calls for level in levels),
+            llm_calls=self.calls,
             prompt_tokens=sum(level.prompt_tokens for level in levels),
             completion_tokens=sum(level.completion_tokens for level in levels),
             levels=levels,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
-from e2graphrag_integrations.indexing.isolation import WorkItem, run_in_slices
-from e2graphrag_integrations.indexing.run import RunControl
+from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.types import Node, Span
 
@@ -29,17 +29,11 @@ class Embeddings:
     windows: Mapping[str, Windows]
     embedded: int
 
-    def __add__(self, other: Embeddings) -> Embeddings:
-        """Return the vectors of both sets of nodes."""
-        return Embeddings({**self.windows, **other.windows}, self.embedded + other.embedded)
-
 
 def embed_nodes(
     nodes: Sequence[Node],
     prefixes: Mapping[str, str],
-    *,
-    embedder: WindowedEmbedder,
-    fingerprint: str,
+    components: Components,
     cache: ContentCache,
     control: RunControl,
 ) -> Embeddings:
@@ -48,17 +42,18 @@ def embed_nodes(
     Args:
         nodes: Nodes with their texts.
         prefixes: Text in front of each window, by document id.
-        embedder: Splits texts into windows and embeds them.
-        fingerprint: The embedder's part of the cache keys.
+        components: The models.
         cache: Stores vectors.
         control: Receives failures, times and progress.
 
     Raises:
         WorkStopped: After a stop request.
     """
+    embedder, fingerprint = components.embedder, components.embedder_fingerprint
     windows: dict[str, Windows] = {}
     texts: dict[bytes, str] = {}
-    owners: dict[bytes, dict[str, None]] = {}
+    owners: dict[bytes, list[str]] = {}
+    first_nodes: dict[bytes, str] = {}
     for node in nodes:
         if node.document_id in control.failures.failed:
             continue
@@ -68,26 +63,26 @@ def embed_nodes(
             text = prefix + node.text[span.start : span.end]
             key = embedder.cache_key(text, fingerprint)
             texts[key] = text
-            owners.setdefault(key, {})[node.document_id] = None
+            owners.setdefault(key, []).append(node.document_id)
+            first_nodes.setdefault(key, node.id)
             pieces.append((span, key))
         windows[node.id] = tuple(pieces)
     cached = cache.cached(texts)
     missing = {key: text for key, text in texts.items() if key not in cached}
 
-    def embed(part: Sequence[WorkItem[str]]) -> None:
+    def embed(part: Mapping[bytes, str]) -> None:
         with control.timer.timed("embed"):
-            vectors = embedder.embed([item.value for item in part])
-        cache.put_cached(
-            "vector",
-            {i.key: v.astype("<f4").tobytes() for i, v in zip(part, vectors, strict=True)},
-        )
+            vectors = embedder.embed(list(part.values()))
+        encoded = [vector.astype("<f4").tobytes() for vector in vectors]
+        cache.put_cached("vector", dict(zip(part, encoded, strict=True)))
 
-    items = [WorkItem(key, text, tuple(owners[key])) for key, text in missing.items()]
-    for done in run_in_slices(items, embed, EmbeddingError, "embedding", control):
+    for done in run_in_slices(
+        missing, owners, embed, EmbeddingError, stage="embedding", control=control
+    ):
         control.timer.advance("embed", len(nodes) * done / len(missing))
     if not missing:
         control.timer.advance("embed", len(nodes))
-    return Embeddings(windows, _count_first_users(windows.values(), missing))
+    return Embeddings(windows, len({first_nodes[key] for key in missing}))
 
 
 def _split_into_windows(
@@ -102,14 +97,3 @@ def _split_into_windows(
     except (InvalidInputError, EmbeddingError) as error:  # the embedder's tokenizer failed
         control.failures.record_failure([node.document_id], error)
         return ()
-
-
-def _count_first_users(windows: Iterable[Windows], missing: Container[bytes]) -> int:
-    """Count the nodes that are the first to need some missing vector."""
-    needed: set[bytes] = set()
-    count = 0
-    for pieces in windows:
-        new = {key for _, key in pieces if key in missing} - needed
-        needed |= new
-        count += bool(new)
-    return count

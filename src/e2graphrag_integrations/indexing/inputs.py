@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations._utils.validation import check_text, short_repr
+from e2graphrag_integrations._utils.validation import check_choice, check_text, short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.types import SourceDocument
 
@@ -72,16 +72,6 @@ def as_list(given: Any, name: str) -> list[Any]:
     if isinstance(given, str | bytes | Mapping):
         raise InvalidInputError(f"{name}={short_repr(given)} must be a list")
     return _as_list(given, f"{name} must be a list")
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Check that an argument is one of the allowed values.
-
-    Raises:
-        InvalidInputError: If it is not.
-    """
-    if value not in choices:
-        raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
 
 
 def _as_list(given: Any, requirement: str) -> list[Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from e2graphrag_integrations.indexing.access import WriteAccess
-from e2graphrag_integrations.indexing.context import OpenIndex
+from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pipeline import add_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.reports import IndexReport
@@ -20,6 +19,7 @@ from e2graphrag_integrations.store.pending_documents import (
 from e2graphrag_integrations.types import SourceDocument
 
 
+@dataclass(frozen=True)
 class PendingDocuments:
     """The pending documents of an index; see `E2GraphRAG.pending`.
 
@@ -27,9 +27,7 @@ class PendingDocuments:
     transaction.
     """
 
-    def __init__(self, index: OpenIndex, access: WriteAccess) -> None:
-        self._index = index
-        self._access = access
+    _index: OpenIndex
 
     def state(self) -> tuple[str, str]:
         """Return a value that changes with every change to the indexed or pending documents."""
@@ -46,14 +44,9 @@ class PendingDocuments:
     def put(
         self, values: Mapping[str, Any], expected_state: tuple[str, str]
     ) -> tuple[str, str] | None:
-        """Store pending documents, unless the file has changed.
+        """Store pending documents by id, and return the new state.
 
-        Args:
-            values: JSON values by id; they replace earlier values.
-            expected_state: The `state()` that the values were computed from.
-
-        Returns:
-            The new state; None if the file was in another state, and nothing was stored.
+        Returns None and stores nothing if the `state()` is not `expected_state`.
         """
         return put_pending(self._index.store, values, expected_state)
 
@@ -64,8 +57,8 @@ class PendingDocuments:
             IndexingError: If no document could be indexed.
             StoppedError: If `run.stop` was set.
         """
-        with self._access.exclusive(run):
-            run = replace(run, queued=False)
+        run = replace(run, queued=False)
+        with self._index.exclusive(run):
             return add_documents(documents, self._index, run, on_duplicate="replace")
 
     def drop(self, values: Mapping[str, Any]) -> None:

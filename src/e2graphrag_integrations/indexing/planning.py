@@ -25,7 +25,7 @@ _BATCH_CHUNKS = 256
 Splitter = Callable[[str], Sequence[tuple[int, int]]]
 """Returns the half-open chunk spans of a text, in order."""
 
-Planner = Callable[[SourceDocument, Settings, TokenCounter], Tree]
+Planner = Callable[[SourceDocument], Tree]
 """Returns a document's tree; summaries have no text yet."""
 
 
@@ -45,17 +45,10 @@ class Batch:
     chunks: list[Node] = field(default_factory=list)
     prefixes: dict[str, str] = field(default_factory=dict)
 
-    def add(self, document: SourceDocument, tree: Tree, prefix: str) -> None:
-        """Append a document."""
-        self.documents.append(document)
-        self.trees.append(tree)
-        self.chunks.extend(tree.levels[0] if tree.levels else ())
-        self.prefixes[document.id] = prefix
-
 
 def plan_batches(
     documents: Iterable[SourceDocument],
-    plan: Callable[[SourceDocument], Tree],
+    planner: Planner,
     embedder: WindowedEmbedder,
     cost: CostCounter,
     control: RunControl,
@@ -64,7 +57,7 @@ def plan_batches(
 
     Args:
         documents: Documents to index.
-        plan: Returns a document's tree.
+        planner: Builds document trees.
         embedder: Computes the title prefix of a document.
         cost: Counts the summaries of each tree that are not cached yet.
         control: Receives failures, times and progress.
@@ -73,31 +66,29 @@ def plan_batches(
     for document in documents:
         try:
             with control.timer.timed("chunk"):
-                tree = plan(document)
+                tree = planner(document)
                 prefix = embedder.title_prefix(document.title)
             cost.add(tree)
         except (InvalidInputError, IndexingError) as error:  # a user's splitter or tokenizer failed
             control.failures.record_failure([document.id], error)
             continue
         control.failures.record_success(InvalidInputError)
-        batch.add(document, tree, prefix)
-        _announce(tree, control)
+        chunks = tree.levels[0] if tree.levels else ()
+        batch.documents.append(document)
+        batch.trees.append(tree)
+        batch.chunks.extend(chunks)
+        batch.prefixes[document.id] = prefix
+        control.timer.expect("chunk", len(chunks))
+        control.timer.advance("chunk", len(chunks))
+        control.timer.expect("extract", len(chunks))
+        control.timer.expect("embed", len(tree.nodes))
+        control.timer.expect("summarize", len(tree.nodes) - len(chunks))
+        control.timer.expect("write", 1)
         if len(batch.chunks) >= _BATCH_CHUNKS:
             yield batch
             batch = Batch()
     if batch.documents:
         yield batch
-
-
-def _announce(tree: Tree, control: RunControl) -> None:
-    """Add the tree's items to the expected work of every stage."""
-    chunks = len(tree.levels[0]) if tree.levels else 0
-    control.timer.expect("chunk", chunks)
-    control.timer.advance("chunk", chunks)
-    control.timer.expect("extract", chunks)
-    control.timer.expect("embed", len(tree.nodes))
-    control.timer.expect("summarize", len(tree.nodes) - chunks)
-    control.timer.expect("write", 1)
 
 
 def plan_document(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
@@ -106,23 +97,26 @@ def plan_document(document: SourceDocument, settings: Settings, counter: TokenCo
     return plan_tree(document.id, document.text, spans, settings.groups)
 
 
-def make_planner(splitter: Splitter | None, *, split_segments: bool = False) -> Planner:
+def make_planner(
+    settings: Settings, counter: TokenCounter, splitter: Splitter | None, *, split_segments: bool
+) -> Planner:
     """Return a planner.
 
     Args:
+        settings: How documents are split and grouped.
+        counter: Measures chunks.
         splitter: User's splitter; None splits according to the settings.
         split_segments: Whether to split each segment of a document separately.
     """
-    if splitter is None and not split_segments:
-        return plan_document
 
-    def plan(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-        def split(text: str) -> Sequence[tuple[int, int]]:
-            return settings.spans(text, counter) if splitter is None else splitter(text)
+    def split(text: str) -> Sequence[tuple[int, int]]:
+        return settings.spans(text, counter) if splitter is None else splitter(text)
 
-        spans = checked_spans(
-            _split_by_segment(split, document) if split_segments else split, document
-        )
+    def plan(document: SourceDocument) -> Tree:
+        if splitter is None and not split_segments:
+            return plan_document(document, settings, counter)
+        split_document = _split_by_segment(split, document) if split_segments else split
+        spans = checked_spans(split_document, document)
         return plan_tree(document.id, document.text, spans, settings.groups)
 
     return plan
@@ -131,15 +125,11 @@ def make_planner(splitter: Splitter | None, *, split_segments: bool = False) -> 
 def _split_by_segment(split: Splitter, document: SourceDocument) -> Splitter:
     """Return a splitter that splits each segment, and the text between segments, separately."""
     boundaries = {0, len(document.text)}.union(*({s[0], s[1]} for s in document.segments))
-
-    def split_segments(text: str) -> list[tuple[int, int]]:
-        return [
-            (start + first, start + last)
-            for start, end in pairwise(sorted(boundaries))
-            for first, last in split(text[start:end])
-        ]
-
-    return split_segments
+    return lambda text: [
+        (start + first, start + last)
+        for start, end in pairwise(sorted(boundaries))
+        for first, last in split(text[start:end])
+    ]
 
 
 def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:

@@ -13,18 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     IndexingError,
-    InvalidInputError,
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing.failure_policy import FailFast, FailurePolicy
+from e2graphrag_integrations.indexing.failure_policy import FailurePolicy
 from e2graphrag_integrations.indexing.run import WorkStopped
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
-from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.chunking import truncate
@@ -43,7 +40,6 @@ class SummaryUsage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
 def summary_key(fingerprint: str, max_tokens: int, texts: Sequence[str], level: int) -> bytes:
@@ -79,47 +75,6 @@ class SummaryBuilder:
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @classmethod
-    def create(
-        cls,
-        components: Components,
-        settings: Settings,
-        *,
-        retry: RetryPolicy,
-        store: ContentCache,
-        runner: AwaitableRunner,
-        summarizer: Summarizer | None = None,
-    ) -> SummaryBuilder:
-        """Return a builder with the models and sizes of an index.
-
-        Args:
-            components: The models.
-            settings: The sizes.
-            retry: Retry policy for transient errors.
-            store: Stores summaries.
-            runner: Runs the coroutines of an async summarizer.
-            summarizer: Replaces the one in `components`.
-
-        Raises:
-            InvalidInputError: If `summarizer` has another fingerprint than the one it replaces.
-        """
-        if summarizer is not None:
-            expected = getattr(components.summarizer, "fingerprint", None)
-            if getattr(summarizer, "fingerprint", None) != expected:
-                raise InvalidInputError(
-                    f"summarizer ({type(summarizer).__name__}) must have the fingerprint of the "
-                    f"index's summarizer, {expected}"
-                )
-        return cls(
-            summarizer=components.summarizer if summarizer is None else summarizer,
-            fingerprint=components.summarizer_fingerprint,
-            counter=components.counter,
-            max_tokens=settings.summary_tokens,
-            retry=retry,
-            store=store,
-            runner=runner,
-        )
-
     def key(self, texts: Sequence[str], level: int) -> bytes:
         """Return the cache key of the summary of `texts`."""
         return summary_key(self.fingerprint, self.max_tokens, texts, level)
@@ -142,10 +97,7 @@ class SummaryBuilder:
     ) -> str:
         """Return the summary of `texts`. Simultaneous equal requests share one call.
 
-        Args:
-            texts: Texts to summarize.
-            level: Level of the summary in its tree.
-            stopping: When set, failed calls are not retried.
+        When `stopping` is set, failed calls are not retried.
         """
         key = self.key(texts, level)
         done = threading.Event()
@@ -180,13 +132,13 @@ class SummaryBuilder:
         try:
             answer = self.retry.retrying(stopping)(attempt)
         finally:
-            with self.usage.lock:
+            with self.lock:
                 self.usage.retries += max(0, attempts - 1)
                 if uses_llm:
                     self.usage.calls += attempts
         full = self._checked(answer)
         summary, was_cut = truncate(full, self.max_tokens, self.counter)
-        with self.usage.lock:
+        with self.lock:
             if uses_llm:
                 self.usage.prompt_tokens += count_tokens(self.counter, self.prompt(texts, level))
                 self.usage.completion_tokens += count_tokens(self.counter, full)
@@ -234,85 +186,68 @@ def summarize_trees(
         SummaryError: If a failure aborts the run.
         WorkStopped: If `stopping` was set from outside.
     """
-    failures = failures or FailFast()
+    failures = failures or FailurePolicy()
     calls = _Calls(builder, stopping, failures)
     schedule = _Schedule(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
-    while running or (schedule.ready and not stopping.is_set()):
+    while True:
         while schedule.ready and not stopping.is_set():
             tree, node = schedule.ready.pop()
-            if node.document_id in failures.failed:
-                continue
-            texts = schedule.inputs(tree, node)
-            running[pool.submit(calls.run, texts, node)] = (tree, node)
+            if node.document_id not in failures.failed:
+                texts = schedule.inputs(tree, node)
+                running[pool.submit(calls.run, texts, node)] = (tree, node)
         if not running:
-            break  # only nodes of failed trees were ready
+            break
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
             tree, node = running.pop(future)
             if future.exception() is None:
                 schedule.finish(tree, node, future.result())
                 on_summary()
-    calls.raise_failure()
+    if calls.failure is not None:
+        raise calls.failure
+    if stopping.is_set():
+        raise WorkStopped
     return [
         None if tree.document_id in failures.failed else summaries
         for tree, summaries in zip(trees, schedule.summaries, strict=True)
     ]
 
 
-def with_summaries(tree: Tree, summaries: Mapping[str, str]) -> list[Node]:
-    """Return the nodes of a tree with their texts.
-
-    Args:
-        tree: A planned tree.
-        summaries: Texts of its summaries, by node id.
-    """
-    return [replace(node, text=summaries.get(node.id, node.text)) for node in tree.nodes]
-
-
+@dataclass
 class _Calls:
     """Runs calls until a failure aborts the run, and remembers that failure."""
 
-    def __init__(
-        self, builder: SummaryBuilder, stopping: threading.Event, failures: FailurePolicy
-    ) -> None:
-        self._builder = builder
-        self._stopping = stopping
-        self._failures = failures
-        self._cause: BaseException | None = None
-        self._lock = threading.Lock()
+    builder: SummaryBuilder
+    stopping: threading.Event
+    policy: FailurePolicy
+    failure: BaseException | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, texts: Sequence[str], node: Node) -> str:
-        if self._stopping.is_set() or node.document_id in self._failures.failed:
+        if self.stopping.is_set() or node.document_id in self.policy.failed:
             raise WorkStopped
         try:
-            summary = self._builder.build(texts, node.level, self._stopping)
+            summary = self.builder.build(texts, node.level, self.stopping)
         except BaseException as error:
-            with self._lock:  # after a stop, a failure may only be a consequence of the stop
-                if not self._stopping.is_set():
+            with self.lock:  # after a stop, a failure may only be a consequence of the stop
+                if not self.stopping.is_set():
                     self._handle(_with_place(error, node), node)
             raise
-        self._failures.record_success(SummaryError)
+        self.policy.record_success(SummaryError)
         return summary
 
     def _handle(self, error: BaseException, node: Node) -> None:
         """Skip the document, or abort the run."""
         if isinstance(error, IndexingError):
             try:
-                self._failures.record_failure([node.document_id], error)
+                self.policy.record_failure([node.document_id], error)
             except E2GraphRAGError as fatal:
                 error = fatal
             else:
                 return
-        self._cause = error
-        self._stopping.set()
-
-    def raise_failure(self) -> None:
-        """Raise the failure that aborted the run, or WorkStopped after an outside request."""
-        if self._cause is not None:
-            raise self._cause
-        if self._stopping.is_set():
-            raise WorkStopped
+        self.failure = error
+        self.stopping.set()
 
 
 def _with_place(error: BaseException, node: Node) -> BaseException:

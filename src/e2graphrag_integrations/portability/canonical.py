@@ -9,7 +9,12 @@ import base64
 from typing import Any
 
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
-from e2graphrag_integrations.store.records import StoredNode, canonical_json, decode_sentences
+from e2graphrag_integrations.store.records import (
+    StoredNode,
+    canonical_json,
+    decode_sentences,
+    document_fields,
+)
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.types import SourceDocument
 
@@ -35,13 +40,7 @@ def export_lines(store: Store) -> list[str]:
 
 def document_record(document: SourceDocument) -> dict[str, Any]:
     """Return a document as JSON values."""
-    return {
-        "document": document.id,
-        "title": document.title,
-        "text": document.text,
-        "metadata": dict(document.metadata),
-        "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
-    }
+    return {"document": document.id, **document_fields(document)}
 
 
 def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:

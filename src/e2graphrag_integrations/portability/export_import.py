@@ -30,13 +30,14 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.portability.canonical import document_record, node_record
 from e2graphrag_integrations.portability.verify import verify_store
-from e2graphrag_integrations.settings import RequestedSettings, resolve_settings
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
     canonical_json,
+    document_from_fields,
     encode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
@@ -222,7 +223,7 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
                 nodes[stored.node.document_id].append(stored)
                 store.put_cached(*_parse_content(record, stored))
             elif "document" in record:
-                document = _parse_document(record)
+                document = document_from_fields(record["document"], record)
                 documents[document.id] = document
                 nodes[document.id] = []
         for id_, document in documents.items():
@@ -239,7 +240,7 @@ def _parse_manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dic
     if header["e2graphrag"] != FORMAT:
         raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
     manifest = {check_name("key", key): str(value) for key, value in header["manifest"].items()}
-    resolve_settings(RequestedSettings(), manifest, source)
+    Settings.from_manifest(manifest, source)
     if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):
         raise ValueError(f"vectors of dimension {vectors.shape[1]}, not {manifest['dimension']}")
     return manifest
@@ -260,16 +261,6 @@ def _read_vectors(path: Path) -> tuple[Any, list[bytes]]:
     ):
         raise ValueError(f"{path.name} does not contain unit vectors with their keys")
     return vectors.astype("<f4"), [key.tobytes() for key in keys]
-
-
-def _parse_document(record: Mapping[str, Any]) -> SourceDocument:
-    return SourceDocument(
-        record["document"],
-        record["text"],
-        record["title"],
-        record["metadata"],
-        [tuple(segment) for segment in record["segments"]],
-    )
 
 
 def _parse_node(

@@ -13,7 +13,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
 )
 from e2graphrag_integrations.reports import VerifyReport
-from e2graphrag_integrations.settings import RequestedSettings, resolve_settings
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.files import find_stale_parts
 from e2graphrag_integrations.store.pending_documents import read_pending
 from e2graphrag_integrations.store.queue import read_queue
@@ -80,7 +80,7 @@ def _check_manifest(store: Store, checked: Counter[str]) -> Iterator[str]:
         checked["manifest rows"] += 1
         if checksum(*fields) != crc:
             yield f"{fields[0]} in the manifest does not match its checksum"
-    resolve_settings(RequestedSettings(), store.manifest(), store.path)
+    Settings.from_manifest(store.manifest(), store.path)
     store.generation  # noqa: B018 - raises if the row is missing
 
 
@@ -111,7 +111,7 @@ def _check_windows(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 
 def _check_documents(store: Store, checked: Counter[str]) -> Iterator[str]:
-    grouping = resolve_settings(RequestedSettings(), store.manifest(), store.path).groups
+    grouping = Settings.from_manifest(store.manifest(), store.path).groups
     nodes_of: dict[str, list[StoredNode]] = {id_: [] for id_ in store.content_hashes()}
     for stored in store.all_nodes():
         checked["nodes"] += 1

@@ -1,0 +1,177 @@
+"""An open index file: its models, and exclusive access for writing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import InvalidInputError, StoppedError, StoreLockedError
+from e2graphrag_integrations.indexing.planning import Planner
+from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.store.records import DocumentSink
+from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
+
+_POLL_SECONDS = 0.05
+"""Seconds between checks whether a waiting operation was stopped."""
+
+
+@dataclass(frozen=True)
+class IndexingContext:
+    """The inputs that all documents of a run share.
+
+    Attributes:
+        store: Receives documents and caches results.
+        components: The models, already checked.
+        manifest: Settings and fingerprints, written with each document.
+        summaries: Creates summaries.
+        planner: Builds document trees.
+        concurrency: Maximum number of simultaneous summarizer calls.
+    """
+
+    store: DocumentSink
+    components: Components
+    manifest: Mapping[str, str]
+    summaries: SummaryBuilder
+    planner: Planner
+    concurrency: int
+
+
+@dataclass(eq=False)
+class OpenIndex:
+    """An open index file with its models and options. One thread of one process writes at a time.
+
+    Attributes:
+        store: The file.
+        settings: How documents are split and summarized.
+        components: The models.
+        planner: Builds document trees.
+        concurrency: Maximum number of simultaneous summarizer calls.
+        retry: Retry policy for transient errors of the summarizer.
+        loop: Runs the coroutines of an async summarizer during synchronous calls.
+    """
+
+    store: Store
+    settings: Settings
+    components: Components
+    planner: Planner
+    concurrency: int
+    retry: RetryPolicy
+    loop: OwnLoop = field(default_factory=OwnLoop)
+    _thread_lock: threading.RLock = field(default_factory=threading.RLock)
+    _stops: set[StopSignal] = field(default_factory=set)
+    _busy_loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
+    """Event loops that running operations need."""
+    _closing: bool = False
+
+    def summary_builder(self, run: IndexingRun) -> SummaryBuilder:
+        """Return a new summary builder, with its own usage counts.
+
+        Raises:
+            InvalidInputError: If the run's summarizer has another fingerprint than the index's.
+        """
+        own = self.components.summarizer
+        summarizer = own if run.summarizer is None else run.summarizer
+        expected = getattr(own, "fingerprint", None)
+        if getattr(summarizer, "fingerprint", None) != expected:
+            raise InvalidInputError(
+                f"summarizer ({type(summarizer).__name__}) must have the fingerprint of the "
+                f"index's summarizer, {expected}"
+            )
+        return SummaryBuilder(
+            summarizer,
+            self.components.summarizer_fingerprint,
+            self.components.counter,
+            self.settings.summary_tokens,
+            self.retry,
+            self.store,
+            run.runner or self.loop,
+        )
+
+    @contextlib.contextmanager
+    def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
+        """Exclude other threads and processes from writing. Reentrant.
+
+        Args:
+            run: Options of an indexing run; its `stop` also ends the wait for access.
+
+        Raises:
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            StoppedError: If the operation was stopped while it waited.
+            InvalidInputError: If the running operation needs the event loop of this thread, so
+                that waiting here would never end.
+        """
+        if self._needs_this_loop():
+            raise InvalidInputError(
+                "an operation that is writing needs this event loop, so waiting for it here would "
+                "deadlock: await it first, or await aadd(), aupdate() or adelete()"
+            )
+        run = run or IndexingRun()
+        self._stops.add(run.stop)
+        try:
+            with (
+                self._exclude_threads(run),
+                self.store.index_lock.acquire(run.stop.no_new_work.is_set),
+            ):
+                _check_stop(run)
+                yield
+        except StoreLockedError:
+            _check_stop(run)
+            raise
+        finally:
+            self._stops.discard(run.stop)
+
+    @contextlib.contextmanager
+    def _exclude_threads(self, run: IndexingRun) -> Iterator[None]:
+        """Wait for the other threads. On exit, close the file if `close` was called meanwhile."""
+        while not self._thread_lock.acquire(timeout=_POLL_SECONDS):
+            _check_stop(run)
+        loops = [run.runner.loop] if isinstance(run.runner, CallerLoop) else []
+        self._busy_loops += loops
+        try:
+            yield
+        finally:
+            for loop in loops:
+                self._busy_loops.remove(loop)
+            if self._closing and not self.store.is_closed:
+                self._close()
+            self._thread_lock.release()
+
+    def stop(self) -> None:
+        """Stop running and waiting operations. Calls in flight finish."""
+        for stop in list(self._stops):
+            stop.stop_all()
+
+    def close(self) -> None:
+        """Stop all operations and close the file; idempotent.
+
+        If a running operation needs this event loop, the file closes when that operation ends.
+        """
+        self._closing = True
+        self.stop()
+        if not self._needs_this_loop():
+            with self._thread_lock:
+                self._close()
+
+    def _close(self) -> None:
+        self.loop.close()
+        self.store.close()
+
+    def _needs_this_loop(self) -> bool:
+        """Return whether a running operation needs the event loop that this thread runs."""
+        try:
+            return asyncio.get_running_loop() in self._busy_loops
+        except RuntimeError:
+            return False
+
+
+def _check_stop(run: IndexingRun) -> None:
+    if run.stop.no_new_work.is_set():
+        raise StoppedError("the operation was stopped before it started: call it again")
