@@ -36,8 +36,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.filters import node_filter
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievedNode
+from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import STORY, CountingLLM, NameExtractor
 from llama_fakes import OTHER, Digests
 

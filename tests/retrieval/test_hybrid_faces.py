@@ -14,8 +14,8 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import GAP
+from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 from llama_stores import Distinct, new_store

@@ -9,8 +9,7 @@ import pytest
 
 from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
-from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from fakes import NameExtractor
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.relevance import Relevance
+from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter, quick
 

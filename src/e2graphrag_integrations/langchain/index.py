@@ -48,9 +48,8 @@ from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.filters import Where
-from e2graphrag_integrations.retrieval.query import Expand, Mode
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

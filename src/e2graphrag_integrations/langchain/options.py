@@ -13,8 +13,7 @@ from langchain_core.vectorstores import VectorStore
 from e2graphrag_integrations.langchain.conversion import TreeScope
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
-from e2graphrag_integrations.retrieval.query import Expand, Mode
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

@@ -31,9 +31,8 @@ from e2graphrag_integrations.langchain.options import (
     RetrieveArguments,
 )
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
-from e2graphrag_integrations.retrieval.query import Expand, Mode
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
-from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
 
 ROUTE_EVENT = "e2graphrag.route"
 """Name of the custom event with the route and trace of a retrieval."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
-from e2graphrag_integrations.retrieval.query import Mode
+from e2graphrag_integrations.retrieval.strategy import Mode
 
 _DESCRIPTION = (
     "Search the corpus. Returns numbered passages with their source and character offsets; cite "

@@ -18,7 +18,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
 from e2graphrag_integrations.retrieval.filters import allowed_nodes
-from e2graphrag_integrations.retrieval.query import NodeFilter
+from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")

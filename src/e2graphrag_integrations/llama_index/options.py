@@ -13,10 +13,9 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
-from e2graphrag_integrations.llama_index.adapters.models import EmbedModelType, ExtractorType
+from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.retrieval.query import Expand
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

@@ -66,29 +66,6 @@ def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[
     return nodes[order], scores[order]
 
 
-def node_candidates(
-    rows: IntArray,
-    scores: Floats,
-    lists: Sequence[WeightedList],
-    relevance: Relevance | None,
-    rrf_k: float,
-) -> list[Candidate]:
-    """Return a candidate for each fused node.
-
-    Args:
-        rows: Node rows, best first, shape (n,).
-        scores: Fused scores, shape (n,).
-        lists: The fused lists, for the reasons.
-        relevance: Finds the best window of each node; None leaves it unknown.
-        rrf_k: Constant of the reciprocal rank.
-    """
-    spans = [None] * len(rows) if relevance is None else relevance.best_spans(rows)
-    return [
-        Candidate(row, score, *_route_and_reasons(row, lists, rrf_k), best_span=span)
-        for row, score, span in zip(rows.tolist(), scores.tolist(), spans, strict=True)
-    ]
-
-
 def window_candidates(
     lists: Sequence[WeightedList], relevance: Relevance, rrf_k: float, snapshot: Snapshot
 ) -> Sequence[Candidate]:
@@ -122,18 +99,15 @@ def window_candidates(
     ranked_scores = np.concatenate([scores[order], lowest * contributions[others] / highest])
 
     def candidate(place: int) -> Candidate:
-        window = ranked[place]
+        window, score = ranked[place], float(ranked_scores[place])
         row, span = int(window_nodes[window]), Span(*snapshot.window_spans[window].tolist())
-        score, route_and_reasons = (
-            float(ranked_scores[place]),
-            _route_and_reasons(row, lists, rrf_k),
-        )
-        return Candidate(row, score, *route_and_reasons, best_span=span, is_window=True)
+        found = route_and_reasons(row, lists, rrf_k)
+        return Candidate(row, score, *found, best_span=span, is_window=True)
 
     return LazySequence(len(ranked), candidate)
 
 
-def _route_and_reasons(
+def route_and_reasons(
     row: int, lists: Sequence[WeightedList], rrf_k: float
 ) -> tuple[Route, tuple[str, ...]]:
     """Return the route of the list that contributes most to a node, and its rank in each list."""

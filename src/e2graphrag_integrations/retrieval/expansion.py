@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations.retrieval.query import Expand, Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Expand, Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 
@@ -72,7 +70,6 @@ def _rows_below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
     if how == "none" or nodes.level[row] == 0:
         yield row
     elif how == "leaves":
-        leaves: IntArray = snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]]
-        yield from (int(leaf) for leaf in leaves)
+        yield from snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]].tolist()
     else:
         yield from children(row, snapshot)

@@ -37,18 +37,6 @@ class NodeMask:
 Where = Mapping[str, Any] | Predicate | NodeMask
 
 
-class Filter(ABC):
-    """A compiled metadata filter; calling it tests one record."""
-
-    @abstractmethod
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a record passes."""
-
-    @abstractmethod
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        """Return the mask of records that pass; each distinct value of a key is tested once."""
-
-
 _Test = Callable[[Any], bool]
 """Tests a record's value of one key; `_MISSING` represents a missing key."""
 
@@ -61,6 +49,18 @@ _MAX_DEPTH = 50
 """Maximum nesting of `$and`, `$or` and `$not`."""
 
 _NOT_JSON = (TypeError, ValueError, RecursionError)
+
+
+class Filter(ABC):
+    """A compiled metadata filter; calling it tests one record."""
+
+    @abstractmethod
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record passes."""
+
+    @abstractmethod
+    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
+        """Return the mask of records that pass; each distinct value of a key is tested once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +83,21 @@ class _Key(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class _All(Filter):
-    """Passes records that pass all parts."""
+class _Group(Filter):
+    """Passes records that pass all parts or, unless `needs_all`, any part."""
 
     parts: Sequence[Filter]
+    needs_all: bool
 
     def __call__(self, record: Mapping[str, Any]) -> bool:
-        return all(part(record) for part in self.parts)
+        results = (part(record) for part in self.parts)
+        return all(results) if self.needs_all else any(results)
 
     def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        passes = np.ones(len(records.values), dtype=np.bool_)
+        combine = np.logical_and if self.needs_all else np.logical_or
+        passes = np.full(len(records.values), self.needs_all)
         for part in self.parts:
-            passes &= part.mask(records)
-        return passes
-
-
-@dataclass(frozen=True, slots=True)
-class _Any(Filter):
-    """Passes records that pass any part."""
-
-    parts: Sequence[Filter]
-
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        return any(part(record) for part in self.parts)
-
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        passes = np.zeros(len(records.values), dtype=np.bool_)
-        for part in self.parts:
-            passes |= part.mask(records)
+            combine(passes, part.mask(records), out=passes)
         return passes
 
 
@@ -164,20 +151,13 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
         with wrap_errors(FilterError, "where could not be tested on the metadata"):
             passes = predicate.mask(records)
     else:
-        passes = _mask_of_function(records, predicate)
+        passes = np.zeros(len(records.values), dtype=np.bool_)
+        for row in np.unique(records.indices).tolist():  # the function may fail on unused records
+            with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
+                passes[row] = predicate(records.values[row])
     failures = exclusive_sums(~passes[records.indices])
     mask: NDArray[np.bool_] = failures[records.ends] == failures[records.starts]
     return mask
-
-
-def _mask_of_function(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
-    passes = np.zeros(len(records.values), dtype=np.bool_)
-    used = np.zeros(len(records.values), dtype=np.bool_)
-    used[records.indices] = True
-    for row in np.flatnonzero(used).tolist():  # the function may fail on unused records
-        with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
-            passes[row] = predicate(records.values[row])
-    return passes
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
@@ -197,7 +177,8 @@ def _compile(where: Any, path: str, depth: int) -> Filter:
         raise FilterError(f"{path} must be a mapping of metadata keys, not {type(where).__name__}")
     if depth > _MAX_DEPTH:
         raise FilterError(f"where is nested more than {_MAX_DEPTH} deep: flatten it")
-    return _All([_compile_entry(key, value, path, depth) for key, value in where.items()])
+    entries = [_compile_entry(key, value, path, depth) for key, value in where.items()]
+    return _Group(entries, needs_all=True)
 
 
 def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter:
@@ -210,7 +191,7 @@ def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter
             if not isinstance(condition, list | tuple):
                 raise FilterError(f"{here} needs a list of filters, not {short_repr(condition)}")
             parts = [_compile(part, f"{here}[{i}]", depth + 1) for i, part in enumerate(condition)]
-            return _LOGICAL[key](parts)
+            return _Group(parts, needs_all=key == "$and")
         if key == "$not":
             return _Not(_compile(condition, here, depth + 1))
         if key.startswith("$"):
@@ -224,7 +205,8 @@ def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter
 
 def _compile_condition(condition: Any, path: str) -> list[_Test]:
     """Return the tests of a key's value: one for each operator, or one for equality."""
-    if not isinstance(condition, Mapping) or not any(map(_is_operator, condition)):
+    is_mapping = isinstance(condition, Mapping)
+    if not is_mapping or not any(isinstance(k, str) and k.startswith("$") for k in condition):
         return [_equals(path, condition)]
     for name in condition:
         if name in _LOGICAL or name == "$not":
@@ -237,10 +219,6 @@ def _compile_condition(condition: Any, path: str) -> list[_Test]:
                 "($eq matches an object that has such keys)"
             )
     return [_OPERATORS[name](f"{path}: {name}", value) for name, value in condition.items()]
-
-
-def _is_operator(key: object) -> bool:
-    return isinstance(key, str) and key.startswith("$")
 
 
 def _equals(path: str, value: Any) -> _Test:
@@ -298,7 +276,7 @@ def _ordered_kind(value: object) -> type | None:
     return None
 
 
-_LOGICAL: Mapping[str, Callable[[Sequence[Filter]], Filter]] = {"$and": _All, "$or": _Any}
+_LOGICAL = ("$and", "$or")
 
 _OPERATORS: Mapping[str, _MakeTest] = {
     "$eq": _equals,

@@ -15,14 +15,13 @@ from e2graphrag_integrations.retrieval.candidates import (
     RELEVANCE,
     WeightedList,
     fuse,
-    node_candidates,
+    route_and_reasons,
     window_candidates,
 )
 from e2graphrag_integrations.retrieval.paths import path_closeness
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.seeds import Seeds
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.title_links import title_links
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Route, Trace
 from e2graphrag_integrations.search.fusion import Floats, top_rows
@@ -154,10 +153,15 @@ class HybridStrategy:
             return windows, search.trace(lists, cut=0)
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
+        best, cut = rows[:top], len(rows[top:])
         # Reading the relevance would embed the query, which `mode="local"` does not need.
-        relevance = None if query.mode == "local" else search.relevance
-        nodes = node_candidates(rows[:top], scores[:top], lists, relevance, self.rrf_k)
-        return nodes, search.trace(lists, cut=len(rows) - len(nodes))
+        is_local = query.mode == "local"
+        spans = [None] * len(best) if is_local else search.relevance.best_spans(best)
+        candidates = [
+            Candidate(row, score, *route_and_reasons(row, lists, self.rrf_k), best_span=span)
+            for row, score, span in zip(best.tolist(), scores[:top].tolist(), spans, strict=True)
+        ]
+        return candidates, search.trace(lists, cut)
 
 
 class _HybridSearch:

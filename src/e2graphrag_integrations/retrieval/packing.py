@@ -30,8 +30,7 @@ def pack_nodes(
         budget: In tokens.
         counter: Counts the tokens.
     """
-    packed, _ = _pack(nodes, budget, counter, lambda node, _: [node], list)
-    return packed
+    return _pack(nodes, budget, counter, lambda node, _: [node], list)[0]
 
 
 def pack_windows(

@@ -11,8 +11,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.entities.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 

@@ -24,11 +24,11 @@ from e2graphrag_integrations.retrieval.hydrate import (
     hydrate_in_batches,
 )
 from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
+    Query,
     RerankingStrategy,
     Strategy,
     check_strategy,
@@ -75,7 +75,6 @@ def retrieve(
                 query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
             )
     with measure("pack", timings):
-        select = select_windows if any(one.is_window for one in candidates) else select_nodes
         nodes, trace = select(query, candidates, trace, reader, components.counter)
     if query.allowed is not None and not query.allowed.any():
         trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
@@ -134,37 +133,28 @@ def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence
     return ranked[0], ranked[1]
 
 
-def select_nodes(
+def select(
     query: Query,
     candidates: Sequence[Candidate],
     trace: Trace,
     reader: NodeReader,
     counter: TokenCounter,
 ) -> tuple[list[RetrievedNode], Trace]:
-    """Expand and fill the candidates to `k` complete nodes, and cut them to the token budget."""
-    expanded = expand(candidates, reader.snapshot, query.expand)
-    selected: Sequence[Candidate] = expanded[: query.k]
-    trace = trace.with_cut("k", len(expanded) - len(selected))
-    if query.fill:
-        selected = fill_to_k(selected, query, reader.snapshot)
-    nodes = hydrate(selected, trace.links, reader)
-    if query.token_budget is None:
-        return nodes, trace
-    packed = pack_nodes(nodes, query.token_budget, counter)
-    return packed, trace.with_cut("token_budget", len(nodes) - len(packed))
-
-
-def select_windows(
-    query: Query,
-    candidates: Sequence[Candidate],
-    trace: Trace,
-    reader: NodeReader,
-    counter: TokenCounter,
-) -> tuple[list[RetrievedNode], Trace]:
-    """Fill the token budget with the best windows."""
+    """Return the best `k` complete nodes, cut to the token budget, or the best windows in it."""
+    has_windows = any(one.is_window for one in candidates)
+    if not has_windows:
+        expanded = expand(candidates, reader.snapshot, query.expand)
+        candidates = expanded[: query.k]
+        trace = trace.with_cut("k", len(expanded) - len(candidates))
     if query.fill:
         candidates = fill_to_k(candidates, query, reader.snapshot)
     budget = query.token_budget or 0
-    windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
-    packed, taken = pack_windows(windows, budget, counter, reader.texts)
-    return packed, trace.with_cut("token_budget", len(candidates) - taken)
+    if has_windows:
+        windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
+        nodes, n_packed = pack_windows(windows, budget, counter, reader.texts)
+        return nodes, trace.with_cut("token_budget", len(candidates) - n_packed)
+    nodes = hydrate(candidates, trace.links, reader)
+    if query.token_budget is None:
+        return nodes, trace
+    packed = pack_nodes(nodes, budget, counter)
+    return packed, trace.with_cut("token_budget", len(nodes) - len(packed))

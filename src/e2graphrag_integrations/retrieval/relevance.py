@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
     first_occurrences,

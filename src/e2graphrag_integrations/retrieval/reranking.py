@@ -10,8 +10,7 @@ import numpy as np
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
-from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Listing, Trace
 from e2graphrag_integrations.search.rerankers import rerank_scores
 
@@ -55,12 +54,8 @@ def rerank(
         )
         for i, score in zip(order, former_scores, strict=True)
     ]
-    listing = Listing(
-        reader.snapshot.nodes.ids,
-        "score",
-        np.asarray([head[i].row for i in order], dtype=np.int64),
-        np.asarray([scores[i] for i in order]),
-    )
+    rows, ids = [head[i].row for i in order], reader.snapshot.nodes.ids
+    listing = Listing(ids, "score", np.asarray(rows), np.asarray([scores[i] for i in order]))
     trace = replace(trace, lists={**trace.lists, "reranked": listing.ranked()})
     result = [*reranked, *tail]
     if any(one.is_window for one in head):

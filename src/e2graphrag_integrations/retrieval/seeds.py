@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.linking import Linking, link
-from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import NOUN
 
@@ -145,16 +145,13 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
         return Linking((), ())
     subjects = snapshot.titled_entities
     found = link(query.mentions, subjects.index, snapshot.aliases if use_aliases else None)
-    rows = {one.entity: subjects.index[one.entity] for one in found.links}
-    names = {
-        entity
-        for entity, row in rows.items()
-        if row >= len(snapshot.graph.names)
-        or snapshot.graph.named[row]
-        or row in subjects.documents
-    }
+    named = snapshot.graph.named
+
+    def is_name_or_title(row: int) -> bool:
+        return row >= len(named) or bool(named[row]) or row in subjects.documents
+
     nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
     return Linking(
-        tuple(one for one in found.links if one.entity in names),
+        tuple(one for one in found.links if is_name_or_title(subjects.index[one.entity])),
         tuple(name for name in found.unlinked if name not in nouns),
     )

@@ -9,9 +9,8 @@ from dataclasses import replace
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.retrieval.pipeline import retrieve
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -1,19 +1,113 @@
-"""The interface of a strategy, which ranks the nodes of a snapshot."""
+"""The interface of a strategy: the query that it receives and the candidates that it returns."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
-from e2graphrag_integrations._utils.validation import short_repr
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.protocols import Reranker
-from e2graphrag_integrations.retrieval.query import Query
+from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Span
+from e2graphrag_integrations.types import Mention, Span
+
+Mode = Literal["auto", "local", "global"]
+MODES: tuple[Mode, ...] = ("auto", "local", "global")
+
+Expand = Literal["none", "children", "leaves"]
+EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
+
+NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
+"""Returns the mask of a snapshot's nodes that pass a filter, shape (nodes,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A question with its options.
+
+    The caller sets the fields up to `question_vector`. The pipeline's first stage, `analyze`, sets
+    the others before a strategy ranks.
+
+    Attributes:
+        question: The question in words.
+        k: Maximum number of nodes to return. Under a token budget, `analyze` raises it to at least
+            50, and the budget makes the final cut.
+        mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
+        where: Metadata filter.
+        token_budget: Maximum number of tokens of the result's context.
+        expand: Whether the children or the leaves of a summary replace it.
+        fill: Whether the nearest nodes by cosine fill the result up to `k`.
+        embed_texts: Texts to embed instead of the question; their mean counts (HyDE, arXiv
+            2212.10496, section 3.2).
+        question_vector: Unit vector to use instead of embedding the question.
+        mentions: Names and nouns in the question, without duplicates.
+        allowed: Mask of the nodes that pass `where`, shape (nodes,); None without a filter.
+        embedder: Returns the unit vector of the mean of the texts' vectors, shape (dimension,).
+            Called when a strategy first reads `vector`.
+
+    Raises:
+        InvalidInputError: If an argument is out of range.
+    """
+
+    question: str
+    k: int = 10
+    mode: Mode = "auto"
+    where: NodeFilter | None = None
+    token_budget: int | None = None
+    expand: Expand = "none"
+    fill: bool = False
+    embed_texts: tuple[str, ...] = ()
+    question_vector: FloatArray | None = None
+    mentions: tuple[Mention, ...] = ()
+    allowed: NDArray[np.bool_] | None = None
+    embedder: Callable[[Sequence[str]], FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str):
+            kind = type(self.question).__name__
+            raise InvalidInputError(f"question must be a string, not {kind}")
+        if not self.question.strip():
+            raise InvalidInputError("question is empty")
+        object.__setattr__(self, "k", check_int("k", self.k, most=None))
+        if self.token_budget is not None:
+            budget = check_int("token_budget", self.token_budget, most=None)
+            object.__setattr__(self, "token_budget", budget)
+        options = (("mode", self.mode, MODES), ("expand", self.expand, EXPANSIONS))
+        for name, value, choices in options:
+            if value not in choices:
+                raise InvalidInputError(
+                    f"{name}={short_repr(value)} must be one of {', '.join(choices)}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The mentions: surface forms of names, and lemmas of common nouns."""
+        return tuple(mention.entity for mention in self.mentions)
+
+    @property
+    def packs_windows(self) -> bool:
+        """Whether a token budget is filled with windows of nodes instead of complete nodes."""
+        return self.token_budget is not None and self.expand == "none"
+
+    @lazy
+    def vector(self) -> FloatArray:
+        """The question's unit vector, embedded at first use, shape (dimension,).
+
+        Raises:
+            InvalidInputError: If there is neither a vector nor an embedder.
+        """
+        if self.question_vector is not None:
+            return self.question_vector
+        if self.embedder is None:
+            raise InvalidInputError("the query has no vector: pass question_vector or embedder")
+        return self.embedder(self.embed_texts or (self.question,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +138,6 @@ class Strategy(Protocol):
     @property
     def name(self) -> str:
         """Name of the strategy in the trace."""
-        ...
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Return the candidates, best first, and the trace.
@@ -52,7 +145,6 @@ class Strategy(Protocol):
         Complete nodes number at most `query.k`. If `query.packs_windows`, the strategy may return
         all windows instead, because the token budget makes the cut.
         """
-        ...
 
 
 @runtime_checkable
@@ -66,12 +158,10 @@ class RerankingStrategy(Strategy, Protocol):
     @property
     def reranker(self) -> Reranker | None:
         """The reranker, None to keep the strategy's order."""
-        ...
 
     @property
     def rerank_top_n(self) -> int:
         """Number of candidates that the reranker reads."""
-        ...
 
 
 def check_strategy(strategy: object) -> None:

@@ -74,23 +74,23 @@ def title_links(
 
 def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
     """Yield the strength and the target chunks of each title link from a chunk."""
-    document = int(snapshot.chunk_documents[chunk])
-    subjects = snapshot.titled_entities
+    chunk_documents, subjects = snapshot.chunk_documents, snapshot.titled_entities
+    document = int(chunk_documents[chunk])
     own_title = int(subjects.title_of_document[document])
     entities = snapshot.personalized_pagerank.entities_of(chunk)
     for entity in entities[subjects.is_title[entities]].tolist():
         titled = subjects.documents[entity]
         # Documents that share a title do not link to each other.
         if entity != own_title and len(titled) <= _MAX_DOCUMENTS:
-            yield 1 / len(titled), (_chunks_of(other, snapshot) for other in titled)
+            bounds = (np.searchsorted(chunk_documents, [other, other + 1]) for other in titled)
+            yield 1 / len(titled), (np.arange(first, end) for first, end in bounds)
     if 0 <= own_title < len(snapshot.graph.names):
         chunks, _ = snapshot.graph.chunks(own_title)
         sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
-        if _count_distinct(snapshot.chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
+        if _count_distinct(chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
             return  # The sample alone exceeds the limit, so skip the full count.
-        documents = snapshot.chunk_documents[chunks]
-        chunks, documents = chunks[documents != document], documents[documents != document]
-        mentioning = _count_distinct(documents)
+        chunks = chunks[chunk_documents[chunks] != document]
+        mentioning = _count_distinct(chunk_documents[chunks])
         if 0 < mentioning <= _MAX_DOCUMENTS:
             yield 1 / float(np.log2(2 + mentioning)), [chunks]
 
@@ -98,8 +98,3 @@ def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterabl
 def _count_distinct(documents: IntArray) -> int:
     """Return the number of distinct values in an ascending array."""
     return len(documents) and 1 + int(np.count_nonzero(documents[1:] != documents[:-1]))
-
-
-def _chunks_of(document: int, snapshot: Snapshot) -> IntArray:
-    first, end = np.searchsorted(snapshot.chunk_documents, [document, document + 1])
-    return np.arange(first, end)

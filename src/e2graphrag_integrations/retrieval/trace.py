@@ -96,16 +96,13 @@ class Listing:
 
 
 class RankedLists(Mapping[str, tuple[Ranked, ...]]):
-    """Ranked lists by name, built from arrays at first access."""
+    """Ranked lists by name, built from arrays at each access."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
-        self._listings = dict(listings)
-        self._built: dict[str, tuple[Ranked, ...]] = {}
+        self._listings = listings
 
     def __getitem__(self, name: str) -> tuple[Ranked, ...]:
-        if name not in self._built:
-            self._built[name] = self._listings[name].ranked()
-        return self._built[name]
+        return self._listings[name].ranked()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listings)

@@ -11,9 +11,8 @@ import numpy as np
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
-from e2graphrag_integrations.retrieval.query import MODES
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import MODES, Strategy
 from e2graphrag_integrations.testing.fakes import CapitalizedWordExtractor
 from e2graphrag_integrations.types import Mention, SourceDocument
 
