@@ -41,20 +41,20 @@ SETTINGS = {
 """Half and double of each default. Two settings cannot exceed 1: for them, 0.25 and 0.75."""
 
 
-def measured(corpus: Corpus) -> dict[str, float]:
+def measure(corpus: Corpus) -> dict[str, float]:
     """Return the headline measure of a set for each setting."""
     names = ["hybrid", *(f"hybrid:{n}={v}" for n, values in SETTINGS.items() for v in values)]
     with corpus.index() as rag:
-        settings = {name: system(name) for name in names}
-        return headlines(rag, corpus, settings, EVERY[corpus.name])
+        strategies = {name: system(name) for name in names}
+        return headlines(rag, corpus, strategies, EVERY[corpus.name])
 
 
 def table(sets: dict[str, dict[str, float]]) -> str:
     lines = [f"| setting | {' | '.join(sets)} |", f"|---|{'---|' * len(sets)}"]
     for name in next(iter(sets.values())):
-        shown = "default" if name == "hybrid" else name.partition(":")[2].replace("=", " = ")
-        cells = " | ".join(f"{of[name]:.3f}" for of in sets.values())
-        lines.append(f"| {shown} | {cells} |")
+        setting = "default" if name == "hybrid" else name.partition(":")[2].replace("=", " = ")
+        cells = " | ".join(f"{measures[name]:.3f}" for measures in sets.values())
+        lines.append(f"| {setting} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    sets = {one.name: measured(one) for one in corpora(options.data, list(EVERY))}
+    sets = {corpus.name: measure(corpus) for corpus in corpora(options.data, list(EVERY))}
     result: dict[str, Any] = {**this_run(), "sets": sets}
     options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     options.out.with_suffix(".md").write_text(table(sets), encoding="utf-8")

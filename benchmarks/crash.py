@@ -1,22 +1,21 @@
-r"""Kill an indexing process again and again, at random moments: is anything lost or paid twice?
+r"""Kill an indexing process at random moments and check that nothing is lost or paid for twice.
 
 From the repository's root:
 
     python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 \
         --out benchmarks/results/crash.json
 
-A child process works through one file: it indexes pieces of The Time Machine with spaCy and
-the stub LLM over HTTP, changes some, deletes one, and is killed with SIGKILL before it is done.
-After each kill another process opens the file: it must open, `verify()` must be clean, whatever was
-indexed before must be there, and the next child goes on with `resume()`. When a file is finished it
-must equal, byte for byte, one made in one go. LLM calls beyond those of one undisturbed run are
-repeated ones: at most as many as were in flight when a process died.
+A child process indexes parts of The Time Machine with spaCy and the stub LLM over HTTP, updates
+some of them, deletes one, and is killed with SIGKILL before it finishes. After each kill another
+process opens the file: opening must work, `verify()` must pass, and all documents indexed before
+must still be there. The next child continues with `resume()`. A finished file must equal, byte for
+byte, one indexed without interruption. LLM calls beyond those of an uninterrupted run count as
+repeated: at most those in flight at a kill may be.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -38,17 +37,22 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.cli.demo import demo_text
-from runs import this_run
-from stub import served, stub_server
+from runs import this_run, write_result
+from stub import server_stats, stub_server
 
 CONCURRENCY = 4
 SETTINGS = {"chunk_size": 150, "chunk_overlap": 0, "group_size": 4, "summary_tokens": 60}
-CHANGED, GONE = (1, 5, 9), 3
+UPDATED = (1, 5, 9)
+"""Numbers of the parts that are updated."""
+
+DELETED = 3
+"""Number of the part that is deleted."""
+
 PART = 5000
-"""Characters of a document."""
+"""Characters of a part."""
 
 
-def pieces(count: int) -> list[SourceDocument]:
+def parts(count: int) -> list[SourceDocument]:
     text = demo_text().read_text(encoding="utf-8")
     return [
         SourceDocument(f"part {n:02}", text[n * PART : (n + 1) * PART], metadata={"part": n})
@@ -57,66 +61,84 @@ def pieces(count: int) -> list[SourceDocument]:
 
 
 def work(rag: E2GraphRAG, documents: list[SourceDocument]) -> None:
-    """Do everything that is not done: what a program would do that is started again and again."""
+    """Do all remaining work, as a program does that is restarted after a crash."""
     rag.resume()
-    state = {status.id for status in rag.status() if status.indexed}
-    changed = {
-        f"part {n:02}": SourceDocument(
-            f"part {n:02}", f"Word came at last. {documents[n].text}", metadata={"part": n}
-        )
-        for n in CHANGED
-    }
-    gone = documents[GONE].id
-    begun = rag.document(documents[0].id).metadata.get("edited") if documents[0].id in state else 0
-    if not begun:
+    indexed = {status.id for status in rag.status() if status.indexed}
+    first = documents[0]
+    if first.id not in indexed or not rag.document(first.id).metadata.get("edited"):
         rag.add(documents)
-        rag.update(SourceDocument(documents[0].id, documents[0].text, metadata={"edited": 1}))
-    rag.update(list(changed.values()))
-    if gone in {status.id for status in rag.status()}:
-        rag.delete(gone)
+        rag.update(SourceDocument(first.id, first.text, metadata={"edited": 1}))
+    rag.update(
+        [
+            SourceDocument(
+                documents[n].id, f"Word came at last. {documents[n].text}", metadata={"part": n}
+            )
+            for n in UPDATED
+        ]
+    )
+    if documents[DELETED].id in {status.id for status in rag.status()}:
+        rag.delete(documents[DELETED].id)
     rag.compact()
 
 
-def child(task: Callable[[], None], seconds: float | None) -> tuple[bool, float]:
-    """Run a task in a process of its own; kill it after so many seconds. Return if it finished."""
+def run_child(task: Callable[[], None], kill_after: float | None) -> tuple[bool, float]:
+    """Run a task in a forked process and kill it after `kill_after` seconds.
+
+    Returns:
+        Whether the task finished, and its seconds.
+    """
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             task()
             code = 0
-        except BaseException as error:  # noqa: BLE001 - told, then the process ends
+        except BaseException as error:  # noqa: BLE001 - printed, then the process exits
             print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         finally:
             os._exit(code)
     began = time.perf_counter()
     while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        spent = time.perf_counter() - began
-        if ended:
+        exited, status = os.waitpid(pid, os.WNOHANG)
+        seconds = time.perf_counter() - began
+        if exited:
             if status:
-                raise SystemExit(f"a child ended with {status}")
-            return True, spent
-        if seconds is not None and spent >= seconds:
+                raise SystemExit(f"the child process failed with status {status}")
+            return True, seconds
+        if kill_after is not None and seconds >= kill_after:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return False, spent
+            return False, seconds
         time.sleep(0.002)
 
 
-class Run:
-    """One file after the other, until so many kills were survived."""
+class CrashTest:
+    """Indexes one file after the other and kills the indexing processes.
 
-    def __init__(self, folder: Path, base: str, parts: int, seed: int) -> None:
+    Attributes:
+        kills: Number of kills so far.
+        counts: Numbers of errors, and of document states after kills.
+        repeated: Repeated LLM calls of each file.
+        cost: LLM calls of an uninterrupted run.
+        seconds: Duration of an uninterrupted run.
+        expected: Export of an uninterrupted run.
+    """
+
+    def __init__(self, folder: Path, base: str, part_count: int, seed: int) -> None:
         self.folder = folder
         self.base = base
-        self.documents = pieces(parts)
-        self.random = random.Random(seed)  # noqa: S311 - when to kill is no secret
+        self.documents = parts(part_count)
+        self.random = random.Random(seed)  # noqa: S311 - chooses when to kill
         self.extractor = SpacyEntityExtractor()
-        self.extractor.extract(["Warm up."])  # loaded once: children are copies of this process
+        self.extractor.extract(["Warm up."])  # forked processes share the loaded model
         self.kills = 0
         self.counts: Counter[str] = Counter()
         self.repeated: list[int] = []
+        path, before = folder / "uninterrupted.e2g", self.llm_calls()
+        _, self.seconds = run_child(lambda: self.task(path), None)
+        self.cost = self.llm_calls() - before
+        with self.open(path) as rag:
+            self.expected = list(rag.export())
 
     def open(self, path: Path) -> E2GraphRAG:
         return E2GraphRAG.open(
@@ -132,66 +154,65 @@ class Run:
         with self.open(path) as rag:
             work(rag, self.documents)
 
-    def calls(self) -> int:
-        return int(served(self.base)["llm_calls"])
+    def llm_calls(self) -> int:
+        return int(server_stats(self.base)["llm_calls"])
 
-    def whole(self) -> None:
-        """Make one file undisturbed: what it costs, what it is, and how long it takes."""
-        path, before = self.folder / "whole.e2g", self.calls()
-        _, self.seconds = child(lambda: self.task(path), None)
-        self.cost = self.calls() - before
-        with self.open(path) as rag:
-            self.expected = list(rag.export())
-
-    def file(self, number: int, kills: int) -> None:
-        """Kill the making of one file up to so many times, then let it finish."""
+    def index_file(self, number: int, max_kills: int) -> None:
+        """Index one file with up to `max_kills` kills, then without, and check the result."""
         path = self.folder / f"{number}.e2g"
-        before, killed, known = self.calls(), 0, set[str]()
-        while killed < kills:
-            finished, _ = child(lambda: self.task(path), self.random.uniform(0, 0.7 * self.seconds))
+        before, kills, indexed = self.llm_calls(), 0, set[str]()
+        while kills < max_kills:
+            kill_after = self.random.uniform(0, 0.7 * self.seconds)
+            finished, _ = run_child(lambda: self.task(path), kill_after)
             if finished:
                 break
-            killed += 1
-            known = self.look(path, known)
-        child(lambda: self.task(path), None)
-        self.look(path, set())
+            kills += 1
+            indexed = self.check(path, indexed)
+        run_child(lambda: self.task(path), None)
+        self.check(path, set())
         with self.open(path) as rag:
             if list(rag.export()) != self.expected:
-                self.counts["files that differ from one made in one go"] += 1
-        self.kills += killed
-        # A killed process may leave its requests running at the server.
-        time.sleep(0.2)
-        self.repeated.append(self.calls() - before - self.cost)
-        if self.repeated[-1] > CONCURRENCY * killed:
-            self.counts["files with more repeated calls than were in flight"] += 1
-        for rest in self.folder.glob(f"{number}.e2g*"):
-            if rest.is_file():
-                rest.unlink()
+                self.counts["files that differ from an uninterrupted run"] += 1
+        self.kills += kills
+        time.sleep(0.2)  # the server may still count requests of a killed process
+        self.repeated.append(self.llm_calls() - before - self.cost)
+        if self.repeated[-1] > CONCURRENCY * kills:
+            self.counts["files with too many repeated calls"] += 1
+        for file in self.folder.glob(f"{number}.e2g*"):
+            if file.is_file():
+                file.unlink()
 
-    def look(self, path: Path, known: set[str]) -> set[str]:
-        """Check a file as a kill left it; return what is indexed."""
+    def check(self, path: Path, before: set[str]) -> set[str]:
+        """Check a file after a kill.
+
+        Args:
+            path: The file.
+            before: Ids of the documents indexed before the kill.
+
+        Returns:
+            Ids of all documents that have been indexed so far.
+        """
         if not path.exists():
-            self.counts["kills before there was a file"] += 1
-            return known
+            self.counts["kills before the file existed"] += 1
+            return before
         with self.open(path) as rag:
             report = rag.verify()
-            states = rag.status()
+            statuses = rag.status()
         if not report.ok:
-            self.counts["failed verifies"] += 1
+            self.counts["failed verifications"] += 1
             print(path, report.problems[:3], file=sys.stderr)
-        indexed = {state.id for state in states if state.indexed}
-        gone = known - indexed - {self.documents[GONE].id}
-        self.counts["lost documents"] += len(gone)
-        for state in states:
-            self.counts[f"seen {state.status}"] += 1
-        return known | indexed
+        indexed = {status.id for status in statuses if status.indexed}
+        lost = before - indexed - {self.documents[DELETED].id}
+        self.counts["lost documents"] += len(lost)
+        self.counts.update(status.status for status in statuses)
+        return before | indexed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stub", type=Path, required=True)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--kills-a-file", type=int, default=12)
+    parser.add_argument("--kills-per-file", type=int, default=12)
     parser.add_argument("--parts", type=int, default=12)
     parser.add_argument("--latency-ms", type=float, default=120)
     parser.add_argument("--seed", type=int, default=0)
@@ -202,40 +223,37 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         stub_server(options.stub, options.latency_ms) as base,
     ):
-        run = Run(Path(folder), base, options.parts, options.seed)
-        run.whole()
+        test = CrashTest(Path(folder), base, options.parts, options.seed)
         files = 0
-        while run.kills < options.kills:
-            run.file(files, options.kills_a_file)
+        while test.kills < options.kills:
+            test.index_file(files, options.kills_per_file)
             files += 1
-            print(f"{run.kills} kills, {files} files, repeated calls {run.repeated}", flush=True)
-    bad = {
-        name: run.counts.pop(name, 0)
+            print(f"{test.kills} kills, {files} files, repeated calls {test.repeated}", flush=True)
+    errors = {
+        name: test.counts.pop(name, 0)
         for name in (
-            "failed verifies",
+            "failed verifications",
             "lost documents",
-            "files that differ from one made in one go",
-            "files with more repeated calls than were in flight",
+            "files that differ from an uninterrupted run",
+            "files with too many repeated calls",
         )
     }
     result: dict[str, Any] = {
         **this_run(),
-        "kills": run.kills,
+        "kills": test.kills,
         "files": files,
         "concurrency": CONCURRENCY,
-        "LLM calls of one undisturbed file": run.cost,
-        "seconds of one undisturbed file": round(run.seconds, 2),
-        "repeated LLM calls": sum(run.repeated),
-        "repeated LLM calls a kill": round(sum(run.repeated) / max(1, run.kills), 3),
-        **bad,
-        "states of documents seen after kills": dict(run.counts),
+        "LLM calls without kills": test.cost,
+        "seconds without kills": round(test.seconds, 2),
+        "repeated LLM calls": sum(test.repeated),
+        "repeated LLM calls per kill": round(sum(test.repeated) / max(1, test.kills), 3),
+        **errors,
+        "document states after kills": dict(test.counts),
         "seconds": round(time.perf_counter() - began, 1),
     }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    if any(bad.values()):
-        raise SystemExit("something was lost, damaged or paid twice")
+    write_result(result, options.out)
+    if any(errors.values()):
+        raise SystemExit("the run lost data, damaged a file or repeated too many LLM calls")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-r"""What a cap on the edges of each entity saves, and what it costs the paper's strategy.
+r"""Measure how a cap on the edges per entity affects the graph's size and the retrieval quality.
 
-From the repository's root, after `make bench-quality` has made the indexes:
+From the repository's root, after `make bench-quality` has built the indexes:
 
     python benchmarks/edge_cap.py --data ../shared/data --out benchmarks/results/edge_cap.json
 
-Dev halves, as many questions as `constants.py` asks. The hybrid's lists do not read edges; with
-`path_chunks` one of them does.
+Asks the same questions of the dev halves as `constants.py`. Of the hybrid's lists only the path
+chunks read edges.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from quality_bench.measures import headlines
 from runs import this_run
 
 CAPS = (1_000_000, 1000, 300, 100, 30, 10)
-STRATEGIES = {"paper": PaperStrategy(), "hybrid, paths": HybridStrategy(use_path_chunks=True)}
+STRATEGIES = {
+    "paper": PaperStrategy(),
+    "hybrid with path chunks": HybridStrategy(use_path_chunks=True),
+}
 
 
-def measured(corpus: Corpus) -> dict[str, Any]:
-    rag = corpus.index()
-    reader = rag._session  # noqa: SLF001 - to put another graph in its place
-    whole = reader.snapshot()
-    found = {}
-    for cap in CAPS:
-        graph = replace(whole.graph, edges=cap_degrees(whole.graph.edges, cap))
-        reader._snapshot = replace(whole, graph=graph)  # noqa: SLF001
-        found[str(cap)] = {
-            "edges": graph.edges.nnz // 2,
-            **headlines(rag, corpus, STRATEGIES, EVERY[corpus.name]),
-        }
-        print(corpus.name, cap, found[str(cap)], flush=True)
-    rag.close()
-    return found
+def measure(corpus: Corpus) -> dict[str, Any]:
+    """Return the number of edges and the headline measures for each cap."""
+    results = {}
+    with corpus.index() as rag:
+        session = rag._session  # noqa: SLF001 - to replace the graph of its snapshot
+        snapshot = session.snapshot()
+        for cap in CAPS:
+            graph = replace(snapshot.graph, edges=cap_degrees(snapshot.graph.edges, cap))
+            session._snapshot = replace(snapshot, graph=graph)  # noqa: SLF001 - see above
+            results[str(cap)] = {
+                "edges": graph.edges.nnz // 2,
+                **headlines(rag, corpus, STRATEGIES, EVERY[corpus.name]),
+            }
+            print(corpus.name, cap, results[str(cap)], flush=True)
+    return results
 
 
 def main() -> None:
@@ -49,7 +52,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    sets = {one.name: measured(one) for one in corpora(options.data, list(EVERY))}
+    sets = {corpus.name: measure(corpus) for corpus in corpora(options.data, list(EVERY))}
     result = {**this_run(), "sets": sets}
     options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

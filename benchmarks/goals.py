@@ -1,4 +1,4 @@
-"""Goals of a benchmark: a figure each, and the most or least that it may be."""
+"""Goals of a benchmark: limits on its figures."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Goal:
-    """What a figure should be."""
+    """A figure with an upper limit, a lower limit or both.
 
-    what: str
-    figure: float
-    most: float | None = None
-    least: float | None = None
+    Attributes:
+        name: The figure and its unit.
+        value: The measured figure.
+        max: Upper limit; None for no limit.
+        min: Lower limit; None for no limit.
+    """
+
+    name: str
+    value: float
+    max: float | None = None
+    min: float | None = None
 
     @property
     def met(self) -> bool:
-        over = self.most is not None and self.figure > self.most
-        return not over and not (self.least is not None and self.figure < self.least)
+        too_high = self.max is not None and self.value > self.max
+        too_low = self.min is not None and self.value < self.min
+        return not (too_high or too_low)
 
-    def told(self) -> dict[str, Any]:
-        return {name: v for name, v in asdict(self).items() if v is not None} | {"met": self.met}
+    def to_dict(self) -> dict[str, Any]:
+        return {key: v for key, v in asdict(self).items() if v is not None} | {"met": self.met}
 
 
-def end_by(goals: Sequence[Goal]) -> None:
-    """End the program with an error that names the goals that were missed, if some were."""
-    missed = [f"{goal.what}: {goal.figure}" for goal in goals if not goal.met]
+def exit_if_missed(goals: Sequence[Goal]) -> None:
+    """Exit with an error that lists the missed goals, if there are any."""
+    missed = [f"{goal.name}: {goal.value}" for goal in goals if not goal.met]
     if missed:
-        raise SystemExit("missed: " + "; ".join(missed))
+        raise SystemExit("missed goals: " + "; ".join(missed))

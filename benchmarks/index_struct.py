@@ -1,4 +1,4 @@
-r"""Load and store a large LlamaIndex index struct: seconds a step, bytes.
+r"""Measure how long a large LlamaIndex index struct takes to store and load, and its size.
 
 From the repository's root:
 
@@ -8,7 +8,6 @@ From the repository's root:
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import uuid
 from dataclasses import replace
@@ -18,17 +17,27 @@ import numpy as np
 
 from e2graphrag_integrations import Mention
 from e2graphrag_integrations.llama_index import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns, Window
+from e2graphrag_integrations.llama_index.storage.record import (
+    DocumentRecord,
+    MentionColumns,
+    Window,
+)
 from e2graphrag_integrations.llama_index.storage.snapshot import build_graph
 from e2graphrag_integrations.tree import plan_tree
 from e2graphrag_integrations.types import NOUN, Span
-from runs import this_run, timed
+from runs import this_run, timed, write_result
 
 ENTITIES = 50_000
 DOCUMENTS = 100
 CHUNKS = 100
+"""Chunks per document."""
+
 SENTENCES = 4
+"""Sentences per chunk."""
+
 MENTIONS = 4
+"""Mentions per sentence."""
+
 RUNS = 5
 SEED = 7
 SYLLABLES = "ka lo mi ru sen tor vel ash bri dun".split()
@@ -40,18 +49,18 @@ def name(number: int) -> str:
     return f"{first} {last}".title()
 
 
-def drawn(random: np.random.Generator) -> np.ndarray:
-    """Entities of every sentence of the index: a few are everywhere, each is somewhere."""
+def draw_entities(random: np.random.Generator) -> np.ndarray:
+    """Return the entities of each sentence: Zipf-distributed, each at least once."""
     count = DOCUMENTS * CHUNKS * SENTENCES * MENTIONS
-    shares = 1 / np.arange(1, ENTITIES + 1) ** 0.8
-    entities = random.choice(ENTITIES, count, p=shares / shares.sum())
+    weights = 1 / np.arange(1, ENTITIES + 1) ** 0.8
+    entities = random.choice(ENTITIES, count, p=weights / weights.sum())
     entities[:ENTITIES] = np.arange(ENTITIES)
     random.shuffle(entities)
     return entities.reshape(DOCUMENTS, CHUNKS, SENTENCES, MENTIONS)
 
 
 def record(document_id: str, entities: np.ndarray) -> DocumentRecord:
-    spans = [Span(at * 900, at * 900 + 900) for at in range(len(entities))]
+    spans = [Span(i * 900, i * 900 + 900) for i in range(len(entities))]
     tree = plan_tree(document_id, " " * spans[-1].end, spans)
     nodes = [replace(node, text="", child_ids=()) for node in tree.nodes]
     windows = [
@@ -84,16 +93,17 @@ def record(document_id: str, entities: np.ndarray) -> DocumentRecord:
     )
 
 
-def load(plain: str) -> dict[str, float]:
-    struct, reading = timed(lambda: E2GraphRAGIndexStruct.from_json(plain))
+def load(text: str) -> dict[str, float]:
+    """Return the seconds of each step of loading."""
+    struct, reading = timed(lambda: E2GraphRAGIndexStruct.from_json(text))
     records, decoding = timed(lambda: list(struct.records()))
     graph, building = timed(lambda: build_graph(records))
-    assert len(graph.names) == ENTITIES  # noqa: S101 - a benchmark of something else would mislead
+    assert len(graph.names) == ENTITIES  # noqa: S101 - a wrong graph would make the timings meaningless
     return {
         "from_json": reading,
         "decode": decoding,
         "graph": building,
-        "all of it": reading + decoding + building,
+        "total": reading + decoding + building,
     }
 
 
@@ -101,13 +111,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    entities = drawn(np.random.default_rng(SEED))
+    entities = draw_entities(np.random.default_rng(SEED))
     records = [record(f"{number:04}", one) for number, one in enumerate(entities)]
     struct = E2GraphRAGIndexStruct(made_with={"chunk_size": "1200"})
     _, first = timed(lambda: struct.put_records(records[:-1]) or struct.to_json())
-    plain, again = timed(lambda: struct.put_records(records[-1:]) or struct.to_json())
+    text, again = timed(lambda: struct.put_records(records[-1:]) or struct.to_json())
     graph = build_graph(records)
-    loads = [load(plain) for _ in range(RUNS)]
+    loads = [load(text) for _ in range(RUNS)]
     result = {
         **this_run(),
         "documents": DOCUMENTS,
@@ -116,7 +126,7 @@ def main() -> None:
         "entities": len(graph.names),
         "edges": graph.edges.nnz // 2,
         "mentions": int(entities.size),
-        "bytes as JSON": len(plain.encode()),
+        "bytes as JSON": len(text.encode()),
         "seconds to store": {
             f"encode {DOCUMENTS - 1} documents and to_json": round(first, 3),
             "insert one more and to_json": round(again, 4),
@@ -125,10 +135,7 @@ def main() -> None:
             step: round(statistics.median(one[step] for one in loads), 3) for step in loads[0]
         },
     }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_result(result, options.out)
 
 
 if __name__ == "__main__":

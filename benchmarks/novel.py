@@ -1,4 +1,4 @@
-r"""Index one novel: seconds a stage, file size, query time; LLM calls against the estimate.
+r"""Index one novel and report stage times, file size, query times, and estimated LLM calls.
 
 From the repository's root:
 
@@ -26,8 +26,8 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from runs import this_run, timed
-from stub import served, stub_server
+from runs import this_run, timed, write_result
+from stub import server_stats, stub_server
 
 QUESTIONS = (
     "What does Mr. Darcy think of Elizabeth Bennet?",
@@ -38,8 +38,8 @@ QUESTIONS = (
 )
 
 
-def extractive(document: SourceDocument, folder: Path) -> dict:
-    """Index with no LLM, with the floors of spaCy alone and embedding alone in the same run."""
+def without_llm(document: SourceDocument, folder: Path) -> dict:
+    """Index without an LLM; also time spaCy and embedding alone, the lower bounds."""
     embedder, extractor = SentenceTransformerEmbedder(), SpacyEntityExtractor()
     embedder.embed(["warm up"])
     extractor.extract(["Warm up."])
@@ -49,53 +49,54 @@ def extractive(document: SourceDocument, folder: Path) -> dict:
         report = rag.add(document)
         again, again_seconds = timed(lambda: rag.add(document))
         _, first_query = timed(lambda: rag.retrieve(QUESTIONS[0]))
-        rest = []
+        seconds = []
         routes = {}
         for question in QUESTIONS * 4:
             result = rag.retrieve(question)
             routes[question] = f"{result.route}: {result.trace.reason}"
             times = result.trace.timings
-            rest.append(sum(times.values()) - times.get("embed", 0) - times["entities"])
+            seconds.append(sum(times.values()) - times.get("embed", 0) - times["entities"])
         stats = rag.stats()
         nodes = [json.loads(line) for line in rag.export()]
     texts = [n["text"] for n in nodes if "node" in n]
     chunks = [n["text"] for n in nodes if n.get("level") == 0]
     windowed = WindowedEmbedder(embedder)
     prefix = windowed.title_prefix(document.title)
-    pieces = [prefix + t[a:b] for t in texts for a, b in windowed.windows(t, prefix)]
-    _, embedding = timed(lambda: embedder.embed(pieces))
+    windows = [prefix + t[a:b] for t in texts for a, b in windowed.windows(t, prefix)]
+    _, embedding = timed(lambda: embedder.embed(windows))
     _, spacy_alone = timed(lambda: list(extractor.nlp.pipe(chunks, batch_size=16)))
     return {
         "estimate": estimate.to_dict(),
         "report": report.to_dict(),
         "re-index seconds": round(again_seconds, 4),
         "re-index LLM calls": again.llm_calls,
-        "floor seconds": {"spaCy pipe": round(spacy_alone, 2), "embedding": round(embedding, 2)},
+        "lower bound seconds": {"spaCy": round(spacy_alone, 2), "embedding": round(embedding, 2)},
         "file bytes": path.stat().st_size,
         "stats": asdict(stats) | {"settings": dict(stats.settings)},
         "first query seconds": round(first_query, 3),
-        "query ms without embedding and spaCy": {
-            "p50": round(1000 * statistics.median(rest), 3),
-            "p95": round(1000 * sorted(rest)[int(0.95 * len(rest))], 3),
+        "query ms without embedding and extraction": {
+            "p50": round(1000 * statistics.median(seconds), 3),
+            "p95": round(1000 * sorted(seconds)[int(0.95 * len(seconds))], 3),
         },
         "routes": routes,
     }
 
 
-def against_stub(document: SourceDocument, folder: Path, script: Path) -> dict:
+def with_stub_llm(document: SourceDocument, folder: Path, script: Path) -> dict:
+    """Index with the stub LLM and compare the estimate with the server's counts."""
     with stub_server(script) as base:
         summarizer = OpenAISummarizer("stub", base_url=f"{base}/v1", api_key="none")
         with E2GraphRAG.open(folder / "stub.e2g", embedder="hashing", summarizer=summarizer) as rag:
             estimate = rag.estimate(document)
             report = rag.add(document)
-        counted = served(base)
+        stats = server_stats(base)
     return {
         "estimated calls": estimate.llm_calls,
         "reported calls": report.llm_calls,
-        "calls the server saw": counted["llm_calls"],
-        "estimated prompt tokens, at most": estimate.prompt_tokens,
-        "prompt tokens the server counted": counted["prompt_tokens"],
-        "most calls in flight": counted["max_inflight"],
+        "calls counted by the server": stats["llm_calls"],
+        "estimated prompt tokens, upper bound": estimate.prompt_tokens,
+        "prompt tokens counted by the server": stats["prompt_tokens"],
+        "peak concurrent calls": stats["max_inflight"],
     }
 
 
@@ -113,13 +114,10 @@ def main() -> None:
         result = {
             **this_run(),
             "novel": options.novel,
-            "no LLM": extractive(document, Path(folder)),
-            "stub LLM": against_stub(document, Path(folder), options.stub),
+            "without an LLM": without_llm(document, Path(folder)),
+            "with the stub LLM": with_stub_llm(document, Path(folder), options.stub),
         }
-    print(json.dumps(result, indent=2))
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_result(result, options.out)
 
 
 if __name__ == "__main__":

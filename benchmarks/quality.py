@@ -1,14 +1,14 @@
-r"""Which passages and spans each way of retrieving finds, on public questions; no language model.
+r"""Measure which passages and spans each system retrieves, on public data sets, without an LLM.
 
 From the repository's root:
 
     python benchmarks/quality.py --data ../shared/data --sets hotpotqa,lihuaworld --split dev
     make bench-quality      # the report split of all sets, with tables, plots and goals
 
-Even positions are `dev`, where constants may be chosen; odd ones are `report`: of questions for
-passage sets, of documents for long ones. The index of a set is kept in benchmarks/.cache, vectors
-by the hash of their texts. The title stands before the text for every system; budgets are words
-times 1.3 for every system.
+The `dev` split, for choosing constants, has the even positions; `report` has the odd ones: of the
+questions in passage sets, of the documents in sets of long documents. Indexes are cached in
+benchmarks/.cache. Every system reads the title in front of the text, and counts a budget as 1.3
+tokens per word.
 """
 
 from __future__ import annotations
@@ -28,63 +28,63 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from quality_bench.corpora import Corpus, Question, corpora
 from quality_bench.measures import coverage, interval, latencies, passages, spans
-from quality_bench.report import goals, lost, plot, table
+from quality_bench.report import goals, plot, regressions, table
 from quality_bench.systems import ABLATIONS, BASELINES, system
 from runs import this_run
 
 HEADLINE = {False: ("R@5", "all@5"), True: ("R@2000", "R@4000")}
 BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
-"""Questions about the whole: what the tree is for."""
+"""Type of the questions about an entire document, which the summary tree is meant for."""
 
 
-def measured(corpus: Corpus, systems: Sequence[str], split: str, every: int = 1) -> dict[str, Any]:
+def measure(corpus: Corpus, systems: Sequence[str], split: str, every: int = 1) -> dict[str, Any]:
     rag = corpus.index()
-    asked = corpus.questions(split)[::every]
+    questions = corpus.questions(split)[::every]
     began = time.perf_counter()
     results: dict[str, Any] = {}
     if corpus.long:
         lengths = {one.id: len(one.text) for one in corpus.documents()}
-        local = [one for one in asked if one.spans]
+        local = [one for one in questions if one.spans]
         rows = {name: [spans(rag, one, system(name), lengths) for one in local] for name in systems}
-        results[corpus.name] = summed(rows, HEADLINE[True]) | {"questions": len(local)}
-        broad = [one for one in asked if one.kind == BROAD[corpus.name]]
+        results[corpus.name] = summarize(rows, HEADLINE[True]) | {"questions": len(local)}
+        broad = [one for one in questions if one.kind == BROAD[corpus.name]]
         rows = {name: [coverage(rag, one, system(name)) for one in broad] for name in systems}
-        results[f"{corpus.name} coverage"] = summed(rows, ()) | {"questions": len(broad)}
+        results[f"{corpus.name} coverage"] = summarize(rows, ()) | {"questions": len(broad)}
     else:
         document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
         rows = {
-            name: [passages(rag, one, system(name), document_of) for one in asked]
+            name: [passages(rag, one, system(name), document_of) for one in questions]
             for name in systems
         }
-        results[corpus.name] = summed(rows, HEADLINE[False]) | {"questions": len(asked)}
-    results[corpus.name]["milliseconds"] = latencies(rag, sample(asked), system("hybrid"))
+        results[corpus.name] = summarize(rows, HEADLINE[False]) | {"questions": len(questions)}
+    results[corpus.name]["milliseconds"] = latencies(rag, sample(questions), system("hybrid"))
     results[corpus.name]["nodes"] = rag.stats().chunks + rag.stats().summaries
     results[corpus.name]["seconds"] = round(time.perf_counter() - began, 1)
     rag.close()
     return results
 
 
-def sample(asked: Sequence[Question], count: int = 200) -> Sequence[Question]:
-    return asked[:: max(1, len(asked) // count)]
+def sample(questions: Sequence[Question], count: int = 200) -> Sequence[Question]:
+    return questions[:: max(1, len(questions) // count)]
 
 
-def summed(rows: dict[str, list[dict[str, float]]], headline: Sequence[str]) -> dict[str, Any]:
-    """Return means, and the hybrid's paired differences to the best baseline."""
+def summarize(rows: dict[str, list[dict[str, float]]], headline: Sequence[str]) -> dict[str, Any]:
+    """Return the means, and the paired differences of the hybrid to the best baseline."""
     means = {
-        name: {m: round(statistics.mean(row[m] for row in of), 4) for m in of[0]}
-        for name, of in rows.items()
-        if of
+        name: {m: round(statistics.mean(row[m] for row in scores), 4) for m in scores[0]}
+        for name, scores in rows.items()
+        if scores
     }
     result: dict[str, Any] = {"systems": means}
-    inside = [name for name in BASELINES if name in means]
-    if headline and inside and "hybrid" in means:
+    baselines = [name for name in BASELINES if name in means]
+    if headline and baselines and "hybrid" in means:
         result["against best baseline"] = {}
         for measure in headline:
-            best = max(inside, key=lambda name: means[name][measure])
-            versus = interval(
+            best = max(baselines, key=lambda name: means[name][measure])
+            difference = interval(
                 [row[measure] for row in rows["hybrid"]], [row[measure] for row in rows[best]]
             )
-            result["against best baseline"][measure] = {"baseline": best} | versus
+            result["against best baseline"][measure] = {"baseline": best} | difference
     return result
 
 
@@ -93,36 +93,41 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", default="hotpotqa,lihuaworld,qmsum,graphrag_bench_novel")
     parser.add_argument("--systems", default="dense,bm25,rrf,paper,hybrid")
-    parser.add_argument("--ablations", action="store_true", help="the hybrid without each part")
+    parser.add_argument(
+        "--ablations", action="store_true", help="also run the hybrid without each of its parts"
+    )
     parser.add_argument("--split", choices=("dev", "report"), default="dev")
-    parser.add_argument("--every", type=int, default=1, help="ask every n-th question only")
-    parser.add_argument("--out", type=Path, help="JSON; a .md and plots are written beside it")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th question")
+    parser.add_argument(
+        "--out", type=Path, help="JSON file; the tables (.md) and plots (.svg) are named after it"
+    )
     options = parser.parse_args()
     systems = options.systems.split(",") + (list(ABLATIONS) if options.ablations else [])
     sets: dict[str, Any] = {}
     for corpus in corpora(options.data, options.sets.split(",")):
-        sets |= measured(corpus, systems, options.split, options.every)
+        sets |= measure(corpus, systems, options.split, options.every)
         print(table({corpus.name: sets[corpus.name]}), flush=True)
-    reached = goals(sets)
     result = {
         **this_run(),
         "numpy": np.__version__,
         "split": options.split,
         "sets": sets,
-        "goals": reached,
+        "goals": goals(sets),
     }
-    print(json.dumps(reached, indent=2))
-    failures: list[str] = []
+    print(json.dumps(result["goals"], indent=2))
     if options.out:
-        if options.out.exists():
-            before = json.loads(options.out.read_text(encoding="utf-8")).get("goals", {})
-            failures = list(lost(before, reached))
-        if not failures:
-            options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-            options.out.with_suffix(".md").write_text(table(sets), encoding="utf-8")
-            plot(sets, options.out)
-    if failures:
-        raise SystemExit("no longer reached:\n" + "\n".join(failures))
+        save(result, options.out)
+
+
+def save(result: dict[str, Any], out: Path) -> None:
+    """Write the result, its tables and plots, unless a goal that was met is missed now."""
+    if out.exists():
+        before = json.loads(out.read_text(encoding="utf-8")).get("goals", {})
+        if failures := list(regressions(before, result["goals"])):
+            raise SystemExit("goals that were met before:\n" + "\n".join(failures))
+    out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    out.with_suffix(".md").write_text(table(result["sets"]), encoding="utf-8")
+    plot(result["sets"], out)
 
 
 if __name__ == "__main__":

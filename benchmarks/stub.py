@@ -1,4 +1,4 @@
-"""The stub of an OpenAI server on the loopback: started for a benchmark, stopped by its pid."""
+"""Start and stop the stub of an OpenAI server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @contextmanager
 def stub_server(script: Path, latency_ms: float = 0) -> Iterator[str]:
-    """Run the server on a free port; yield its address."""
+    """Run the server on a free port and yield its base URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -26,9 +26,9 @@ def stub_server(script: Path, latency_ms: float = 0) -> Iterator[str]:
     try:
         for _ in range(240):
             if process.poll() is not None:
-                raise SystemExit(f"{script} ended with {process.returncode}")
+                raise SystemExit(f"{script} exited with code {process.returncode}")
             try:
-                served(base)
+                server_stats(base)
                 break
             except OSError:
                 time.sleep(0.25)
@@ -38,7 +38,7 @@ def stub_server(script: Path, latency_ms: float = 0) -> Iterator[str]:
         process.wait()
 
 
-def served(base: str) -> dict[str, Any]:
-    """Return what the server has counted."""
+def server_stats(base: str) -> dict[str, Any]:
+    """Return the server's counters of calls and tokens."""
     with urllib.request.urlopen(f"{base}/stats", timeout=10) as reply:  # noqa: S310 - loopback
         return json.load(reply)

@@ -1,8 +1,8 @@
-"""Made-up corpora of any size: Zipf-distributed words and names, vectors mixed of real ones.
+"""Synthetic corpora of any size: Zipf-distributed words and names, mixtures of real vectors.
 
-Random vectors lie all equally far from each other, which makes every approximate index look bad;
-so a passage's vector is that of two real passages, mixed, with noise. Questions are mixed of other
-real passages, so that none is a copy of what is stored.
+Random vectors are all about equally far apart, which makes every approximate index look bad.
+Therefore the vector of a passage is a mixture of the vectors of two real passages, plus noise. The
+vectors of questions are mixtures of other real passages, so no question equals a stored vector.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations import Mention, SourceDocument, Span
 
-NAMES_A_CHUNK = 5
-WORDS_A_CHUNK = 40
-CHUNKS_A_DOCUMENT = 100
+NAMES_PER_CHUNK = 5
+WORDS_PER_CHUNK = 40
+CHUNKS_PER_DOCUMENT = 100
 NOISE = 0.3
 """Length of the noise added to a vector of length 1."""
 
@@ -31,12 +31,12 @@ Floats = NDArray[np.float32]
 
 
 def word(number: int) -> str:
-    """Return a word for each number, all different."""
+    """Return the word with this number; all words differ."""
     syllables = []
     number += len(_SYLLABLES)
     while number:
-        number, at = divmod(number, len(_SYLLABLES))
-        syllables.append(_SYLLABLES[at])
+        number, digit = divmod(number, len(_SYLLABLES))
+        syllables.append(_SYLLABLES[digit])
     return "".join(syllables)
 
 
@@ -45,7 +45,7 @@ def name(number: int) -> str:
 
 
 class Zipf:
-    """Draws numbers below `size`, the n-th with a share of 1 / (n + offset)."""
+    """Draws numbers n below `size` with a probability proportional to 1 / (n + offset)."""
 
     def __init__(self, size: int, offset: float) -> None:
         self._bounds = np.cumsum(1 / (np.arange(size) + offset))
@@ -57,11 +57,11 @@ class Zipf:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents of `CHUNKS_A_DOCUMENT` chunks, a line each.
+    """Documents of `CHUNKS_PER_DOCUMENT` chunks, one per line.
 
     Attributes:
-        chunks: Of all documents.
-        seed: Two with the same give the same.
+        chunks: Number of chunks of all documents.
+        seed: Equal seeds give equal documents.
     """
 
     chunks: int
@@ -77,10 +77,11 @@ class Corpus:
 
     def documents(self, first: int = 0, end: int | None = None) -> Iterator[SourceDocument]:
         entities, vocabulary = self.entities, self.vocabulary
-        whole = -(-self.chunks // CHUNKS_A_DOCUMENT)
-        for number in range(first, whole if end is None else end):
+        if end is None:
+            end = -(-self.chunks // CHUNKS_PER_DOCUMENT)
+        for number in range(first, end):
             random = np.random.default_rng([self.seed, number])
-            count = min(CHUNKS_A_DOCUMENT, self.chunks - number * CHUNKS_A_DOCUMENT)
+            count = min(CHUNKS_PER_DOCUMENT, self.chunks - number * CHUNKS_PER_DOCUMENT)
             lines = [_line(random, entities, vocabulary) for _ in range(count)]
             [title] = entities.draw(random, 1).tolist()
             yield SourceDocument(
@@ -88,26 +89,28 @@ class Corpus:
             )
 
     def questions(self, count: int) -> list[str]:
-        """Return questions: one to three names, drawn as they are mentioned, and some words."""
+        """Return questions of one to three names, drawn by their frequency, and eight words."""
         random = np.random.default_rng([self.seed + 1, 1 << 30])
-        found = []
+        questions = []
         for _ in range(count):
             names = self.entities.draw(random, int(random.integers(1, 4)))
             words = self.vocabulary.draw(random, 8)
-            found.append(" ".join([*map(name, names.tolist()), *map(word, words.tolist())]) + "?")
-        return found
+            terms = [*map(name, names.tolist()), *map(word, words.tolist())]
+            questions.append(" ".join(terms) + "?")
+        return questions
 
 
 def _line(random: np.random.Generator, entities: Zipf, vocabulary: Zipf) -> str:
-    parts = [word(n) for n in vocabulary.draw(random, WORDS_A_CHUNK).tolist()]
-    at = random.integers(0, WORDS_A_CHUNK, NAMES_A_CHUNK).tolist()
-    for place, entity in zip(at, entities.draw(random, NAMES_A_CHUNK).tolist(), strict=True):
-        parts[place] = f"{name(entity)} {parts[place]}"
+    parts = [word(n) for n in vocabulary.draw(random, WORDS_PER_CHUNK).tolist()]
+    positions = random.integers(0, WORDS_PER_CHUNK, NAMES_PER_CHUNK).tolist()
+    names = entities.draw(random, NAMES_PER_CHUNK).tolist()
+    for position, entity in zip(positions, names, strict=True):
+        parts[position] = f"{name(entity)} {parts[position]}"
     return " ".join(parts) + "."
 
 
-class Lines:
-    """Cuts at line ends."""
+class LineSplitter:
+    """Splits at line ends."""
 
     def __call__(self, text: str) -> list[Span]:
         lines = text.split("\n")
@@ -115,8 +118,8 @@ class Lines:
         return [Span(end - 1 - len(line), end - 1) for end, line in zip(ends, lines, strict=True)]
 
 
-class CapitalPairs:
-    """Finds the made-up names, each chunk a sentence."""
+class SyntheticNameExtractor:
+    """Extracts the synthetic names; each chunk is one sentence."""
 
     fingerprint = "capital-pairs"
 
@@ -127,8 +130,8 @@ class CapitalPairs:
         ]
 
 
-class Beginning:
-    """Summarizes by the first text."""
+class FirstTextSummarizer:
+    """Returns the first text as the summary."""
 
     uses_llm = False
     fingerprint = "beginning"
@@ -138,40 +141,40 @@ class Beginning:
         return f"{word(level)} {texts[0]}"
 
 
-class MixedVectors:
-    """Gives each text a vector mixed of two real ones, which its hash chooses.
+class MixtureEmbedder:
+    """Embeds a text as a mixture of two real vectors, which its hash selects.
 
     Args:
-        stored: Real vectors that passages are mixed of.
-        asked: Others, for questions.
-        max_tokens: Longest window.
+        passages: Real vectors for passages, of shape (n, dimension).
+        questions: Other real vectors, for questions.
+        max_tokens: Maximum length of a window.
     """
 
     fingerprint = "mixed"
 
-    def __init__(self, stored: Floats, asked: Floats, max_tokens: int | None = None) -> None:
+    def __init__(self, passages: Floats, questions: Floats, max_tokens: int | None = None) -> None:
         self.max_tokens = max_tokens
-        self._stored = stored
-        self._asked = asked
+        self._passages = passages
+        self._questions = questions
 
     @property
     def dimension(self) -> int:
-        return int(self._stored.shape[1])
+        return int(self._passages.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        return _mixed(texts, self._stored)
+        return _mixed(texts, self._passages)
 
     def embed_query(self, text: str) -> Floats:
-        return _mixed([text], self._asked)[0]
+        return _mixed([text], self._questions)[0]
 
 
 def _mixed(texts: Sequence[str], real: Floats) -> Floats:
     seeds = [int.from_bytes(hashlib.blake2b(t.encode(), digest_size=8).digest()) for t in texts]
     keys = np.asarray(seeds, dtype=np.uint64)
-    one, other = keys % len(real), (keys >> np.uint64(20)) % len(real)
-    share = (0.5 + (keys >> np.uint64(40)) % 1000 / 2000).astype(np.float32)[:, None]
-    mixed = share * real[one] + (1 - share) * real[other]
-    # One generator a batch would make a text's vector depend on its neighbors.
+    first, second = keys % len(real), (keys >> np.uint64(20)) % len(real)
+    weight = (0.5 + (keys >> np.uint64(40)) % 1000 / 2000).astype(np.float32)[:, None]
+    mixed = weight * real[first] + (1 - weight) * real[second]
+    # One generator per text: a shared one would make a vector depend on the rest of the batch.
     size = real.shape[1]
     noise = [np.random.default_rng(seed).standard_normal(size, np.float32) for seed in seeds]
     mixed += np.stack(noise) * (NOISE / np.sqrt(size))

@@ -1,11 +1,11 @@
-r"""Fills the tables of docs/benchmarks.md from the results of the benchmarks.
+r"""Write the tables of docs/benchmarks.md from the results of the benchmarks.
 
 From the repository's root:
 
-    python benchmarks/tables.py            # writes them
-    python benchmarks/tables.py --check    # fails if they are not what the results say
+    python benchmarks/tables.py            # writes the tables
+    python benchmarks/tables.py --check    # fails if the tables differ from the results
 
-A table stands between two comments that name it; what is around it is written by hand.
+Only the text between `<!-- table NAME -->` and `<!-- end -->` is generated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,190 +24,199 @@ _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Result = Mapping[str, Any]
 
 
-def rows(head: Sequence[str], body: Iterator[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *body]
+def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def goals(result: Result) -> str:
-    def told() -> Iterator[Sequence[Any]]:
-        for goal in result["goals"]:
-            limit = f"at most {goal['most']:g}" if "most" in goal else f"at least {goal['least']:g}"
-            yield goal["what"], f"{goal['figure']:g}", limit, "met" if goal["met"] else "**missed**"
+    rows = [
+        (
+            goal["name"],
+            f"{goal['value']:g}",
+            f"at most {goal['max']:g}" if "max" in goal else f"at least {goal['min']:g}",
+            "met" if goal["met"] else "**missed**",
+        )
+        for goal in result["goals"]
+    ]
+    return markdown(("goal", "measured", "limit", ""), rows)
 
-    return rows(("goal", "figure", "limit", ""), told())
 
-
-def both(milliseconds: Mapping[str, float]) -> str:
-    return f"{milliseconds['p50']:.1f} / {milliseconds['p95']:.1f}"
+def p50_p95(milliseconds: Mapping[str, float], scale: float = 1, digits: int = 1) -> str:
+    return " / ".join(f"{scale * milliseconds[name]:.{digits}f}" for name in ("p50", "p95"))
 
 
 def query(result: Result) -> str:
-    parts = ("embedding", "spaCy and names", "the rest", "all but embedding")
-    quickest = "p50 of the quickest pass"
-    asked = {k: v for k, v in result["milliseconds"].items() if "embedding" in v}
-    return rows(
-        ("", *parts, f"the rest, {quickest}"),
-        (
-            (name, *(both(told[part]) for part in parts), f"{told['the rest'][quickest]:.1f}")
-            for name, told in asked.items()
-        ),
+    parts = (
+        "embedding",
+        "extraction",
+        "without embedding and extraction",
+        "without embedding",
     )
+    fastest = "p50 of the fastest pass"
+    rows = [
+        (name, *(p50_p95(row[part]) for part in parts), f"{row[parts[2]][fastest]:.1f}")
+        for name, row in result["milliseconds"].items()
+        if "embedding" in row
+    ]
+    return markdown(("", *parts, f"{parts[2]}, {fastest}"), rows)
 
 
 def hops(result: Result) -> str:
-    told = result["milliseconds"]["hops of the paper's strategy"]
-    kinds = ("ours", "ours, asked for the first time", "official, networkx")
-    times = {
-        "ours": told["times faster, mean"],
-        "ours, asked for the first time": told["times faster, mean, the first time"],
+    row = result["milliseconds"]["hop distances"]
+    speedups = {
+        "this package": row["mean speedup"],
+        "this package, empty cache": row["mean speedup, empty cache"],
+        "official code, networkx": "",
     }
-    return rows(
-        ("hops of a question's entities", "µs, p50 / p95", "times faster, mean"),
-        (
-            (
-                kind,
-                f"{1000 * told[kind]['p50']:.0f} / {1000 * told[kind]['p95']:.0f}",
-                times.get(kind, ""),
-            )
-            for kind in kinds
-        ),
+    return markdown(
+        ("hop distances between a question's entities", "µs, p50 / p95", "mean speedup"),
+        [(name, p50_p95(row[name], 1000, 0), speedup) for name, speedup in speedups.items()],
     )
 
 
 def index(result: Result) -> str:
-    plain = result["no LLM"]
-    figures = {
-        "wall, s": plain["whole"]["wall"],
-        "CPU, s": plain["whole"]["cpu"],
-        "embedding all windows alone, CPU s": plain["embedding alone"]["cpu"],
-        "`nlp.pipe` on all chunks alone, CPU s": plain["spaCy alone"]["cpu"],
-        "tokens a second by `nlp.pipe` alone": f"{plain['spaCy tokens a second']['alone']:,}",
-        "tokens a second within indexing": f"{plain['spaCy tokens a second']['within indexing']:,}",
+    plain = result["without an LLM"]
+    tokens = plain["spaCy tokens per second"]
+    rows = {
+        "wall seconds": plain["indexing"]["wall"],
+        "CPU seconds": plain["indexing"]["cpu"],
+        "CPU seconds of embedding all windows alone": plain["embedding alone"]["cpu"],
+        "CPU seconds of `nlp.pipe` on all chunks alone": plain["spaCy alone"]["cpu"],
+        "tokens per second, `nlp.pipe` alone": f"{tokens['alone']:,}",
+        "tokens per second, during indexing": f"{tokens['during indexing']:,}",
     }
-    return rows(("without an LLM", ""), iter(figures.items()))
+    return markdown(("without an LLM", ""), rows.items())
 
 
 def llm(result: Result) -> str:
-    return rows(
-        ("LLM", "calls", "wall, s", "its calls alone, s", "floor, s", "times the floor"),
+    prefix, suffix = "LLM with ", " latency"
+    return markdown(
         (
-            (
-                f"{name.removeprefix('LLM of ')} a call, 4 at once",
-                told["calls"],
-                f"{told['wall']:.1f}",
-                f"{told['LLM alone, wall']:.1f}",
-                f"{told['floor']:.1f}",
-                f"{told['times the floor']:.2f}",
-            )
-            for name, told in result.items()
-            if name.startswith("LLM of")
+            "LLM latency, concurrency",
+            "calls",
+            "wall seconds",
+            "seconds of its calls alone",
+            "lower bound, seconds",
+            "ratio",
         ),
+        [
+            (
+                f"{name.removeprefix(prefix).removesuffix(suffix)}, 4",
+                row["calls"],
+                f"{row['wall']:.1f}",
+                f"{row['LLM calls alone, wall']:.1f}",
+                f"{row['lower bound']:.1f}",
+                f"{row['ratio to the lower bound']:.2f}",
+            )
+            for name, row in result.items()
+            if name.startswith(prefix)
+        ],
     )
 
 
-def growth(result: Result) -> str:
-    documents = result["growth"]["documents"]
-    return rows(
-        ("documents", "chunks", "CPU, s", "peak memory beyond the models, MiB"),
-        (
-            (
-                told["documents"],
-                told["chunks"],
-                f"{told['cpu']:.1f}",
-                told["peak MiB beyond the start"],
-            )
-            for told in documents
-        ),
+def scaling(result: Result) -> str:
+    peak = "peak MiB above the models"
+    return markdown(
+        ("documents", "chunks", "CPU seconds", "peak memory above the models, MiB"),
+        [
+            (row["documents"], row["chunks"], f"{row['cpu']:.1f}", row[peak])
+            for row in result["scaling"]["documents"]
+        ],
     )
 
 
-def percentiles(of: Callable[[Result], Mapping[str, float]]) -> Callable[[Result], str]:
-    return lambda told: " / ".join(f"{value:g}" for value in of(told).values())
+def joined(field: Callable[[Result], Mapping[str, float]]) -> Callable[[Result], str]:
+    return lambda size: " / ".join(f"{value:g}" for value in field(size).values())
 
 
 SCALE: Mapping[str, Callable[[Result], Any]] = {
-    "nodes": lambda t: f"{t['derive']['nodes']:,}",
-    "windows": lambda t: f"{t['derive']['windows']:,}",
-    "links of entities and chunks": lambda t: f"{t['derive']['links of entities and chunks']:,}",
-    "edges": lambda t: f"{t['derive']['edges']:,}",
-    "indexing, s": lambda t: f"{t['index']['seconds']:.0f}",
-    "chunks a second": lambda t: f"{t['index']['chunks a second']:,}",
-    "its peak memory, MiB": lambda t: t["index"]["memory at the end, MiB"]["peak"],
-    "snapshot / words / cells, s": percentiles(lambda t: t["derive"]["seconds"]),
-    "peak memory of the snapshot, MiB": lambda t: t["derive"]["memory of the snapshot, MiB"][
+    "nodes": lambda size: f"{size['build']['nodes']:,}",
+    "windows": lambda size: f"{size['build']['windows']:,}",
+    "entity-chunk links": lambda size: f"{size['build']['entity-chunk links']:,}",
+    "edges": lambda size: f"{size['build']['edges']:,}",
+    "indexing, s": lambda size: f"{size['index']['seconds']:.0f}",
+    "chunks per second": lambda size: f"{size['index']['chunks per second']:,}",
+    "peak memory of indexing, MiB": lambda size: size["index"]["final memory, MiB"]["peak"],
+    "build time of snapshot / BM25 / IVF lists, s": joined(lambda size: size["build"]["seconds"]),
+    "peak memory of the snapshot build, MiB": lambda size: size["build"]["snapshot memory, MiB"][
         "peak"
     ],
-    "file, bytes a chunk": lambda t: f"{t['derive']['bytes']['the file, a chunk']:,}",
-    "snapshot without vectors, bytes a chunk": lambda t: (
-        f"{t['derive']['bytes']['snapshot without vectors, a chunk']:,}"
+    "database file, bytes per chunk": lambda size: (
+        f"{size['build']['bytes']['database file per chunk']:,}"
     ),
-    "bytes an edge": lambda t: t["derive"]["bytes"]["an edge"],
-    "bytes a mention": lambda t: t["derive"]["bytes"]["a mention"],
-    "opening, s": lambda t: t["serve"]["seconds to open"],
-    "first question, s": lambda t: t["serve"]["seconds of the first question"],
-    "vectors, MiB": lambda t: f"{t['serve']['vectors, MiB']:,}",
-    "memory serving, MiB": lambda t: f"{t['serve']['memory, MiB']['serving']['resident']:,}",
-    "of it not of files, MiB": lambda t: f"{t['serve']['memory, MiB']['serving']['own']:,}",
-    "FAISS flat alone, ms p50 / p95": percentiles(
-        lambda t: t["serve"]["FAISS flat search alone, ms"]
+    "snapshot without vectors, bytes per chunk": lambda size: (
+        f"{size['build']['bytes']['snapshot without vectors per chunk']:,}"
     ),
+    "bytes per edge": lambda size: size["build"]["bytes"]["per edge"],
+    "bytes per mention": lambda size: size["build"]["bytes"]["per mention"],
+    "opening, s": lambda size: size["serve"]["seconds to open"],
+    "first query, s": lambda size: size["serve"]["seconds for the first query"],
+    "vectors, MiB": lambda size: f"{size['serve']['vectors, MiB']:,}",
+    "resident memory while serving, MiB": lambda size: (
+        f"{size['serve']['memory, MiB']['serving']['resident']:,}"
+    ),
+    "anonymous memory while serving, MiB": lambda size: (
+        f"{size['serve']['memory, MiB']['serving']['anonymous']:,}"
+    ),
+    "FAISS flat search, ms p50 / p95": joined(lambda size: size["serve"]["FAISS flat search, ms"]),
     **{
-        f"the rest, {asked}, ms p50 / p95": percentiles(
-            lambda t, asked=asked: t["serve"]["questions"][asked]["the rest, ms"]
+        f"query, {name}, ms p50 / p95": joined(
+            lambda size, name=name: size["serve"]["queries"][name][
+                "without embedding and extraction, ms"
+            ]
         )
-        for asked in ("k=10", "2000 tokens", "a tenth of the documents")
+        for name in ("k=10", "2000 tokens", "filter on 10% of the documents")
     },
-    "one document changed: written, s": lambda t: t["serve"]["one document changed"][
+    "writing one changed document, s": lambda size: size["serve"]["one changed document"][
         "seconds to write"
     ],
-    "the next question after it, s": lambda t: t["serve"]["one document changed"][
-        "seconds of the next question"
+    "the next query, s": lambda size: size["serve"]["one changed document"][
+        "seconds for the next query"
     ],
 }
+"""Rows of the table of sizes: their labels and values."""
 
 
 def scale(result: Result) -> str:
     sizes = result["sizes"]
-    recalls = list(next(iter(sizes.values()))["serve"]["recall"])
+    recalls = {name: size["serve"]["recall"] for name, size in sizes.items()}
 
-    def told() -> Iterator[Sequence[Any]]:
-        for label, of in SCALE.items():
-            yield label, *map(of, sizes.values())
-        for what in recalls:
-            yield f"recall: {what}", *(one["serve"]["recall"][what] for one in sizes.values())
-        for what, share in result["recall on real vectors"].items():
-            yield f"recall on real vectors: {what}", share, *[""] * (len(sizes) - 1)
+    def rows() -> Iterator[Sequence[Any]]:
+        for label, value in SCALE.items():
+            yield label, *map(value, sizes.values())
+        for label in next(iter(recalls.values())):
+            yield f"recall: {label}", *(recall[label] for recall in recalls.values())
+        for label, recall in result["recall on real vectors"].items():
+            yield f"recall on real vectors: {label}", recall, *[""] * (len(sizes) - 1)
 
-    return rows(("", *sizes), told())
+    return markdown(("", *sizes), rows())
 
 
 def edges(result: Result) -> str:
     sets = result["sets"]
     caps = next(iter(sets.values()))
-    return rows(
-        ("most edges", *(f"{name}: edges, paper, hybrid with paths" for name in sets)),
-        (
-            (
-                "all" if int(cap) >= 10**6 else cap,
-                *(
-                    f"{of[cap]['edges']:,}, {of[cap]['paper']:.3f}, {of[cap]['hybrid, paths']:.3f}"
-                    for of in sets.values()
-                ),
-            )
+
+    def cell(row: Result) -> str:
+        return f"{row['edges']:,}, {row['paper']:.3f}, {row['hybrid with path chunks']:.3f}"
+
+    return markdown(
+        ("edges per entity", *(f"{name}: edges, paper, hybrid with path chunks" for name in sets)),
+        [
+            ("all" if int(cap) >= 10**6 else cap, *(cell(rows[cap]) for rows in sets.values()))
             for cap in caps
-        ),
+        ],
     )
 
 
 def hot_spots(result: Result) -> str:
-    def told() -> Iterator[Sequence[Any]]:
-        for work, found in result["works"].items():
-            for kind in ("libraries", "functions"):
-                shares = [f"{name} {100 * share:.1f}" for name, share in found[kind].items()]
-                yield work, kind, ", ".join(shares)
-
-    return rows(("work", "% of samples by", ""), told())
+    rows = [
+        (workload, kind, ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items()))
+        for workload, row in result["workloads"].items()
+        for kind, shares in row.items()
+        if kind in {"libraries", "functions"}
+    ]
+    return markdown(("workload", "% of samples by", ""), rows)
 
 
 TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
@@ -216,39 +225,41 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "hops": ("query_speed", hops),
     "index": ("index_speed", index),
     "llm": ("index_speed", llm),
-    "growth": ("index_speed", growth),
+    "scaling": ("index_speed", scaling),
     "index_goals": ("index_speed", goals),
     "scale": ("scale", scale),
     "scale_goals": ("scale", goals),
     "edges": ("edge_cap", edges),
     "hot_spots": ("hot_spots", hot_spots),
 }
+"""Tables by name: the result file each is made from, and the function that makes it."""
 
 
 def filled(text: str) -> str:
-    """Return the document with its tables as the results say."""
+    """Return the document with its tables generated from the results."""
 
     def table(match: re.Match[str]) -> str:
         name = match[2]
         if name == "peers":
-            made = (RESULTS / "peers.md").read_text(encoding="utf-8")
+            body = (RESULTS / "peers.md").read_text(encoding="utf-8")
         else:
-            result, make = TABLES[name]
-            made = make(json.loads((RESULTS / f"{result}.json").read_text(encoding="utf-8")))
-        return f"{match[1]}{made.strip()}\n{match[3]}"
+            file, render = TABLES[name]
+            body = render(json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8")))
+        return f"{match[1]}{body.strip()}\n{match[3]}"
 
     return _TABLE.sub(table, text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
     options = parser.parse_args()
-    text = DOCUMENT.read_text(encoding="utf-8")
-    now = filled(text)
-    if options.check and now != text:
-        raise SystemExit(f"{DOCUMENT.name} is not what the results say: run benchmarks/tables.py")
-    DOCUMENT.write_text(now, encoding="utf-8")
+    before = DOCUMENT.read_text(encoding="utf-8")
+    after = filled(before)
+    if not options.check:
+        DOCUMENT.write_text(after, encoding="utf-8")
+    elif after != before:
+        raise SystemExit(f"{DOCUMENT.name} differs from the results: run benchmarks/tables.py")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/quality.py`: corpora, systems, measures, reports."""
+"""Parts of `benchmarks/quality.py`: data sets, systems, measures and reports."""

@@ -1,4 +1,4 @@
-"""What is measured for one question, and how two systems are compared."""
+"""Measures of one question, and the comparison of two systems."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from quality_bench.corpora import Corpus, Question, in_words
@@ -28,37 +27,39 @@ _WORD = re.compile(r"\w{3,}")
 def passages(
     rag: E2GraphRAG, question: Question, strategy: Any, document_of: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return recall of the gold passages among the first k, all of them in 5, reciprocal rank."""
+    """Return recall@k of the gold passages, whether the first 5 contain all, and the MRR."""
     result = rag.retrieve(question.text, k=2 * max(CUTS), strategy=strategy)
-    found = list(dict.fromkeys(document_of[node.node_id] for node in result.nodes))
+    ranked = list(dict.fromkeys(document_of[node.node_id] for node in result.nodes))
     gold = question.gold
-    first = next((rank for rank, one in enumerate(found, 1) if one in gold), 0)
-    scores = {f"R@{cut}": len(gold & set(found[:cut])) / len(gold) for cut in CUTS}
-    return scores | {"all@5": float(gold <= set(found[:5])), "MRR": 1 / first if first else 0.0}
+    first = next((rank for rank, id_ in enumerate(ranked, 1) if id_ in gold), 0)
+    scores = {f"R@{cut}": len(gold & set(ranked[:cut])) / len(gold) for cut in CUTS}
+    return scores | {"all@5": float(gold <= set(ranked[:5])), "MRR": 1 / first if first else 0.0}
 
 
 def headlines(
     rag: E2GraphRAG, corpus: Corpus, strategies: Mapping[str, Any], every: int
 ) -> dict[str, float]:
-    """Return the mean of a set's first measure over every n-th question of its dev half.
+    """Return the mean headline measure of each strategy on every n-th question of the dev half.
 
-    That is R@5 of passages, or, of long documents, the gold spans' recall in 2000 tokens.
+    The measure is R@5 for passages, and the recall of gold spans in 2000 tokens for long documents.
     """
-    asked = corpus.questions("dev")[::every]
+    questions = corpus.questions("dev")[::every]
     if corpus.long:
         lengths = {one.id: len(one.text) for one in corpus.documents()}
-        local = [one for one in asked if one.spans]
+        local = [question for question in questions if question.spans]
 
-        def rows(strategy: Any) -> list[float]:
-            return [spans(rag, one, strategy, lengths, (2000,))["R@2000"] for one in local]
+        def scores(strategy: Any) -> list[float]:
+            return [spans(rag, q, strategy, lengths, (2000,))["R@2000"] for q in local]
 
     else:
         document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
 
-        def rows(strategy: Any) -> list[float]:
-            return [passages(rag, one, strategy, document_of)["R@5"] for one in asked]
+        def scores(strategy: Any) -> list[float]:
+            return [passages(rag, q, strategy, document_of)["R@5"] for q in questions]
 
-    return {name: round(statistics.mean(rows(one)), 4) for name, one in strategies.items()}
+    return {
+        name: round(statistics.mean(scores(strategy)), 4) for name, strategy in strategies.items()
+    }
 
 
 def spans(
@@ -68,7 +69,7 @@ def spans(
     lengths: Mapping[str, int],
     budgets: Sequence[int] = BUDGETS,
 ) -> dict[str, float]:
-    """Return the share of the gold characters in the context, under each budget."""
+    """Return the fraction of the gold characters in the context, under each budget."""
     [document] = question.gold
     scores = {}
     for budget in budgets:
@@ -88,14 +89,14 @@ def spans(
 
 
 def coverage(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float]:
-    """Return the share of the evidence's content words in the context, under each budget."""
-    wanted = content_words(question.evidence)
+    """Return the fraction of the evidence's content words in the context, under each budget."""
+    gold = content_words(question.evidence)
     scores = {}
     for budget in BUDGETS:
         result = rag.retrieve(
             question.text, strategy=strategy, token_budget=in_words(budget), where=question.where
         )
-        scores[f"C@{budget}"] = len(wanted & content_words(result.context())) / len(wanted)
+        scores[f"C@{budget}"] = len(gold & content_words(result.context())) / len(gold)
     return scores
 
 
@@ -103,9 +104,9 @@ def content_words(text: str) -> set[str]:
     return {word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS}
 
 
-def interval(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
-    """Return the mean of paired differences with its 95 % bootstrap interval."""
-    differences = np.asarray(one) - np.asarray(other)
+def interval(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, float]:
+    """Return the mean paired difference with its 95% bootstrap interval."""
+    differences = np.asarray(scores) - np.asarray(baseline)
     random = np.random.default_rng(0)
     means = np.concatenate(
         [
@@ -122,23 +123,23 @@ def interval(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
 
 
 def latencies(rag: E2GraphRAG, questions: Sequence[Question], strategy: Any) -> dict[str, Any]:
-    """Return milliseconds of `retrieve` without the embedding, beside the dense search alone."""
-    alone = DenseAlone()
-    seconds: dict[str, list[float]] = {"retrieve": [], "ranking": [], "dense search": alone.seconds}
+    """Return milliseconds of retrieval without the embedding, and of the dense search alone."""
+    dense = DenseAlone()
+    seconds: dict[str, list[float]] = {"retrieve": [], "ranking": [], "dense search": dense.seconds}
     for question in questions:
-        rag.retrieve(question.text, strategy=alone, where=question.where)
+        rag.retrieve(question.text, strategy=dense, where=question.where)
         timings = rag.retrieve(question.text, strategy=strategy, where=question.where).trace.timings
-        own = [spent for step, spent in timings.items() if step not in {"embed", "load"}]
-        seconds["retrieve"].append(sum(own))
+        steps = [spent for step, spent in timings.items() if step not in {"embed", "load"}]
+        seconds["retrieve"].append(sum(steps))
         seconds["ranking"].append(timings["rank"])
     return {
-        name: {f"p{q}": round(1000 * float(np.quantile(of, q / 100)), 2) for q in (50, 95)}
-        for name, of in seconds.items()
+        name: {f"p{q}": round(1000 * float(np.quantile(values, q / 100)), 2) for q in (50, 95)}
+        for name, values in seconds.items()
     }
 
 
 class DenseAlone:
-    """Searches the vectors, and does nothing else but take the time of it."""
+    """Times the vector search and returns no candidates."""
 
     name = "dense alone"
 

@@ -1,4 +1,4 @@
-"""The results as a Markdown table, as plots, and against what was reached before."""
+"""Markdown tables and plots of the results, and the check of their goals."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ GOALS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "hotpotqa": (("R@5", 0.87), ("all@5", 0.75)),
     "qmsum": (("R@2000", 0.62), ("R@4000", 0.78)),
 }
-"""Least values of the hybrid; the other sets are held against their best baseline."""
+"""Minimum measures of the hybrid. The other sets are compared with their best baseline."""
 
 MARGINS: Mapping[str, tuple[str, str, float]] = {
     "lihuaworld": ("R@5", "low", -0.02),
     "graphrag_bench_novel": ("R@2000", "difference", 0.05),
 }
-"""Measure, which figure of its difference to the best baseline, and the least value of that."""
+"""Measure, figure of its difference to the best baseline ("low" is the lower end), minimum."""
 
 
 def goals(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return each goal with what was measured and whether it is reached."""
+    """Return the goals by name, each with its minimum, the measured value and whether it is met."""
     rows: dict[str, dict[str, Any]] = {}
-    for name, of in results.items():
-        for measure, least in GOALS.get(name, ()):
-            value = of["systems"]["hybrid"][measure]
-            rows[f"{name} {measure}"] = {"goal": least, "is": value, "held": value >= least}
+    for name, result in results.items():
+        for measure, minimum in GOALS.get(name, ()):
+            rows[f"{name} {measure}"] = _goal(minimum, result["systems"]["hybrid"][measure])
         if name in MARGINS:
-            measure, figure, least = MARGINS[name]
-            value = of["against best baseline"][measure][figure]
-            rows[f"{name} {measure} {figure} over the best baseline"] = {
-                "goal": least,
-                "is": value,
-                "held": value >= least,
-            }
+            measure, figure, minimum = MARGINS[name]
+            value = result["against best baseline"][measure][figure]
+            rows[f"{name} {measure} {figure} over the best baseline"] = _goal(minimum, value)
     return rows
 
 
-def lost(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the goals that held before and do not any more."""
+def _goal(minimum: float, value: float) -> dict[str, Any]:
+    return {"min": minimum, "value": value, "met": value >= minimum}
+
+
+def regressions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each goal that was met before and is missed now."""
     for name, row in before.items():
-        if row["held"] and name in now and not now[name]["held"]:
-            yield f"{name}: {now[name]['is']} is below {row['goal']}; it was {row['is']}"
+        if row["met"] and name in after and not after[name]["met"]:
+            yield f"{name}: {after[name]['value']} is below {row['min']}; it was {row['value']}"
 
 
 def table(results: Mapping[str, Any]) -> str:
     """Return a Markdown table for each set."""
     blocks = []
-    for name, of in results.items():
-        measures = list(next(iter(of["systems"].values())))
+    for name, result in results.items():
+        systems = result["systems"]
+        measures = list(next(iter(systems.values())))
         lines = [
-            f"### {name}: {of['questions']} questions",
+            f"### {name}: {result['questions']} questions",
             "",
             f"| system | {' | '.join(measures)} |",
             f"|---|{'---|' * len(measures)}",
         ]
-        best = {m: max(row[m] for row in of["systems"].values()) for m in measures}
-        for system, row in of["systems"].items():
+        best = {m: max(row[m] for row in systems.values()) for m in measures}
+        for system, row in systems.items():
             cells = [
                 f"**{row[m]:.3f}**" if row[m] == best[m] else f"{row[m]:.3f}" for m in measures
             ]
             lines.append(f"| {system} | {' | '.join(cells)} |")
-        for measure, versus in of.get("against best baseline", {}).items():
+        for measure, versus in result.get("against best baseline", {}).items():
             low, high = versus["low"], versus["high"]
             difference = f"{versus['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
             lines += ["", f"hybrid - {versus['baseline']}, {measure}: {difference}"]
@@ -71,18 +71,19 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def plot(results: Mapping[str, Any], beside: Path) -> None:
-    """Draw one figure a set: recall of each system over k or over the budget."""
+def plot(results: Mapping[str, Any], out: Path) -> None:
+    """Plot recall over k or over the budget: one SVG per set, named after `out`."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    for name, of in results.items():
-        measures = [m for m in next(iter(of["systems"].values())) if m.startswith(("R@", "C@"))]
+    for name, result in results.items():
+        systems = result["systems"]
+        measures = [m for m in next(iter(systems.values())) if m.startswith(("R@", "C@"))]
         ticks = [int(m.partition("@")[2]) for m in measures]
         figure, axes = plt.subplots(figsize=(5, 3.2))
-        for system, row in of["systems"].items():
+        for system, row in systems.items():
             if system in ABLATIONS:
                 continue
             width = 2.5 if system == "hybrid" else 1.2
@@ -96,6 +97,6 @@ def plot(results: Mapping[str, Any], beside: Path) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
         figure.tight_layout()
-        path = beside.with_name(f"{beside.stem}_{name.replace(' ', '_')}.svg")
+        path = out.with_name(f"{out.stem}_{name.replace(' ', '_')}.svg")
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)

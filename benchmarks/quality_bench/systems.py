@@ -1,4 +1,4 @@
-"""The systems compared, each a `Strategy`: simple baselines, the paper, the hybrid, ablations."""
+"""The compared systems, each a `Strategy`: baselines, the paper, the hybrid and ablations."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.retrieval.query import Query
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import bm25_terms
 from e2graphrag_integrations.types import Span
 
-_LIST = 200
+_LIST_LENGTH = 200
+"""Windows per ranked list."""
 
 Kind = Literal["dense", "bm25", "rrf"]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Windows of chunks by cosine, by BM25, or by both lists' reciprocal ranks; no graph, no tree.
+    """Ranks the windows of chunks without graph or tree.
 
     Args:
-        kind: Which of them.
+        kind: By cosine similarity, by BM25, or by reciprocal rank fusion of both.
         rrf_k: Constant of reciprocal rank fusion.
-        whole: Whether a budget is filled with whole chunks, not with windows.
+        full_chunks: Whether a token budget is filled with full chunks instead of windows.
     """
 
     kind: Kind
     rrf_k: float = 1.0
-    whole: bool = False
+    full_chunks: bool = False
 
     @property
     def name(self) -> str:
@@ -45,30 +45,31 @@ class Baseline:
             allowed = allowed & query.allowed
         owners = snapshot.dense.window_nodes
         scores = self.scores(query, snapshot, allowed)
-        found = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        parts = query.packs_windows and not self.whole
+        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+        windows = query.packs_windows and not self.full_chunks
         candidates: list[Candidate] = []
-        seen: set[int] = set()
-        for window, score in found:
+        visited: set[int] = set()
+        for window, score in ranked:
             row = int(owners[window])
-            if parts or row not in seen:
-                seen.add(row)
+            if windows or row not in visited:
+                visited.add(row)
                 span = Span(*snapshot.window_spans[window].tolist())
                 candidates.append(
-                    Candidate(row, score, "global", (), best_span=span, is_window=parts)
+                    Candidate(row, score, "global", (), best_span=span, is_window=windows)
                 )
-        kept = candidates if parts else candidates[: query.k]
-        return kept, Trace(query.question, self.name, query.mode)
+        if not windows:
+            candidates = candidates[: query.k]
+        return candidates, Trace(query.question, self.name, query.mode)
 
     def scores(self, query: Query, snapshot: Snapshot, allowed: Any) -> dict[int, float]:
-        """Return the score of each window found, of the nodes that are allowed."""
+        """Return the scores of the windows found in allowed nodes."""
         scores: dict[int, float] = {}
         if self.kind != "bm25":
-            rows, _ = snapshot.dense.search_windows(query.vector, _LIST, allowed)
+            rows, _ = snapshot.dense.search_windows(query.vector, _LIST_LENGTH, allowed)
             self._add(scores, rows)
         if self.kind != "dense":
-            seen = allowed[snapshot.dense.window_nodes]
-            rows, _ = snapshot.bm25.search(bm25_terms(query.question), _LIST, seen)
+            windows = allowed[snapshot.dense.window_nodes]
+            rows, _ = snapshot.bm25.search(bm25_terms(query.question), _LIST_LENGTH, windows)
             self._add(scores, rows)
         return scores
 
@@ -84,7 +85,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "bm25": lambda: Baseline("bm25"),
     "rrf": lambda: Baseline("rrf"),
     "rrf60": lambda: Baseline("rrf", rrf_k=60),
-    "dense-chunks": lambda: Baseline("dense", whole=True),
+    "dense-chunks": lambda: Baseline("dense", full_chunks=True),
     "paper": PaperStrategy,
     "hybrid": HybridStrategy,
     "no-gate": lambda: HybridStrategy(gate=0),
@@ -95,21 +96,21 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "no-summaries": lambda: HybridStrategy(include_summaries=False),
     "no-aliases": lambda: HybridStrategy(use_aliases=False),
     "no-neighbors": lambda: HybridStrategy(neighbor_decay=0),
-    "no-windows": lambda: WholeNodes(HybridStrategy()),
+    "no-windows": lambda: FullNodes(HybridStrategy()),
     "path-chunks": lambda: HybridStrategy(use_path_chunks=True),
     "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
 }
 
 
 @dataclass(frozen=True)
-class WholeNodes:
-    """Another strategy, filling budgets with whole chunks."""
+class FullNodes:
+    """Wraps a strategy to fill token budgets with full chunks instead of windows."""
 
     inner: HybridStrategy
 
     @property
     def name(self) -> str:
-        return "whole nodes"
+        return "full nodes"
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         candidates, trace = self.inner.rank(query, snapshot)
@@ -121,7 +122,7 @@ class WholeNodes:
 
 @dataclass(frozen=True)
 class PackedSummaries:
-    """Another strategy, with the best window of a summary after every three of its leaves."""
+    """Wraps a strategy to add the best window of a summary after every three leaves."""
 
     inner: HybridStrategy
 
@@ -133,17 +134,17 @@ class PackedSummaries:
         leaves, trace = self.inner.rank(query, snapshot)
         if not query.packs_windows:
             return leaves, trace
-        above = snapshot.nodes.level > 0
+        allowed = snapshot.nodes.level > 0
         if query.allowed is not None:
-            above = above & query.allowed
+            allowed = allowed & query.allowed
         owners = snapshot.dense.window_nodes
-        both = Baseline("rrf").scores(query, snapshot, above)
+        scores = Baseline("rrf").scores(query, snapshot, allowed)
         summaries = [
             Candidate(int(owners[window]), score, "global", (), is_window=True)
-            for window, score in sorted(both.items(), key=lambda item: (-item[1], item[0]))
+            for window, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         ]
-        once = {one.row: one for one in reversed(summaries)}
-        best = [one for one in summaries if once[one.row] is one]
+        first = {one.row: one for one in reversed(summaries)}
+        best = [one for one in summaries if first[one.row] is one]
         mixed = []
         for rank, leaf in enumerate(leaves, 1):
             mixed.append(leaf)
@@ -156,9 +157,9 @@ ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-", "
 
 
 def system(name: str) -> Any:
-    """Return a system by name, or `hybrid:setting=value` for the hybrid with another constant."""
+    """Return a system by name; `hybrid:rrf_k=2+gate=1` is the hybrid with other settings."""
     if ":" not in name:
         return SYSTEMS[name]()
     settings = dict(part.split("=") for part in name.partition(":")[2].split("+"))
-    whole = {"title_link_sources", "n_iter", "rerank_top_n"}
-    return HybridStrategy(**{k: int(v) if k in whole else float(v) for k, v in settings.items()})
+    integers = {"title_link_sources", "n_iter", "rerank_top_n"}
+    return HybridStrategy(**{k: int(v) if k in integers else float(v) for k, v in settings.items()})

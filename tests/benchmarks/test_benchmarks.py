@@ -1,4 +1,4 @@
-"""The proofs that benchmarks give at length, here in short: nothing lost, nothing half read."""
+"""Short runs of the benchmarks that check correctness, and the check of the generated tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stub_server import SCRIPT
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark forks")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark forks")
 
 
 def run(tmp_path, name, *options):
@@ -30,28 +30,28 @@ def run(tmp_path, name, *options):
     return json.loads(out.read_text(encoding="utf-8"))
 
 
-@forks
+@needs_fork
 @pytest.mark.shared
-def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path):
+def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
-    sizes = ("--kills", "6", "--kills-a-file", "6", "--parts", "11", "--latency-ms", "40")
-    found = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *sizes)
-    assert found["kills"] >= 6
-    assert found["failed verifies"] == found["lost documents"] == 0
-    assert found["files that differ from one made in one go"] == 0
-    assert found["repeated LLM calls"] <= found["concurrency"] * found["kills"]
+    sizes = ("--kills", "6", "--kills-per-file", "6", "--parts", "11", "--latency-ms", "40")
+    result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *sizes)
+    assert result["kills"] >= 6
+    assert result["failed verifications"] == result["lost documents"] == 0
+    assert result["files that differ from an uninterrupted run"] == 0
+    assert result["repeated LLM calls"] <= result["concurrency"] * result["kills"]
 
 
-@forks
-def test_every_answer_beside_a_writer_is_of_one_whole_state(tmp_path):
-    found = run(tmp_path, "concurrency.py", "--documents", "12", "--readers", "3")
-    assert found["answers"] > 0
-    assert found["answers that are not of one whole state"] == found["readers that failed"] == 0
-    assert found["verify is clean"]
+@needs_fork
+def test_readers_see_consistent_states_while_a_process_writes(tmp_path):
+    result = run(tmp_path, "concurrency.py", "--documents", "12", "--readers", "3")
+    assert result["answers"] > 0
+    assert result["inconsistent answers"] == result["failed readers"] == 0
+    assert result["verify passed"]
 
 
-def test_the_tables_of_the_documents_are_what_the_results_say():
+def test_tables_in_the_docs_match_the_results():
     command = [sys.executable, str(BENCHMARKS / "tables.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
