@@ -1,4 +1,4 @@
-"""Stand-ins for tests of the LangChain face."""
+"""Test doubles and helpers for the LangChain tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.documents import Document
@@ -16,7 +14,17 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
-from fakes import STORY
+from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from fakes import STORY, NameExtractor
+
+SMALL: dict[str, Any] = {
+    "embeddings": "hashing",
+    "extractor": NameExtractor(),
+    "chunk_size": 16,
+    "chunk_overlap": 4,
+    "group_size": 3,
+}
+"""Options for offline models and small chunks."""
 
 MILL = (
     "Fay built a mill in Bergen. Gus bought flour from Fay. Gus took the flour to Oslo by sea. "
@@ -24,8 +32,8 @@ MILL = (
 )
 
 
-def paged(text: str, source: str, sentences: int = 3, **metadata: Any) -> list[Document]:
-    """Return a text as a loader of PDF files would: a document of some sentences for each page."""
+def split_into_pages(text: str, source: str, sentences: int = 3, **metadata: Any) -> list[Document]:
+    """Return a document for every few sentences, like a PDF loader does for every page."""
     all_sentences = [f"{sentence.strip()}." for sentence in text.split(".") if sentence.strip()]
     return [
         Document(
@@ -40,29 +48,34 @@ def paged(text: str, source: str, sentences: int = 3, **metadata: Any) -> list[D
 def two_sources() -> list[Document]:
     """Return three pages of one source by Ann and two of another by Bob."""
     return [
-        *paged(STORY, "map.pdf", author="Ann"),
-        *paged(MILL, "mill.pdf", author="Bob"),
+        *split_into_pages(STORY, "map.pdf", author="Ann"),
+        *split_into_pages(MILL, "mill.pdf", author="Bob"),
     ]
 
 
+def exported(index: E2GraphRAGIndex) -> list[str]:
+    """Return the canonical lines of an index; equal indexes have equal lines."""
+    return list(index.corpus.rag.export())
+
+
 def digest(prompt: str) -> str:
-    """Return what `Digests` answers."""
+    """Return the response of `DigestChatModel` to a prompt."""
     return f"Digest {hashlib.sha256(prompt.encode()).hexdigest()[:12]} of it."
 
 
-def _result(text: str, **extra: Any) -> ChatResult:
+def _result(text: str, **fields: Any) -> ChatResult:
     usage = {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}
     message = AIMessage(
-        text, usage_metadata=usage, response_metadata={"model_name": "fake"}, **extra
+        text, usage_metadata=usage, response_metadata={"model_name": "fake"}, **fields
     )
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-class Digests(BaseChatModel):
-    """A model's words: a digest of the prompt, different for every prompt, the same each time.
+class DigestChatModel(BaseChatModel):
+    """Answers every prompt with its digest.
 
-    Each call counts 7 tokens in and 5 out, and takes `seconds`; the calls with the numbers in
-    `failing` (from 1) raise instead.
+    Each call counts 7 input and 5 output tokens, and takes `seconds`. The calls whose numbers are
+    in `failing` (from 1) raise instead.
     """
 
     temperature: float = 0.0
@@ -71,8 +84,6 @@ class Digests(BaseChatModel):
     prompts: list[str] = Field(default_factory=list)
     stops: list[Any] = Field(default_factory=list)
     async_calls: int = 0
-    peak: int = 0
-    _running: int = PrivateAttr(default=0)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
     @property
@@ -87,52 +98,45 @@ class Digests(BaseChatModel):
     def _identifying_params(self) -> dict[str, Any]:
         return {"temperature": self.temperature}
 
-    @contextmanager
-    def _call(self, messages: list[BaseMessage], stop: Any) -> Iterator[str]:
+    def _answer(self, messages: list[BaseMessage], stop: Any) -> str:
         prompt = str(messages[-1].content)
         with self._lock:
             self.prompts.append(prompt)
             self.stops.append(stop)
             number = len(self.prompts)
-            self._running += 1
-            self.peak = max(self.peak, self._running)
-        try:
-            if number in self.failing:
-                raise RuntimeError(f"call {number} failed")  # none that the core tries again
-            yield digest(prompt)
-        finally:
-            with self._lock:
-                self._running -= 1
+        if number in self.failing:
+            raise RuntimeError(f"call {number} failed")  # not an error that is retried
+        return digest(prompt)
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        with self._call(messages, stop) as answer:
-            time.sleep(self.seconds)
-            return _result(answer)
+        answer = self._answer(messages, stop)
+        time.sleep(self.seconds)
+        return _result(answer)
 
     async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
         self.async_calls += 1
-        with self._call(messages, stop) as answer:
-            await asyncio.sleep(self.seconds)
-            return _result(answer)
+        answer = self._answer(messages, stop)
+        await asyncio.sleep(self.seconds)
+        return _result(answer)
 
 
-class Lines(BaseChatModel):
-    """Answers every call with the same text."""
+class FixedChatModel(BaseChatModel):
+    """Answers every prompt with the same text."""
 
     text: str
 
     @property
     def _llm_type(self) -> str:
-        return "lines"
+        return "fixed"
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         return _result(self.text)
 
 
-class ToolCaller(BaseChatModel):
-    """An agent's model: calls the first tool with `arguments`, then answers with what it gave.
+class ToolCallingModel(BaseChatModel):
+    """Calls the first tool with `arguments`, then quotes the tool's message.
 
-    Without `arguments` the last message becomes the tool's `query`.
+    Without `arguments`, the last message is the tool's `query`.
     """
 
     arguments: dict[str, Any] = Field(default_factory=dict)

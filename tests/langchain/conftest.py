@@ -1,4 +1,4 @@
-"""What the tests of the LangChain face share."""
+"""Fixtures of the LangChain tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from fakes import NameExtractor
 
 if find_spec("langchain_core") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_tracing() -> Iterator[None]:
-    """LangSmith would be called where a developer has its variables set."""
+    """Prevent calls to LangSmith if a developer's environment enables tracing."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGCHAIN_TRACING"):
             patch.delenv(name, raising=False)
@@ -38,22 +36,16 @@ def pages() -> list[Document]:
 
 @pytest.fixture
 def lc_index_of() -> Iterator[Callable[..., E2GraphRAGIndex]]:
-    """Index documents with the hashing embedder and the fake extractor, in small chunks."""
+    """Index documents in small chunks with offline models."""
     from e2graphrag_integrations.langchain import E2GraphRAGIndex
+    from langchain_fakes import SMALL
 
-    made: list[E2GraphRAGIndex] = []
+    indexes: list[E2GraphRAGIndex] = []
 
     def make(documents: list[Document], **options: Any) -> E2GraphRAGIndex:
-        defaults: dict[str, Any] = {
-            "embeddings": "hashing",
-            "extractor": NameExtractor(),
-            "chunk_size": 16,
-            "chunk_overlap": 4,
-            "group_size": 3,
-        }
-        made.append(E2GraphRAGIndex.from_documents(documents, **(defaults | options)))
-        return made[-1]
+        indexes.append(E2GraphRAGIndex.from_documents(documents, **(SMALL | options)))
+        return indexes[-1]
 
     yield make
-    for index in made:
+    for index in indexes:
         index.close()

@@ -1,4 +1,4 @@
-"""A real run over HTTP: ChatOpenAI and OpenAIEmbeddings against a server that counts its calls."""
+"""ChatOpenAI and OpenAIEmbeddings over HTTP against a stub server that counts its calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor
-from langchain_fakes import paged
+from langchain_fakes import split_into_pages
 from stub_server import llm_calls, running_stub
 
 langchain_openai = pytest.importorskip("langchain_openai")
 
-KEY = "sk-never-to-be-written-0123456789"
+API_KEY = "sk-never-to-be-written-0123456789"
 TEXT = " ".join(f"Anna met Bert in town number {n}. Cleo gave the map to Dora." for n in range(12))
-QUESTION = "Where did Anna meet Bert?"
+QUERY = "Where did Anna meet Bert?"
 
 pytestmark = pytest.mark.shared
 
@@ -32,7 +32,7 @@ def stub() -> Iterator[str]:
 
 @pytest.fixture
 async def clients() -> dict[str, Any]:
-    # LangChain leaves the clients of its own making open.
+    # LangChain never closes the clients that it creates.
     with httpx.Client() as client:
         async with httpx.AsyncClient() as async_client:
             yield {"http_client": client, "http_async_client": async_client}
@@ -43,8 +43,8 @@ def llm(stub, clients):
     return langchain_openai.ChatOpenAI(
         model="stub",
         base_url=f"{stub}/v1",
-        api_key=KEY,
-        default_headers={"X-Api-Key": KEY},
+        api_key=API_KEY,
+        default_headers={"X-Api-Key": API_KEY},
         max_tokens=60,
         **clients,
     )
@@ -55,14 +55,14 @@ def embeddings(stub, clients):
     return langchain_openai.OpenAIEmbeddings(
         model="stub",
         base_url=f"{stub}/v1",
-        api_key=KEY,
-        check_embedding_ctx_length=False,  # which would load a tokenizer from the internet
+        api_key=API_KEY,
+        check_embedding_ctx_length=False,  # otherwise it downloads a tokenizer
         **clients,
     )
 
 
 def documents() -> list[Document]:
-    return paged(TEXT, "towns.pdf", 6, title="Towns")
+    return split_into_pages(TEXT, "towns.pdf", 6, title="Towns")
 
 
 async def build(how: str, **options: Any) -> E2GraphRAGIndex:
@@ -76,43 +76,44 @@ async def build(how: str, **options: Any) -> E2GraphRAGIndex:
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_the_server_is_called_as_often_as_estimated(stub, llm, how):
+async def test_a_build_makes_the_estimated_number_of_http_calls(stub, llm, how):
     index = await build(how, llm=llm, embeddings="hashing", max_concurrency=2)
     estimate = index.estimate()
     before = llm_calls(stub)
     with get_usage_metadata_callback() as usage:
         report = index.build() if how == "sync" else await index.abuild()
     assert llm_calls(stub) - before == report.llm_calls == estimate.llm_calls > 4
-    [counted] = usage.usage_metadata.values()
-    assert counted["input_tokens"] > counted["output_tokens"] > report.llm_calls
+    [tokens] = usage.usage_metadata.values()
+    assert tokens["input_tokens"] > tokens["output_tokens"] > report.llm_calls
     before = llm_calls(stub)
     assert (index.build().llm_calls, llm_calls(stub)) == (0, before)
     index.close()
 
 
-async def test_sync_and_async_builds_are_equal_and_no_file_holds_the_key(llm, embeddings, tmp_path):
-    made = {
+async def test_sync_and_async_builds_are_equal_and_no_file_contains_the_api_key(
+    llm, embeddings, tmp_path
+):
+    indexes = {
         how: await build(how, llm=llm, embeddings=embeddings, path=tmp_path / f"{how}.e2g")
         for how in ("sync", "async")
     }
-    made["sync"].build()
-    await made["async"].abuild()
-    exports = [list(index.corpus.rag.export()) for index in made.values()]
+    indexes["sync"].build()
+    await indexes["async"].abuild()
+    exports = [list(index.corpus.rag.export()) for index in indexes.values()]
     assert exports[0] == exports[1]
-    one, other = (index.as_retriever(k=6, include_scores=True) for index in made.values())
-    expected = one.invoke(QUESTION)
+    first, second = (index.as_retriever(k=6, include_scores=True) for index in indexes.values())
+    expected = first.invoke(QUERY)
     assert len(expected) == 6
-    for found in (other.invoke(QUESTION), await one.ainvoke(QUESTION)):
-        assert found == expected
-    made["sync"].save_local(tmp_path / "saved.e2g")
-    for index in made.values():
+    assert second.invoke(QUERY) == await first.ainvoke(QUERY) == expected
+    indexes["sync"].save_local(tmp_path / "saved.e2g")
+    for index in indexes.values():
         index.close()
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert len(files) >= 3
-    assert not [file.name for file in files if KEY.encode() in file.read_bytes()]
+    assert not [file.name for file in files if API_KEY.encode() in file.read_bytes()]
     loaded = E2GraphRAGIndex.load_local(
         tmp_path / "saved.e2g", llm=llm, embeddings=embeddings, extractor=NameExtractor()
     )
-    assert loaded.as_retriever(k=6, include_scores=True).invoke(QUESTION) == expected
-    assert KEY not in repr(loaded)
+    assert loaded.as_retriever(k=6, include_scores=True).invoke(QUERY) == expected
+    assert API_KEY not in repr(loaded)
     loaded.close()

@@ -1,4 +1,4 @@
-"""LangChain documents become the core's and come back as they were."""
+"""Conversion between LangChain documents, pages and documents of the engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import (
     PAGE_ID,
     Page,
-    to_langchain,
-    split_pages,
-    sort_pages,
-    page_ids,
-    to_page,
-    source_name,
     join_pages,
+    page_ids,
+    sort_pages,
+    source_name,
+    split_pages,
+    to_langchain,
+    to_page,
     user_filter,
     user_metadata,
 )
@@ -29,15 +29,24 @@ from strategies import examples, texts
 
 quick = examples(150)
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
-OURS = ["document_id", "title", "page", "source", PAGE_ID, "e2_user_document_id", "e2_user_", "e2"]
-KEYS = st.one_of(WORDS, st.sampled_from(OURS))
-PLAIN = st.recursive(
+RESERVED = [
+    "document_id",
+    "title",
+    "page",
+    "source",
+    PAGE_ID,
+    "e2_user_document_id",
+    "e2_user_",
+    "e2",
+]
+KEYS = st.one_of(WORDS, st.sampled_from(RESERVED))
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
-METADATA = st.dictionaries(KEYS, PLAIN, max_size=4)
+METADATA = st.dictionaries(KEYS, JSON_VALUES, max_size=4)
 IDS = WORDS.filter(bool)
 PAGES = st.lists(st.builds(Page, IDS, texts(6), METADATA), max_size=5, unique_by=lambda p: p.id)
 NUMBERS = st.dictionaries(
@@ -48,7 +57,7 @@ NUMBERS = st.dictionaries(
 
 @quick
 @given(PAGES)
-def test_pages_come_back_from_a_source_as_they_were(pages):
+def test_joined_pages_can_be_split_again(pages):
     document = join_pages("a source", pages)
     if pages:
         assert split_pages(document) == pages
@@ -60,7 +69,7 @@ def test_pages_come_back_from_a_source_as_they_were(pages):
 
 @quick
 @given(IDS, texts(6), METADATA)
-def test_a_document_is_a_page_and_back(id_, text, metadata):
+def test_a_document_round_trips_through_a_page(id_, text, metadata):
     document = Document(id=id_, page_content=text, metadata=metadata)
     page = to_page(document)
     assert to_langchain(page) == document
@@ -69,24 +78,24 @@ def test_a_document_is_a_page_and_back(id_, text, metadata):
 
 @quick
 @given(st.lists(NUMBERS, max_size=8), st.randoms(use_true_random=False))
-def test_the_order_of_pages_is_stable_and_the_same_in_any_batches(kinds, rng: random.Random):
-    pages = [Page(str(number), "", kind) for number, kind in enumerate(kinds)]
+def test_sorting_pages_is_stable_and_independent_of_batches(records, rng: random.Random):
+    pages = [Page(str(number), "", record) for number, record in enumerate(records)]
     ordered = sort_pages(pages)
     assert sorted(ordered) == sorted(pages)
     assert sort_pages(ordered) == ordered
     for one, other in itertools.pairwise(ordered):
-        if repr(one.metadata) == repr(other.metadata):  # True is no page, but equals 1
+        if repr(one.metadata) == repr(other.metadata):  # True equals 1, but is not a number here
             assert pages.index(one) < pages.index(other)
     batched: list[Page] = []
-    rest = list(pages)
-    while rest:
-        size = rng.randint(1, len(rest))
-        batched, rest = sort_pages([*batched, *rest[:size]]), rest[size:]
+    remaining = list(pages)
+    while remaining:
+        size = rng.randint(1, len(remaining))
+        batched, remaining = sort_pages([*batched, *remaining[:size]]), remaining[size:]
     assert batched == ordered
 
 
-def test_pages_are_ordered_by_source_then_number_then_start():
-    given_ = [
+def test_pages_are_sorted_by_source_page_and_start_index():
+    records = [
         {"source": "b", "page": 10},
         {"source": "a", "page": 2, "start_index": 5},
         {"source": "b", "page": 9},
@@ -94,11 +103,11 @@ def test_pages_are_ordered_by_source_then_number_then_start():
         {"source": "a"},
         {"source": "a", "page_number": 1},
     ]
-    ordered = sort_pages([Page(str(number), "", kind) for number, kind in enumerate(given_)])
+    ordered = sort_pages([Page(str(number), "", record) for number, record in enumerate(records)])
     assert [page.id for page in ordered] == ["2", "0", "5", "3", "1", "4"]
 
 
-def test_a_document_of_the_core_is_one_page():
+def test_a_document_without_page_segments_is_one_page():
     document = SourceDocument("a", "text", "Title", {"kind": "x"}, [(0, 2, {"page": 1})])
     assert split_pages(document) == [Page("a", "text", {"kind": "x"})]
     assert page_ids("a", document.segments) == ["a"]
@@ -116,8 +125,8 @@ def test_a_document_of_the_core_is_one_page():
         ([], None),
     ],
 )
-def test_a_title_that_all_pages_have_is_the_title_of_the_source(titles, title):
-    pages = [Page(str(i), "x", {"title": each}) for i, each in enumerate(titles)]
+def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
+    pages = [Page(str(i), "x", {"title": page_title}) for i, page_title in enumerate(titles)]
     assert join_pages("s", pages).title == title
 
 
@@ -133,24 +142,24 @@ def test_a_title_that_all_pages_have_is_the_title_of_the_source(titles, title):
         (lambda document: document.metadata["author"], {"author": "Ann"}, "Ann"),
     ],
 )
-def test_the_scope_names_the_source_of_a_document(scope, metadata, source):
+def test_tree_scope_determines_the_source_of_a_document(scope, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
     assert source_name(document, to_page(document), scope) == source
 
 
-@pytest.mark.parametrize("bad", [None, "", 3])
-def test_a_scope_that_gives_no_name_is_refused(bad):
+@pytest.mark.parametrize("value", [None, "", 3])
+def test_a_tree_scope_function_must_return_a_name(value):
     document = Document(id="id", page_content="x")
     with pytest.raises(InvalidInputError, match=r"tree_scope returned .* for document 'id'"):
-        source_name(document, to_page(document), lambda _: bad)
+        source_name(document, to_page(document), lambda _: value)
 
 
-def test_filters_reach_the_users_own_keys():
+def test_filters_see_the_users_keys():
     stored = join_pages("s", [Page("p", "x", {"document_id": 1, "page": 2})]).segments[0].metadata
     record = {**stored, "document_id": "s"}
     assert user_filter({"document_id": 1, "page": 2})(record)
     assert not user_filter({"document_id": "s"})(record)
     assert user_filter({PAGE_ID: "p", "e2_source_id": "s"})(record)
-    shown = {"document_id": 1, "page": 2, PAGE_ID: "p", "e2_source_id": "s"}
-    assert user_filter(lambda metadata: metadata == shown)(record)
+    visible = {"document_id": 1, "page": 2, PAGE_ID: "p", "e2_source_id": "s"}
+    assert user_filter(lambda metadata: metadata == visible)(record)
     assert user_filter({"document_id": "s"})({"document_id": "s", "kind": "tale"})

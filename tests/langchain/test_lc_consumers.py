@@ -32,7 +32,7 @@ from e2graphrag_integrations.langchain import (
     create_e2graphrag_tool,
 )
 from fakes import NameExtractor
-from langchain_fakes import Digests, Lines, ToolCaller, digest
+from langchain_fakes import DigestChatModel, FixedChatModel, ToolCallingModel, digest
 
 QUESTION = "How is Anna tied to Emil?"
 MORE = "Who burned the mill?"
@@ -62,7 +62,7 @@ def ids_of(documents: list[Document]) -> list[str | None]:
 
 
 async def test_lcel_chain_puts_the_passages_in_the_prompt(retriever):
-    llm = Digests()
+    llm = DigestChatModel()
     prompt = ChatPromptTemplate.from_template("Context: {context}\nQuestion: {question}")
     chain = (
         {"context": retriever | joined, "question": RunnablePassthrough()}
@@ -79,7 +79,7 @@ async def test_create_retrieval_chain_formats_chunks_and_summaries(index):
     retriever = index.as_retriever(k=99)
     prompt = ChatPromptTemplate.from_template("{context}\n{input}")
     answering = create_stuff_documents_chain(
-        Digests(),
+        DigestChatModel(),
         prompt,
         document_prompt=PromptTemplate.from_template(
             "{source} {page} {e2_level} {e2_node_id}: {page_content}"
@@ -92,11 +92,11 @@ async def test_create_retrieval_chain_formats_chunks_and_summaries(index):
     assert await chain.ainvoke({"input": QUESTION}) == result
 
 
-async def test_create_history_aware_retriever_asks_the_rewritten_question(retriever):
+async def test_create_history_aware_retriever_uses_the_rewritten_question(retriever):
     prompt = ChatPromptTemplate.from_messages(
         [MessagesPlaceholder("chat_history"), ("human", "{input}")]
     )
-    aware = create_history_aware_retriever(Lines(text=MORE), retriever, prompt)
+    aware = create_history_aware_retriever(FixedChatModel(text=MORE), retriever, prompt)
     history = [HumanMessage("Tell me of Hal."), AIMessage("Hal burned a mill.")]
     told = {"input": "Who did?", "chat_history": history}
     assert aware.invoke(told) == await aware.ainvoke(told) == retriever.invoke(MORE)
@@ -126,7 +126,7 @@ class OnlyFrom(BaseDocumentCompressor):
         return [d for d in documents if d.metadata["source"] == self.source]
 
 
-async def test_contextual_compression_retriever_sees_the_metadata(retriever):
+async def test_contextual_compression_retriever_can_filter_by_metadata(retriever):
     compressing = ContextualCompressionRetriever(
         base_compressor=OnlyFrom(source="map.pdf"), base_retriever=retriever
     )
@@ -136,10 +136,10 @@ async def test_contextual_compression_retriever_sees_the_metadata(retriever):
     assert await compressing.ainvoke("Who went to Oslo by sea?") == found
 
 
-async def test_multi_query_retriever_finds_no_passage_twice(retriever):
+async def test_multi_query_retriever_removes_duplicates(retriever):
     asked = [QUESTION, MORE, "Anna and Bert?"]
     many = MultiQueryRetriever.from_llm(
-        retriever=retriever, llm=Lines(text="\n".join(asked)), include_original=True
+        retriever=retriever, llm=FixedChatModel(text="\n".join(asked)), include_original=True
     )
     found = ids_of(many.invoke(QUESTION))
     assert len(found) == len(set(found))
@@ -150,7 +150,7 @@ async def test_multi_query_retriever_finds_no_passage_twice(retriever):
 # Tools
 
 
-async def test_create_retriever_tool_hands_the_documents_over(retriever):
+async def test_create_retriever_tool_returns_the_documents(retriever):
     tool = create_retriever_tool(
         retriever,
         "search",
@@ -170,7 +170,7 @@ def called(query: Any = QUESTION, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_call", "id": "1", "name": "search_corpus", "args": arguments}
 
 
-def test_the_tools_schema_explains_query_and_mode(retriever):
+def test_the_tool_schema_describes_query_and_mode(retriever):
     function = convert_to_openai_tool(create_e2graphrag_tool(retriever))["function"]
     parameters = function["parameters"]
     assert function["name"] == "search_corpus"
@@ -183,7 +183,7 @@ def test_the_tools_schema_explains_query_and_mode(retriever):
 
 
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
-async def test_the_tool_gives_numbered_passages_and_the_documents(index, mode):
+async def test_the_tool_returns_numbered_passages_and_documents(index, mode):
     retriever = index.as_retriever(k=99)
     tool = create_e2graphrag_tool(retriever)
     message = tool.invoke(called(mode=mode))
@@ -205,7 +205,7 @@ async def test_the_tool_gives_numbered_passages_and_the_documents(index, mode):
     assert (await tool.ainvoke(called(mode=mode))).model_dump() == sync
 
 
-async def test_auto_leaves_the_mode_to_the_retriever(retriever):
+async def test_mode_auto_uses_the_retrievers_mode(retriever):
     fixed = retriever.model_copy(update={"mode": "global"})
     tool = create_e2graphrag_tool(fixed)
     assert tool.invoke(called()).artifact == retriever.invoke(QUESTION, mode="global")
@@ -214,14 +214,14 @@ async def test_auto_leaves_the_mode_to_the_retriever(retriever):
     assert (await tool.ainvoke(called(mode="local"))).artifact == local
 
 
-async def test_the_tools_content_is_never_empty(retriever):
+async def test_the_tool_reports_that_no_passage_matches(retriever):
     nowhere = retriever.model_copy(update={"filter": {"author": "Zoe"}})
     tool = create_e2graphrag_tool(nowhere)
     for message in (tool.invoke(called()), await tool.ainvoke(called())):
         assert (message.content, message.artifact) == ("No matching passages.", [])
 
 
-async def test_the_tool_formats_passages_by_a_prompt_of_the_users(retriever):
+async def test_the_tool_formats_passages_with_a_user_prompt(retriever):
     tool = create_e2graphrag_tool(retriever, document_prompt=LABELLED)
     expected = "\n\n".join(
         f"<{d.metadata['source']} page {d.metadata['page']}> {d.page_content}"
@@ -247,7 +247,7 @@ async def test_errors_become_messages_to_the_model(retriever, call, told):
         assert told in message.content
 
 
-async def test_a_prompt_that_names_no_key_becomes_a_message_too(retriever):
+async def test_an_invalid_document_prompt_becomes_a_message(retriever):
     unfit = PromptTemplate.from_template("{chapter} {page_content}")
     tool = create_e2graphrag_tool(retriever, document_prompt=unfit)
     for message in (tool.invoke(called()), await tool.ainvoke(called())):
@@ -286,10 +286,10 @@ async def test_the_search_is_a_child_run_of_the_tool(retriever):
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_an_agent_cites_and_its_checkpoint_keeps_the_artifacts(retriever, how):
+async def test_an_agents_checkpoint_keeps_the_artifacts(retriever, how):
     scored = retriever.model_copy(update={"include_scores": True})
     agent = create_agent(
-        ToolCaller(arguments={"query": QUESTION, "mode": "local"}),
+        ToolCallingModel(arguments={"query": QUESTION, "mode": "local"}),
         [create_e2graphrag_tool(scored)],
         checkpointer=InMemorySaver(),
     )
@@ -312,11 +312,11 @@ async def test_an_agent_cites_and_its_checkpoint_keeps_the_artifacts(retriever, 
 
 
 @pytest.mark.parametrize("arguments", [{"query": " "}, {"query": QUESTION, "mode": "both"}, {}])
-async def test_an_agent_goes_on_after_a_failed_search(arguments):
+async def test_an_agent_continues_after_a_failed_search(arguments):
     closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
     tool = create_e2graphrag_tool(closed.as_retriever())
     closed.close()
-    agent = create_agent(ToolCaller(arguments=arguments), [tool])
+    agent = create_agent(ToolCallingModel(arguments=arguments), [tool])
     asked = {"messages": [HumanMessage(QUESTION)]}
     for answer in (agent.invoke(asked), await agent.ainvoke(asked)):
         assert answer["messages"][-2].status == "error"
@@ -343,8 +343,8 @@ def summaries_of(index: E2GraphRAGIndex) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_a_builds_tokens_are_seen_by_callbacks(lc_index_of, pages, how):
-    llm = Digests()
+async def test_callbacks_count_the_tokens_of_a_build(lc_index_of, pages, how):
+    llm = DigestChatModel()
     index = lc_index_of([], llm=llm)
     with get_usage_metadata_callback() as usage:
         await built(how, index, pages)
@@ -368,20 +368,20 @@ class Starts(BaseCallbackHandler):
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("given", ["index", "build"])
-async def test_a_config_reaches_every_call_of_the_model(lc_index_of, pages, how, given):
+async def test_a_config_reaches_every_model_call(lc_index_of, pages, how, given):
     starts = Starts()
     config = {"callbacks": [starts], "tags": ["summaries"]}
-    index = lc_index_of([], llm=Digests(), config=config if given == "index" else None)
+    index = lc_index_of([], llm=DigestChatModel(), config=config if given == "index" else None)
     await built(how, index, pages, config if given == "build" else None)
     assert starts.tags == [["summaries"]] * SUMMARIES
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_whatever_wraps_a_model_summarizes(lc_index_of, pages, how):
-    expected = summaries_of(await built(how, lc_index_of([], llm=Digests()), pages))
-    flaky = Digests(failing={1, 3})
-    stopping = Digests()
-    backup = Digests()
+async def test_a_wrapped_model_can_summarize(lc_index_of, pages, how):
+    expected = summaries_of(await built(how, lc_index_of([], llm=DigestChatModel()), pages))
+    flaky = DigestChatModel(failing={1, 3})
+    stopping = DigestChatModel()
+    backup = DigestChatModel()
 
     async def answer(prompt: str) -> str:
         return digest(prompt)
@@ -389,12 +389,12 @@ async def test_whatever_wraps_a_model_summarizes(lc_index_of, pages, how):
     for llm in (
         flaky.with_retry(retry_if_exception_type=(RuntimeError,), wait_exponential_jitter=False),
         stopping.bind(stop=["\n\n"]),
-        Digests().with_config(tags=["mine"]),
-        Digests(failing=set(range(1, 100))).with_fallbacks([backup]),
-        Digests() | StrOutputParser(),
+        DigestChatModel().with_config(tags=["mine"]),
+        DigestChatModel(failing=set(range(1, 100))).with_fallbacks([backup]),
+        DigestChatModel() | StrOutputParser(),
         RunnableLambda(lambda prompt: AIMessage(digest(prompt))),
         RunnableLambda(digest, afunc=answer),
-        RunnableLambda(str) | Digests(),
+        RunnableLambda(str) | DigestChatModel(),
     ):
         assert summaries_of(await built(how, lc_index_of([], llm=llm), pages)) == expected
     assert flaky.calls == SUMMARIES + 2
@@ -403,7 +403,7 @@ async def test_whatever_wraps_a_model_summarizes(lc_index_of, pages, how):
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_a_completion_model_and_reasoning_blocks_give_plain_text(lc_index_of, pages, how):
+async def test_completion_models_and_reasoning_blocks_give_plain_text(lc_index_of, pages, how):
     plain = FakeListLLM(responses=["It is about a map."])
     blocks = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "A map."}]
     thinking = RunnableLambda(lambda _: AIMessage(blocks))
@@ -413,8 +413,8 @@ async def test_a_completion_model_and_reasoning_blocks_give_plain_text(lc_index_
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-async def test_a_failed_build_keeps_what_is_finished_and_goes_on(lc_index_of, pages, how):
-    llm = Digests(failing={2})
+async def test_a_failed_build_keeps_finished_summaries(lc_index_of, pages, how):
+    llm = DigestChatModel(failing={2})
     index = lc_index_of([], llm=llm, max_concurrency=1)
     with pytest.raises(IndexingError, match="call 2 failed"):
         await built(how, index, pages)
@@ -424,14 +424,14 @@ async def test_a_failed_build_keeps_what_is_finished_and_goes_on(lc_index_of, pa
     assert len(summaries_of(index)) == SUMMARIES
 
 
-async def test_an_answer_that_is_no_text_is_refused(lc_index_of, pages):
+async def test_an_llm_response_must_be_text(lc_index_of, pages):
     for how in ("sync", "async"):
         index = lc_index_of([], llm=RunnableLambda(lambda prompt: {"answer": prompt}))
         with pytest.raises(SummaryError, match="answered with a dict: pass a model"):
             await built(how, index, pages)
 
 
-class Named(Digests):
+class Named(DigestChatModel):
     """Tells as little of itself as ChatOllama does."""
 
     model: str = "small"
@@ -442,7 +442,7 @@ class Named(Digests):
         return {}
 
 
-def test_models_are_told_apart_by_name_and_settings_never_by_secrets(lc_index_of, pages, tmp_path):
+def test_models_are_identified_by_name_and_settings_but_not_secrets(lc_index_of, pages, tmp_path):
     path = tmp_path / "index.e2g"
 
     def made_on(shelf: int, llm: Any) -> E2GraphRAGIndex:
@@ -454,7 +454,7 @@ def test_models_are_told_apart_by_name_and_settings_never_by_secrets(lc_index_of
         Named(temperature=0.5),
         Named(model="large"),
         Named().bind(stop=["."]),
-        Digests(),
+        DigestChatModel(),
     ):
         with pytest.raises(SettingsMismatchError, match="the summarizer it was made with"):
             made_on(1, other)

@@ -1,4 +1,4 @@
-"""Models that fail, processes that die, users of one file that cross: nothing is lost."""
+"""Failures, crashes, concurrent use of one file, cancellation: no document is lost."""
 
 from __future__ import annotations
 
@@ -25,16 +25,12 @@ from e2graphrag_integrations import RetryPolicy
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, StoppedError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor, numbered
-from langchain_fakes import Digests, paged, two_sources
+from langchain_fakes import SMALL, DigestChatModel, exported, split_into_pages, two_sources
 from strategies import examples
 
 TESTS = Path(__file__).parents[1]
 OPTIONS: dict[str, Any] = {
-    "embeddings": "hashing",
-    "extractor": NameExtractor(),
-    "chunk_size": 16,
-    "chunk_overlap": 4,
-    "group_size": 3,
+    **SMALL,
     "retry": RetryPolicy(attempts=1),
     "max_concurrency": 1,
     "llm_id": "digests",
@@ -44,40 +40,37 @@ Open = Callable[..., E2GraphRAGIndex]
 
 @pytest.fixture
 def lc_open() -> Iterator[Open]:
-    """Open indexes, also such with pending documents, without building."""
-    opened: list[E2GraphRAGIndex] = []
+    """Open an index without building pending documents."""
+    indexes: list[E2GraphRAGIndex] = []
 
     def make(path: Any = ":memory:", **options: Any) -> E2GraphRAGIndex:
-        opened.append(E2GraphRAGIndex.open(path, **(OPTIONS | options)))
-        return opened[-1]
+        indexes.append(E2GraphRAGIndex.open(path, **(OPTIONS | options)))
+        return indexes[-1]
 
     yield make
-    for index in opened:
+    for index in indexes:
         index.close()
 
 
 @pytest.fixture
-def fresh(lc_open):
-    """A new index of documents, made by the stand-in model: the same wherever it is made."""
+def new_index(lc_open):
+    """Build a new index, for comparison."""
 
     def build(documents):
-        index = lc_open(llm=Digests())
+        index = lc_open(llm=DigestChatModel())
         index.add_documents(documents)
         return index
 
     return build
 
 
-def exported(index):
-    return list(index.corpus.rag.export())
-
-
-def contents(index):
+def content_keys(index):
+    """Return the keys of all cached content."""
     return index.corpus.rag.store.read("SELECT key FROM content ORDER BY key")
 
 
-class Hooked(Digests):
-    """Calls a function before each answer."""
+class HookedChatModel(DigestChatModel):
+    """Calls `hook` with the number of each call (from 1) before it answers."""
 
     hook: Any = None
 
@@ -86,32 +79,32 @@ class Hooked(Digests):
         return super()._generate(messages, stop)
 
 
-# Models that fail
+# Failing models
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_after_a_failed_summary_the_rest_is_pending_and_nothing_is_paid_twice(
-    lc_open, fresh, pages, tmp_path, is_async
+async def test_after_a_failed_summary_a_retry_repeats_no_finished_call(
+    lc_open, new_index, pages, tmp_path, is_async
 ):
-    clean = fresh(pages)
-    needed = clean.corpus.report.llm_calls
-    llm = Digests(failing={3})
+    expected = new_index(pages)
+    needed_calls = expected.report.llm_calls
+    llm = DigestChatModel(failing={3})
     index = lc_open(tmp_path / "a.e2g", llm=llm)
     with pytest.raises(IndexingError, match="call 3 failed"):
         await index.aadd_documents(pages) if is_async else index.add_documents(pages)
     assert llm.calls == 3
     assert index.corpus.is_dirty
     assert index.get([page.id for page in pages]) == pages
-    assert index.estimate().llm_calls == needed - 2
+    assert index.estimate().llm_calls == needed_calls - 2
     again = lc_open(tmp_path / "a.e2g", llm=llm)
     assert again.get([page.id for page in pages]) == pages
-    assert again.build().llm_calls == needed - 2
+    assert again.build().llm_calls == needed_calls - 2
     assert index.build().documents == 0
-    assert exported(index) == exported(again) == exported(clean)
+    assert exported(index) == exported(again) == exported(expected)
 
 
-async def test_while_a_model_fails_searches_say_so_and_the_old_state_stands(lc_open, pages):
-    llm = Digests()
+async def test_searches_raise_while_the_model_fails_and_the_index_does_not_change(lc_open, pages):
+    llm = DigestChatModel()
     index = lc_open(llm=llm)
     index.add_documents(pages[:3])
     before = exported(index)
@@ -126,19 +119,19 @@ async def test_while_a_model_fails_searches_say_so_and_the_old_state_stands(lc_o
     assert exported(index) == before
     assert index.corpus.rag.retrieve("Who is Anna?").nodes
     index.delete([page.id for page in pages[3:]])
-    index.upsert(pages[:1])  # nothing is left to be done
+    index.upsert(pages[:1])  # reverts the last change
     assert index.invoke("Who is Anna?")
     assert exported(index) == before
 
 
-def test_a_batch_on_an_index_whose_model_fails_raises_and_hangs_nowhere(lc_open, pages):
-    index = lc_open(llm=Digests(failing=set(range(99))))
+def test_a_batch_with_a_failing_model_raises_for_every_query(lc_open, pages):
+    index = lc_open(llm=DigestChatModel(failing=set(range(99))))
     index.upsert(pages)
-    found = index.batch(["Who is Anna?"] * 6, return_exceptions=True)
-    assert {type(each).__name__ for each in found} == {"SummaryError"}
+    outcomes = index.batch(["Who is Anna?"] * 6, return_exceptions=True)
+    assert {type(outcome).__name__ for outcome in outcomes} == {"SummaryError"}
 
 
-def test_failing_embeddings_leave_documents_pending(lc_open, pages):
+def test_a_failing_extractor_leaves_documents_pending(lc_open, pages):
     class Failing(NameExtractor):
         broken = True
 
@@ -155,16 +148,16 @@ def test_failing_embeddings_leave_documents_pending(lc_open, pages):
     assert index.build().documents == 2
 
 
-# Processes that die
+# Killed processes
 
-DIE = """
+CRASH = """
 import os, sys
-from langchain_fakes import Digests, two_sources
+from langchain_fakes import DigestChatModel, two_sources
 from e2graphrag_integrations.indexing import pending
-from test_lc_faults import OPTIONS, E2GraphRAGIndex, Hooked
+from test_lc_faults import OPTIONS, E2GraphRAGIndex, HookedChatModel
 path, when = sys.argv[1:]
 die = lambda *_: os._exit(9)
-llm = Hooked(hook=lambda number: die() if when == "summary" and number == 3 else None)
+llm = HookedChatModel(hook=lambda number: die() if when == "summary" and number == 3 else None)
 index = E2GraphRAGIndex.open(path, llm=llm, **OPTIONS)
 pages = two_sources()
 index.add_documents(pages[3:4])
@@ -182,34 +175,34 @@ index.build()
 
 
 @pytest.mark.parametrize("when", ["before", "summary", "written", "end"])
-def test_a_process_killed_anywhere_loses_nothing(lc_open, fresh, pages, tmp_path, when):
+def test_a_killed_process_loses_no_document(lc_open, new_index, pages, tmp_path, when):
     path = tmp_path / "a.e2g"
-    done = subprocess.run(
-        [sys.executable, "-c", DIE, path, when],
+    process = subprocess.run(
+        [sys.executable, "-c", CRASH, path, when],
         env={"PYTHONPATH": f"{TESTS}:{TESTS / 'langchain'}"},
         check=False,
     )
-    assert done.returncode == 9
-    left = [pages[0], *pages[2:]]
-    llm = Digests()
+    assert process.returncode == 9
+    remaining = [pages[0], *pages[2:]]
+    llm = DigestChatModel()
     index = lc_open(path, llm=llm)
     assert index.corpus.is_dirty
-    assert sorted(index.ids()) == sorted(page.id for page in left)
-    assert index.get([page.id for page in left]) == left
-    expected = index.estimate().llm_calls
+    assert sorted(index.ids()) == sorted(page.id for page in remaining)
+    assert index.get([page.id for page in remaining]) == remaining
+    estimated_calls = index.estimate().llm_calls
     assert index.invoke("Who is Anna?")
-    assert llm.calls == expected
+    assert llm.calls == estimated_calls
     if when in {"written", "end"}:
         assert llm.calls == 0
-    assert exported(index) == exported(fresh(left))
+    assert exported(index) == exported(new_index(remaining))
     assert index.corpus.rag.verify().ok
 
 
-# Two users of one file
+# Several indexes of one file
 
 
-def test_two_indexes_take_pages_of_one_source(lc_open, fresh, pages, tmp_path):
-    one, other = (lc_open(tmp_path / "a.e2g", llm=Digests()) for _ in range(2))
+def test_two_indexes_of_one_file_can_add_pages_of_one_source(lc_open, new_index, pages, tmp_path):
+    one, other = (lc_open(tmp_path / "a.e2g", llm=DigestChatModel()) for _ in range(2))
     for index, page in zip(itertools.cycle([one, other]), pages, strict=False):
         index.upsert([page])
     assert sorted(one.ids()) == sorted(other.ids()) == sorted(page.id for page in pages)
@@ -217,50 +210,54 @@ def test_two_indexes_take_pages_of_one_source(lc_open, fresh, pages, tmp_path):
     assert one.delete([pages[0].id])["num_deleted"] == 0
     assert one.get([pages[0].id]) == []
     one.build()
-    assert exported(one) == exported(other) == exported(fresh(pages[1:]))
+    assert exported(one) == exported(other) == exported(new_index(pages[1:]))
     assert other.build().documents == 0
 
 
-def test_what_another_index_has_built_is_not_undone(lc_open, fresh, pages, tmp_path):
-    one, other = (lc_open(tmp_path / "a.e2g", llm=Digests()) for _ in range(2))
+def test_a_build_does_not_undo_the_build_of_another_index(lc_open, new_index, pages, tmp_path):
+    one, other = (lc_open(tmp_path / "a.e2g", llm=DigestChatModel()) for _ in range(2))
     one.upsert(pages)
-    assert len(other.ids()) == 5  # knows them as pending now
+    assert len(other.ids()) == 5  # reads the pending documents
     newer = pages[0].model_copy(update={"page_content": "Zoe came."})
     one.upsert([newer])
     one.delete([pages[1].id])
     one.build()
     other.build()
     assert other.invoke("Zoe?")
-    assert exported(other) == exported(fresh([newer, *pages[2:]]))
+    assert exported(other) == exported(new_index([newer, *pages[2:]]))
 
 
-def test_what_is_taken_during_a_build_is_kept_for_the_next(lc_open, fresh, pages, tmp_path):
+def test_documents_added_during_a_build_stay_pending(lc_open, new_index, pages, tmp_path):
     newer = pages[0].model_copy(update={"page_content": "Zoe came."})
-    other = lc_open(tmp_path / "a.e2g", llm=Digests())
-    own: list[E2GraphRAGIndex] = []
+    other = lc_open(tmp_path / "a.e2g", llm=DigestChatModel())
+    building: list[E2GraphRAGIndex] = []
 
     def hook(number):
         if number == 2:
             other.upsert([newer])
-            own[0].upsert([pages[3]])
-            assert own[0].get([newer.id, pages[1].id, pages[3].id]) == [newer, pages[1], pages[3]]
+            building[0].upsert([pages[3]])
+            assert building[0].get([newer.id, pages[1].id, pages[3].id]) == [
+                newer,
+                pages[1],
+                pages[3],
+            ]
 
-    own.append(lc_open(tmp_path / "a.e2g", llm=Hooked(hook=hook)))
-    own[0].add_documents(pages[:3])
-    assert own[0].corpus.is_dirty
+    building.append(lc_open(tmp_path / "a.e2g", llm=HookedChatModel(hook=hook)))
+    building[0].add_documents(pages[:3])
+    assert building[0].corpus.is_dirty
     assert other.estimate().documents == 2
     other.build()
-    assert own[0].build().documents == 0
-    assert exported(own[0]) == exported(fresh([newer, *pages[1:4]]))
+    assert building[0].build().documents == 0
+    assert exported(building[0]) == exported(new_index([newer, *pages[1:4]]))
 
 
-def test_two_indexes_may_build_and_take_at_once(lc_open, fresh, tmp_path):
+def test_two_indexes_of_one_file_can_build_and_upsert_concurrently(lc_open, new_index, tmp_path):
     documents = [
         Document(id=f"{s}{p}", page_content=f"{s}{p} met Anna.", metadata={"source": s, "page": p})
         for p in range(6)
         for s in ("Abe", "Bob", "Cid")
     ]
-    indexes = [lc_open(tmp_path / "a.e2g", llm=Digests()) for _ in range(2)]
+    indexes = [lc_open(tmp_path / "a.e2g", llm=DigestChatModel()) for _ in range(2)]
 
     def work(number):
         index = indexes[number % 2]
@@ -271,37 +268,37 @@ def test_two_indexes_may_build_and_take_at_once(lc_open, fresh, tmp_path):
                 try:
                     index.build()
                 except (IndexingError, InvalidInputError):
-                    continue  # the other was quicker; what is pending stays
+                    continue  # the other index was faster; the documents stay pending
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(work, range(3)))
     indexes[0].build()
     indexes[1].build()
-    assert exported(indexes[0]) == exported(indexes[1]) == exported(fresh(documents))
+    assert exported(indexes[0]) == exported(indexes[1]) == exported(new_index(documents))
 
 
 # Threads
 
 
-def test_threads_may_add_delete_and_search_at_once(lc_open, fresh):
-    rng = random.Random(4)  # noqa: S311
+def test_threads_can_upsert_delete_and_search_concurrently(lc_open, new_index):
+    rng = random.Random(4)  # noqa: S311 - not for cryptography
     sources = ["Oslo", "Rome", "Bonn"]
     text = "Anna met Bert in {}. Cleo came. Dora left {}. Emil stayed."
-    documents = [page for s in sources for page in paged(text.format(s, s) * 3, s, 2)]
-    gone = rng.sample(documents, 6)
-    index = lc_open(llm=Digests())
-    index.upsert(gone)
+    documents = [page for s in sources for page in split_into_pages(text.format(s, s) * 3, s, 2)]
+    deleted = rng.sample(documents, 6)
+    index = lc_open(llm=DigestChatModel())
+    index.upsert(deleted)
     ready = threading.Barrier(6)
 
-    def write(part):
+    def write(documents):
         ready.wait()
-        for document in part:
+        for document in documents:
             index.upsert([document])
             assert index.get([document.id]) in ([document], [])
 
     def delete():
         ready.wait()
-        for document in gone:
+        for document in deleted:
             index.delete([document.id])
 
     def search():
@@ -310,68 +307,70 @@ def test_threads_may_add_delete_and_search_at_once(lc_open, fresh):
             hits = index.invoke("Who met Bert in Oslo?")
             assert len({hit.id for hit in hits}) == len(hits)
 
-    left = [document for document in documents if document not in gone]
-    work = [lambda: write(left[::2]), lambda: write(left[1::2]), delete, *[search] * 3]
+    remaining = [document for document in documents if document not in deleted]
+    tasks = [lambda: write(remaining[::2]), lambda: write(remaining[1::2]), delete, *[search] * 3]
     with ThreadPoolExecutor(6) as pool:
-        for done in [pool.submit(each) for each in work]:
-            done.result(30)
+        for future in [pool.submit(task) for task in tasks]:
+            future.result(30)
     index.build()
-    assert exported(index) == exported(fresh(left))
+    assert exported(index) == exported(new_index(remaining))
 
 
 # Event loops
 
 
-async def until(condition):
-    while not condition():  # noqa: ASYNC110
+async def wait_until(condition):
+    while not condition():  # noqa: ASYNC110 - threads change the condition
         await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize("begun", [0, 2])
+@pytest.mark.parametrize("finished_calls", [0, 2])
 @pytest.mark.parametrize("call", ["abuild", "aadd_documents", "aretrieve"])
-async def test_a_cancelled_build_can_go_on(lc_open, fresh, pages, call, begun):
-    llm = Digests(seconds=0.03)
+async def test_a_cancelled_build_can_be_resumed(lc_open, new_index, pages, call, finished_calls):
+    llm = DigestChatModel(seconds=0.03)
     index = lc_open(llm=llm)
-    pages += paged(numbered(60).text, "numbered", 6)
+    pages += split_into_pages(numbered(60).text, "numbered", 6)
     if call != "aadd_documents":
         index.upsert(pages)
     argument = {"aadd_documents": [pages], "aretrieve": ["Who is Anna?"]}.get(call, [])
     task = asyncio.create_task(getattr(index, call)(*argument))
-    await until(lambda: llm.calls >= begun and (begun or index.corpus.is_dirty))
+    await wait_until(
+        lambda: llm.calls >= finished_calls and (finished_calls or index.corpus.is_dirty)
+    )
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    clean = fresh(pages)
-    assert llm.calls <= begun + 1 < clean.corpus.report.llm_calls
+    expected = new_index(pages)
+    assert llm.calls <= finished_calls + 1 < expected.report.llm_calls
     assert index.corpus.is_dirty
     await index.abuild()
-    assert llm.calls <= clean.corpus.report.llm_calls + 1
-    assert exported(index) == exported(clean)
+    assert llm.calls <= expected.report.llm_calls + 1
+    assert exported(index) == exported(expected)
 
 
-async def test_who_gives_up_waiting_does_not_stop_the_build_of_another(lc_open, pages):
-    llm = Digests(seconds=0.05)
+async def test_cancelling_a_waiting_query_does_not_stop_the_build(lc_open, pages):
+    llm = DigestChatModel(seconds=0.05)
     index = lc_open(llm=llm)
     index.upsert(pages)
-    builds = asyncio.create_task(index.aretrieve("Who is Anna?"))
-    await until(lambda: llm.calls)
-    waits = asyncio.create_task(index.aretrieve("Who is Anna?"))
+    building = asyncio.create_task(index.aretrieve("Who is Anna?"))
+    await wait_until(lambda: llm.calls)
+    waiting = asyncio.create_task(index.aretrieve("Who is Anna?"))
     await asyncio.sleep(0.01)
-    waits.cancel()
+    waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await waits
-    assert not builds.done()
-    assert (await builds).nodes
+        await waiting
+    assert not building.done()
+    assert (await building).nodes
 
 
-async def test_calls_that_do_not_build_do_not_wait_for_a_build(lc_open, fresh, pages):
-    llm = Digests(seconds=0.05)
+async def test_upsert_get_and_delete_do_not_wait_for_a_build(lc_open, new_index, pages):
+    llm = DigestChatModel(seconds=0.05)
     index = lc_open(llm=llm)
     index.upsert(pages[:3])
     build = asyncio.create_task(index.abuild())
-    await until(lambda: llm.calls)
-    index.upsert(pages[3:])  # in the loop that the build needs
+    await wait_until(lambda: llm.calls)
+    index.upsert(pages[3:])  # in the event loop that the build needs
     assert index.get([page.id for page in pages]) == pages
     assert index.estimate().llm_calls > 0
     index.delete([pages[4].id])
@@ -381,15 +380,15 @@ async def test_calls_that_do_not_build_do_not_wait_for_a_build(lc_open, fresh, p
     assert not build.done()
     await build
     await index.abuild()
-    assert exported(index) == exported(fresh(pages[:4]))
+    assert exported(index) == exported(new_index(pages[:4]))
 
 
-async def test_closing_ends_a_build_and_keeps_what_is_pending(lc_open, pages, tmp_path):
-    llm = Digests(seconds=0.05)
+async def test_close_stops_a_build_and_keeps_pending_documents(lc_open, pages, tmp_path):
+    llm = DigestChatModel(seconds=0.05)
     index = lc_open(tmp_path / "a.e2g", llm=llm)
     index.upsert(pages)
     build = asyncio.create_task(index.abuild())
-    await until(lambda: llm.calls)
+    await wait_until(lambda: llm.calls)
     await asyncio.to_thread(index.close)
     with pytest.raises(StoppedError):
         await build
@@ -398,20 +397,20 @@ async def test_closing_ends_a_build_and_keeps_what_is_pending(lc_open, pages, tm
     assert again.build().documents == 2
 
 
-# Any history
+# Random histories
 
 IDS = [f"page{number}" for number in range(12)]
 SOURCES = st.sampled_from(["Oslo", "Rome", "Bonn"])
-WORDS = st.sampled_from(["He left.", "Anna met Bert. Bert went away. Cleo saw Bert in Rome.", ""])
+TEXTS = st.sampled_from(["He left.", "Anna met Bert. Bert went away. Cleo saw Bert in Rome.", ""])
 
 
-def document(id_, source, words):
+def document(id_, source, text):
     metadata = {"source": source, "page": IDS.index(id_)}
-    return Document(id=id_, page_content=words, metadata=metadata)
+    return Document(id=id_, page_content=text, metadata=metadata)
 
 
-class Histories(RuleBasedStateMachine):
-    """An index after any calls is what a dict is, and what a new index of the dict is."""
+class IndexHistories(RuleBasedStateMachine):
+    """After any calls, an index contains the same as a dict and equals a new index of the dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -421,27 +420,27 @@ class Histories(RuleBasedStateMachine):
         self.model: dict[str, Document] = {}
 
     def open(self):
-        return E2GraphRAGIndex.open(self.path, llm=Digests(), **OPTIONS)
+        return E2GraphRAGIndex.open(self.path, llm=DigestChatModel(), **OPTIONS)
 
-    @rule(pages=st.lists(st.builds(document, st.sampled_from(IDS), SOURCES, WORDS), max_size=4))
+    @rule(pages=st.lists(st.builds(document, st.sampled_from(IDS), SOURCES, TEXTS), max_size=4))
     def upsert(self, pages):
         assert self.index.upsert(pages)["succeeded"] == [page.id for page in pages]
         self.model |= {page.id: page for page in pages}
 
     @rule(ids=st.lists(st.sampled_from(IDS), max_size=4))
     def delete(self, ids):
-        gone = {id_ for id_ in ids if self.model.pop(id_, None)}
+        deleted = {id_ for id_ in ids if self.model.pop(id_, None)}
         response = self.index.delete(ids)
-        assert set(response["succeeded"]) == gone
-        assert response["num_deleted"] == len(gone)
+        assert set(response["succeeded"]) == deleted
+        assert response["num_deleted"] == len(deleted)
 
     @rule()
     def build(self):
-        estimated = self.index.estimate().llm_calls
-        assert self.index.build().llm_calls == estimated
-        new = E2GraphRAGIndex.from_documents(self.model.values(), llm=Digests(), **OPTIONS)
+        estimated_calls = self.index.estimate().llm_calls
+        assert self.index.build().llm_calls == estimated_calls
+        new = E2GraphRAGIndex.from_documents(self.model.values(), llm=DigestChatModel(), **OPTIONS)
         assert exported(self.index) == exported(new)
-        assert contents(self.index) == contents(new)
+        assert content_keys(self.index) == content_keys(new)
         new.close()
 
     @rule()
@@ -449,17 +448,14 @@ class Histories(RuleBasedStateMachine):
         hits = self.index.invoke("Did Bert meet Cleo in Rome?")
         assert {hit.metadata["e2_doc_id"] for hit in hits} - {None} <= self.model.keys()
 
-    @rule(closes=st.booleans())
-    def reopen(self, closes):
-        before, self.index = self.index, self.open()
-        if closes:
-            before.close()
-        else:  # it goes on, and the other is let go
-            self.index.close()
-            self.index = before
+    @rule(keep_old=st.booleans())
+    def reopen(self, keep_old):
+        old, new = self.index, self.open()
+        self.index, unused = (old, new) if keep_old else (new, old)
+        unused.close()
 
     @invariant()
-    def holds_what_the_model_holds(self):
+    def contains_the_documents_of_the_model(self):
         assert sorted(self.index.ids()) == sorted(self.model)
         assert self.index.get(IDS) == [self.model[i] for i in IDS if i in self.model]
 
@@ -468,20 +464,18 @@ class Histories(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(examples(25), stateful_step_count=12)
+TestIndexHistories = IndexHistories.TestCase
+TestIndexHistories.settings = settings(examples(25), stateful_step_count=12)
 
 
-def test_two_sources_are_what_the_killed_process_had(pages):
+def test_the_killed_process_used_the_same_pages(pages):
     assert pages == two_sources()
 
 
-def test_what_another_handle_has_taken_is_built_in_by_a_search(pages, tmp_path):
-    options = {"embeddings": "hashing", "extractor": NameExtractor(), "chunk_size": 16}
+def test_a_search_builds_documents_that_another_index_added(pages, tmp_path):
     path = tmp_path / "a.e2g"
-    options |= {"chunk_overlap": 4}
-    with E2GraphRAGIndex.from_documents(pages, path=path, **options) as one:
-        with E2GraphRAGIndex.load_local(path, **options) as other:
+    with E2GraphRAGIndex.from_documents(pages, path=path, **SMALL) as one:
+        with E2GraphRAGIndex.load_local(path, **SMALL) as other:
             other.delete([page.id for page in pages])
             other.upsert([Document(id="new", page_content="Kit met Lea in Rome.")])
         found = one.invoke("Anna?")
@@ -489,8 +483,8 @@ def test_what_another_handle_has_taken_is_built_in_by_a_search(pages, tmp_path):
         assert one.ids() == ["new"]
 
 
-def test_a_source_built_anew_meanwhile_is_not_deleted_with_its_old_pages(lc_open, tmp_path):
-    one, other = (lc_open(tmp_path / "a.e2g", llm=Digests()) for _ in range(2))
+def test_a_delete_does_not_remove_a_source_that_was_rebuilt_meanwhile(lc_open, tmp_path):
+    one, other = (lc_open(tmp_path / "a.e2g", llm=DigestChatModel()) for _ in range(2))
     page = Document(id="old", page_content="Anna met Bert.", metadata={"source": "s"})
     one.upsert([page])
     one.build()

@@ -1,4 +1,4 @@
-"""LangChain's `index()` and `aindex()` keep an `E2GraphRAGIndex` what the documents are."""
+"""LangChain's `index()` and `aindex()` keep an `E2GraphRAGIndex` equal to the documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 
-from langchain_fakes import Digests
+from langchain_fakes import DigestChatModel, exported
 
 CLEANUPS = ["incremental", "full", "scoped_full", None]
 
@@ -24,8 +24,8 @@ AFTER = [document("Oslo", 3, "something new") if d == BEFORE[2] else d for d in 
 del AFTER[4]  # the last page of Oslo
 
 
-class Runs:
-    """An index and its record manager, filled by either function."""
+class Indexer:
+    """Runs `index()` or `aindex()` with an index and its record manager."""
 
     def __init__(self, target, *, is_async=False, **options):
         self.target = target
@@ -41,15 +41,15 @@ class Runs:
 
 
 def state(target):
-    """Return all that the file holds, and the keys of all cached content."""
+    """Return the canonical lines of an index and the keys of all cached content."""
     keys = target.corpus.rag.store.read("SELECT key FROM content ORDER BY key")
-    return list(target.corpus.rag.export()), keys
+    return exported(target), keys
 
 
 @pytest.fixture
-def fresh(lc_index_of):
+def new_index(lc_index_of):
     def build(*batches):
-        run = Runs(lc_index_of([], llm=Digests()))
+        run = Indexer(lc_index_of([], llm=DigestChatModel()))
         for documents in batches:
             run(documents, None)
         run.target.build()
@@ -61,28 +61,26 @@ def fresh(lc_index_of):
 @pytest.mark.parametrize("cleanup", CLEANUPS)
 @pytest.mark.parametrize("batch_size", [2, 100])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_index_is_what_a_new_one_of_the_documents_would_be(
-    lc_index_of, fresh, cleanup, batch_size, is_async
-):
-    llm = Digests()
+def test_an_updated_index_equals_a_new_index(lc_index_of, new_index, cleanup, batch_size, is_async):
+    llm = DigestChatModel()
     target = lc_index_of([], llm=llm)
-    run = Runs(target, is_async=is_async, batch_size=batch_size)
+    run = Indexer(target, is_async=is_async, batch_size=batch_size)
     assert run(BEFORE, cleanup)["num_added"] == 10
     assert llm.calls == 0
     target.build()
-    assert state(target) == state(fresh(BEFORE))
+    assert state(target) == state(new_index(BEFORE))
 
-    first = llm.calls
-    done = run(AFTER, cleanup)
-    assert llm.calls == first
-    if batch_size == 100:  # with small batches incremental deletes pages and adds them again
-        assert done["num_added"] == 1
-        assert done["num_deleted"] == (0 if cleanup is None else 2)
-    expected = fresh(BEFORE, AFTER) if cleanup is None else fresh(AFTER)
+    first_calls = llm.calls
+    counts = run(AFTER, cleanup)
+    assert llm.calls == first_calls
+    if batch_size == 100:  # in small batches, "incremental" deletes and adds the same pages
+        assert counts["num_added"] == 1
+        assert counts["num_deleted"] == (0 if cleanup is None else 2)
+    expected = new_index(BEFORE, AFTER) if cleanup is None else new_index(AFTER)
     report = target.build()
     assert state(target) == state(expected)
     assert report.documents == 1
-    assert llm.calls - first < first / 2
+    assert llm.calls - first_calls < first_calls / 2
     text = target.corpus.rag.document("Oslo").text
     pages = [1, 2, 3, 4] if cleanup else [1, 2, 3, 3, 4, 5]
     assert [int(part[10]) for part in text.split("\n\n")] == pages
@@ -96,31 +94,31 @@ def test_the_index_is_what_a_new_one_of_the_documents_would_be(
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
-def test_builds_between_runs_and_batches_change_nothing(lc_index_of, fresh, batch_size):
-    target = lc_index_of([], llm=Digests())
-    run = Runs(target, batch_size=batch_size)
+def test_intermediate_builds_do_not_change_the_result(lc_index_of, new_index, batch_size):
+    target = lc_index_of([], llm=DigestChatModel())
+    run = Indexer(target, batch_size=batch_size)
     run(BEFORE[:7], "incremental")
     assert target.invoke("Who met Bert?")
-    run(BEFORE[7:], "incremental")  # of Rome only these: the others are gone
+    run(BEFORE[7:], "incremental")  # deletes the other pages of Rome
     assert target.invoke("Who met Bert?")
     run(AFTER, "incremental")
     assert len(target.ids()) == 9
     target.build()
-    assert state(target) == state(fresh(AFTER))
+    assert state(target) == state(new_index(AFTER))
 
 
 @pytest.mark.parametrize("cleanup", ["incremental", "scoped_full"])
-def test_sources_that_are_not_in_a_run_stay(lc_index_of, fresh, cleanup):
-    run = Runs(lc_index_of([], llm=Digests()))
+def test_sources_missing_from_a_run_are_kept(lc_index_of, new_index, cleanup):
+    run = Indexer(lc_index_of([], llm=DigestChatModel()))
     run(BEFORE, cleanup)
     run.target.build()
     run(AFTER[:4], cleanup)
     run.target.build()
-    assert state(run.target) == state(fresh(AFTER))
+    assert state(run.target) == state(new_index(AFTER))
 
 
-def test_a_full_run_of_nothing_leaves_no_trace(lc_index_of):
-    run = Runs(lc_index_of([], llm=Digests()))
+def test_a_full_run_without_documents_empties_the_index(lc_index_of):
+    run = Indexer(lc_index_of([], llm=DigestChatModel()))
     run(BEFORE, "full")
     run.target.build()
     assert run([], "full")["num_deleted"] == 10
@@ -132,8 +130,8 @@ def test_a_full_run_of_nothing_leaves_no_trace(lc_index_of):
 
 
 def test_documents_deleted_before_a_build_are_never_built(lc_index_of):
-    llm = Digests()
-    run = Runs(lc_index_of([], llm=llm))
+    llm = DigestChatModel()
+    run = Indexer(lc_index_of([], llm=llm))
     run(BEFORE, "full")
     run([], "full")
     assert run.target.build().documents == 0
@@ -141,18 +139,18 @@ def test_documents_deleted_before_a_build_are_never_built(lc_index_of):
     assert not run.target.corpus.is_dirty
 
 
-class Pages(BaseLoader):
+class PageLoader(BaseLoader):
     def lazy_load(self):
         yield from BEFORE
 
 
-def test_a_loader_is_indexed_and_ids_may_be_the_users(lc_index_of, fresh):
-    run = Runs(lc_index_of([], llm=Digests()))
-    run(Pages(), "incremental")
+def test_index_accepts_loaders_and_custom_ids(lc_index_of, new_index):
+    run = Indexer(lc_index_of([], llm=DigestChatModel()))
+    run(PageLoader(), "incremental")
     run.target.build()
-    assert state(run.target) == state(fresh(BEFORE))
-    own = Runs(
+    assert state(run.target) == state(new_index(BEFORE))
+    custom = Indexer(
         lc_index_of([]), key_encoder=lambda d: f"{d.metadata['source']}-{d.metadata['page']}"
     )
-    own(BEFORE, "full")
-    assert sorted(own.target.ids())[:2] == ["Oslo-1", "Oslo-2"]
+    custom(BEFORE, "full")
+    assert sorted(custom.target.ids())[:2] == ["Oslo-1", "Oslo-2"]

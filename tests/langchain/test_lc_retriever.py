@@ -28,7 +28,7 @@ from e2graphrag_integrations import PaperStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from fakes import STORY, NameExtractor
-from langchain_fakes import MILL, Digests, paged, two_sources
+from langchain_fakes import MILL, DigestChatModel, split_into_pages, two_sources
 
 QUESTION = "How is Anna tied to Emil?"
 QUESTIONS = [
@@ -82,8 +82,8 @@ def novel(lc_index_of) -> E2GraphRAGIndex:
     """Two sources of ten pages in four levels."""
     return lc_index_of(
         [
-            *paged(f"{STORY} " * 4, "map.pdf", author="Ann", tags=["sea", "map"]),
-            *paged(f"{MILL} " * 5, "mill.pdf", author="Bob", tags=["mill"]),
+            *split_into_pages(f"{STORY} " * 4, "map.pdf", author="Ann", tags=["sea", "map"]),
+            *split_into_pages(f"{MILL} " * 5, "mill.pdf", author="Bob", tags=["mill"]),
         ]
     )
 
@@ -116,7 +116,7 @@ class AsyncSeen(AsyncCallbackHandler):
 
 
 @pytest.mark.parametrize("options", OVERRIDES)
-async def test_options_of_a_call_hold_in_sync_async_and_as_fields(index, options):
+async def test_call_options_equal_fields_in_sync_and_async(index, options):
     plain = E2GraphRAGRetriever(index=index)
     for question in QUESTIONS:
         sync = plain.invoke(question, **options)
@@ -125,7 +125,7 @@ async def test_options_of_a_call_hold_in_sync_async_and_as_fields(index, options
         assert len(sync) == options.get("k", len(sync))
 
 
-def test_options_make_a_difference(index):
+def test_every_option_has_an_effect(index):
     retriever = E2GraphRAGRetriever(index=index, k=4)
     everything = retriever.invoke(QUESTION, k=99)
     sources = {d.metadata["source"] for d in retriever.invoke(QUESTION, filter={"author": "Bob"})}
@@ -144,7 +144,7 @@ def test_options_make_a_difference(index):
 
 
 @pytest.mark.parametrize("typo", [{"top_k": 3}, {"filters": {}}, {"Mode": "local"}])
-async def test_a_misspelled_option_is_refused_everywhere(index, retriever, typo):
+async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo):
     with pytest.raises(TypeError, match="unexpected keyword"):
         retriever.invoke(QUESTION, **typo)
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -170,7 +170,7 @@ async def test_a_misspelled_option_is_refused_everywhere(index, retriever, typo)
         {"strategy": object(), "max_hops": 2},
     ],
 )
-def test_an_unfit_value_is_refused_by_the_constructor_and_by_assignment(index, bad):
+def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, bad):
     with pytest.raises(ValidationError):
         E2GraphRAGRetriever(index=index, **bad)
     retriever = E2GraphRAGRetriever(index=index, k=3)
@@ -190,7 +190,7 @@ def test_an_unfit_value_is_refused_by_the_constructor_and_by_assignment(index, b
         ({"filter": {"page": {"$like": 3}}}, FilterError),
     ],
 )
-async def test_an_unfit_option_of_a_call_is_refused(retriever, options, error):
+async def test_an_invalid_call_option_is_rejected(retriever, options, error):
     with pytest.raises(error):
         retriever.invoke(QUESTION, **options)
     with pytest.raises(error):
@@ -198,7 +198,7 @@ async def test_an_unfit_option_of_a_call_is_refused(retriever, options, error):
 
 
 @pytest.mark.parametrize("no_index", [None, "novel.e2g", E2GraphRAGIndex, object()])
-def test_what_is_no_index_is_refused(no_index):
+def test_only_indexes_are_accepted(no_index):
     with pytest.raises(ValidationError, match="is no index: pass"):
         E2GraphRAGRetriever(index=no_index)
 
@@ -215,7 +215,7 @@ def test_fields_can_be_assigned(retriever):
 @pytest.mark.parametrize(
     "question", [None, 5, {"input": QUESTION}, HumanMessage(QUESTION), [QUESTION]]
 )
-async def test_input_that_is_no_text_is_refused_with_a_way_out(index, question):
+async def test_a_query_that_is_not_text_raises_with_advice(index, question):
     for retriever in (index, index.as_retriever()):
         with pytest.raises(TypeError, match="RunnableLambda"):
             retriever.invoke(question)
@@ -223,7 +223,7 @@ async def test_input_that_is_no_text_is_refused_with_a_way_out(index, question):
             await retriever.ainvoke(question)
 
 
-async def test_an_empty_question_is_refused(retriever):
+async def test_an_empty_query_is_rejected(retriever):
     with pytest.raises(InvalidInputError, match="empty"):
         retriever.invoke("  ")
     with pytest.raises(InvalidInputError, match="empty"):
@@ -233,7 +233,7 @@ async def test_an_empty_question_is_refused(retriever):
 # What LangChain makes of a retriever
 
 
-async def test_configurable_fields_keep_the_index_and_take_effect(retriever):
+async def test_configurable_fields_work(retriever):
     configurable = retriever.configurable_fields(
         k=ConfigurableField(id="k"), mode=ConfigurableField(id="mode")
     )
@@ -246,7 +246,7 @@ async def test_configurable_fields_keep_the_index_and_take_effect(retriever):
         configurable.invoke(QUESTION, {"configurable": {"k": 0}})
 
 
-async def test_runnables_around_it_find_the_same(retriever):
+async def test_wrapped_retrievers_return_the_same_documents(retriever):
     expected = retriever.invoke(QUESTION)
     seen = Seen()
     configured = retriever.with_config(tags=["mine"], callbacks=[seen])
@@ -259,7 +259,7 @@ async def test_runnables_around_it_find_the_same(retriever):
     assert list(retriever.stream(QUESTION)) == [expected]
 
 
-async def test_a_fallback_answers_where_it_fails(index, retriever):
+async def test_a_fallback_answers_if_the_retriever_fails(index, retriever):
     closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
     closed.close()
     failing = closed.as_retriever().with_fallbacks([retriever])
@@ -269,7 +269,7 @@ async def test_a_fallback_answers_where_it_fails(index, retriever):
     assert retriever.with_fallbacks([backup]).invoke(" ")[0].page_content == "nothing"
 
 
-async def test_batches_find_what_single_calls_find(retriever):
+async def test_batches_equal_single_calls(retriever):
     expected = [retriever.invoke(question) for question in QUESTIONS]
     assert retriever.batch(QUESTIONS) == expected
     assert await retriever.abatch(QUESTIONS) == expected
@@ -278,14 +278,14 @@ async def test_batches_find_what_single_calls_find(retriever):
     assert (outcomes[0], type(outcomes[1])) == (expected[0], InvalidInputError)
 
 
-def test_a_copy_with_other_fields_stays_a_retriever_of_the_same_index(index, retriever):
+def test_model_copy_shares_the_index(index, retriever):
     other = retriever.model_copy(update={"mode": "global", "k": 2})
     assert isinstance(other, BaseRetriever)
     assert other.index is index is retriever.index
     assert (len(other.invoke(QUESTION)), retriever.mode) == (2, "auto")
 
 
-def test_its_repr_is_short_and_nothing_of_the_index_is_serialized(retriever):
+def test_repr_and_serialization_omit_the_index(retriever):
     shown = dumpd(retriever)
     assert shown["type"] == "not_implemented"
     assert shown["repr"] == repr(retriever)
@@ -306,9 +306,7 @@ def test_its_repr_is_short_and_nothing_of_the_index_is_serialized(retriever):
         ({"strategy": PaperStrategy()}, QUESTION, "local", ["anna", "emil"]),
     ],
 )
-async def test_the_route_is_an_event_between_start_and_end(
-    retriever, options, question, route, entities
-):
+async def test_a_custom_event_reports_the_route(retriever, options, question, route, entities):
     retriever = retriever.model_copy(update=options)
     events = [e async for e in retriever.astream_events(question, version="v2")]
     kinds = [event["event"] for event in events]
@@ -321,7 +319,7 @@ async def test_the_route_is_an_event_between_start_and_end(
     assert data["node_ids"] == [document.id for document in events[2]["data"]["output"]]
 
 
-async def test_handlers_of_a_call_see_the_route_in_sync_and_async(retriever):
+async def test_callback_handlers_receive_the_route(retriever):
     for found, seen in [
         (retriever.invoke(QUESTION, {"callbacks": [s := Seen()]}), s),
         (await retriever.ainvoke(QUESTION, {"callbacks": [a := Seen()]}), a),
@@ -336,7 +334,7 @@ async def test_handlers_of_a_call_see_the_route_in_sync_and_async(retriever):
     assert own.names == ["e2graphrag.route"]
 
 
-async def test_the_index_itself_sends_the_event_too(index):
+async def test_the_index_sends_the_route_event(index):
     events = [e["event"] async for e in index.astream_events(QUESTION, version="v2")]
     assert events == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
 
@@ -362,7 +360,7 @@ FILTERS = [
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("where", FILTERS)
-def test_there_are_exactly_k_documents_where_the_corpus_has_them(novel, where, mode, expand):
+def test_exactly_k_documents_are_returned_if_available(novel, where, mode, expand):
     everything = reachable(novel, where, expand)
     assert len(everything) > 2
     retriever = novel.as_retriever(mode=mode, filter=where, expand=expand)
@@ -374,17 +372,19 @@ def test_there_are_exactly_k_documents_where_the_corpus_has_them(novel, where, m
             assert set(ids) <= everything
 
 
-async def test_an_index_without_documents_or_passing_ones_finds_none(lc_index_of, retriever):
+async def test_nothing_is_found_if_the_index_is_empty_or_nothing_passes_the_filter(
+    lc_index_of, retriever
+):
     empty = lc_index_of([]).as_retriever()
     assert empty.invoke(QUESTION) == await empty.ainvoke(QUESTION) == []
     assert retriever.invoke(QUESTION, filter={"author": "Zoe"}) == []
 
 
 @pytest.mark.parametrize("scores", [False, True])
-def test_every_document_has_the_same_keys_of_plain_json_types(lc_index_of, scores, caplog):
+def test_every_document_has_the_same_json_metadata_keys(lc_index_of, scores, caplog):
     pages = [
-        *paged(STORY, "map.pdf", author="Ann", tags=["a", {"b": [1, None]}], ratio=0.5),
-        *paged(MILL, "mill.pdf", author="Bob", tags=[], ratio=2),
+        *split_into_pages(STORY, "map.pdf", author="Ann", tags=["a", {"b": [1, None]}], ratio=0.5),
+        *split_into_pages(MILL, "mill.pdf", author="Bob", tags=[], ratio=2),
     ]
     retriever = lc_index_of(pages).as_retriever(k=50, include_scores=scores)
     serde = JsonPlusSerializer()
@@ -402,7 +402,7 @@ def test_every_document_has_the_same_keys_of_plain_json_types(lc_index_of, score
         assert not caplog.records
 
 
-def test_a_summary_keeps_what_its_chunks_agree_on_and_has_none_elsewhere(index):
+def test_a_summary_has_the_metadata_that_its_chunks_share(index):
     found = {d.id: d for d in index.as_retriever(k=50).invoke(QUESTION)}
     summaries = [d for d in found.values() if d.metadata["e2_level"] == 1]
     assert len(summaries) == 3
@@ -415,7 +415,7 @@ def test_a_summary_keeps_what_its_chunks_agree_on_and_has_none_elsewhere(index):
     assert None in {summary.metadata["page"] for summary in summaries}
 
 
-def test_a_document_is_the_text_between_its_offsets(index, pages):
+def test_offsets_locate_a_chunk_in_its_source(index, pages):
     whole = "\n\n".join(page.page_content for page in pages[:3])
     where = {"source": "map.pdf"}
     for document in index.as_retriever(k=50, filter=where).invoke(QUESTION):
@@ -424,7 +424,7 @@ def test_a_document_is_the_text_between_its_offsets(index, pages):
             assert document.page_content == whole[start:end]
 
 
-def test_scores_fall_and_go_with_reasons(retriever):
+def test_scores_decrease_and_have_reasons(retriever):
     scored = retriever.model_copy(update={"include_scores": True})
     for mode in ("auto", "local", "global"):
         metadata = [d.metadata for d in scored.invoke(QUESTION, mode=mode, k=8)]
@@ -436,12 +436,12 @@ def test_scores_fall_and_go_with_reasons(retriever):
     assert set(scored.invoke(QUESTION, mode="local")[0].metadata["e2_entities"]) <= {"anna", "emil"}
 
 
-def test_without_scores_a_node_found_twice_is_an_equal_document(retriever):
+def test_without_scores_a_node_is_equal_in_all_results(retriever):
     found = [d for question in QUESTIONS for d in retriever.invoke(question, k=10)]
     assert len({d.id for d in found}) == len({d.model_dump_json() for d in found})
 
 
-def test_changing_a_document_changes_nothing_in_the_index(lc_index_of):
+def test_mutating_a_document_does_not_change_the_index(lc_index_of):
     pages = [
         page.model_copy(update={"metadata": {**page.metadata, "tags": [{"of": ["sea"]}]}})
         for page in two_sources()
@@ -456,7 +456,7 @@ def test_changing_a_document_changes_nothing_in_the_index(lc_index_of):
     assert [d.model_dump_json() for d in retriever.invoke(QUESTION)] == before
 
 
-def test_numpy_numbers_are_taken_as_options(retriever):
+def test_numpy_integers_are_valid_options(retriever):
     assert len(retriever.invoke(QUESTION, k=np.int64(2))) == 2
     where = {"page": np.int64(1)}
     assert {d.metadata["page"] for d in retriever.invoke(QUESTION, filter=where)} == {1}
@@ -474,10 +474,13 @@ def test_numpy_numbers_are_taken_as_options(retriever):
         ({"author": "Ann", "page": 2}, lambda m: m["page"] == 2 and m["source"] == "map.pdf"),
     ],
 )
-async def test_a_summary_passes_a_filter_only_if_all_its_chunks_do(
+async def test_a_summary_passes_a_filter_only_if_all_its_chunks_pass(
     lc_index_of, where, passes, mode
 ):
-    pages = [*paged(STORY, "map.pdf", 4, author="Ann"), *paged(MILL, "mill.pdf", 4, author="Bob")]
+    pages = [
+        *split_into_pages(STORY, "map.pdf", 4, author="Ann"),
+        *split_into_pages(MILL, "mill.pdf", 4, author="Bob"),
+    ]
     index = lc_index_of(pages, group_size=2)
     everything = {d.id: d for d in index.as_retriever(k=1000).invoke(QUESTION)}
     children = {id_: d.metadata["e2_children"] for id_, d in everything.items()}
@@ -498,7 +501,7 @@ async def test_a_summary_passes_a_filter_only_if_all_its_chunks_do(
         assert {d.id for d in await retriever.ainvoke(question, filter=where)} == wanted
 
 
-def test_a_user_key_named_document_id_survives_and_can_be_filtered_by(lc_index_of):
+def test_a_user_key_named_document_id_can_be_filtered(lc_index_of):
     pages = [
         page.model_copy(update={"metadata": {**page.metadata, "document_id": f"user-{number}"}})
         for number, page in enumerate(two_sources())
@@ -512,7 +515,7 @@ def test_a_user_key_named_document_id_survives_and_can_be_filtered_by(lc_index_o
         assert {d.metadata["page"] for d in found} == {2}
 
 
-def test_an_empty_filter_of_a_call_lifts_that_of_the_retriever(index):
+def test_an_empty_call_filter_replaces_the_retrievers_filter(index):
     retriever = index.as_retriever(k=50, filter={"author": "Ann"})
     assert len(retriever.invoke(QUESTION, filter={})) > len(retriever.invoke(QUESTION))
 
@@ -520,7 +523,7 @@ def test_an_empty_filter_of_a_call_lifts_that_of_the_retriever(index):
 # Threads and event loops
 
 
-async def test_sync_equals_async_for_many_questions_at_once(novel):
+async def test_concurrent_sync_and_async_queries_agree(novel):
     retriever = novel.as_retriever(k=6, include_scores=True)
     many = [f"{a} {b}" for a in QUESTIONS for b in QUESTIONS]
     sync = [retriever.invoke(question) for question in many]
@@ -538,8 +541,8 @@ async def test_sync_equals_async_for_many_questions_at_once(novel):
     assert [found[n] for n in range(len(many))] == sync
 
 
-async def test_a_question_given_up_does_not_stop_the_build_that_others_wait_for(lc_index_of, pages):
-    llm = Digests(seconds=0.05)
+async def test_cancelling_one_query_does_not_stop_the_shared_build(lc_index_of, pages):
+    llm = DigestChatModel(seconds=0.05)
     index = lc_index_of([], llm=llm, max_concurrency=1)
     index.upsert(pages)
     first, second, third = (asyncio.create_task(index.ainvoke(q)) for q in QUESTIONS[:3])
@@ -568,7 +571,7 @@ async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_pat
         "chunk_size": 16,
         "chunk_overlap": 4,
         "group_size": 3,
-        "llm": Digests(),
+        "llm": DigestChatModel(),
     }
     index = await E2GraphRAGIndex.afrom_documents(
         pages[:2], path=tmp_path / "novel.e2g", config={"tags": ["build"]}, **options
@@ -588,8 +591,8 @@ async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_pat
     await asyncio.to_thread(index.close)
 
 
-def test_a_build_that_a_question_sets_off_is_heard_by_its_callbacks(lc_index_of, pages):
-    index = lc_index_of([], llm=Digests())
+def test_the_callbacks_of_a_query_receive_the_build_that_it_starts(lc_index_of, pages):
+    index = lc_index_of([], llm=DigestChatModel())
     index.upsert(pages)
     with get_usage_metadata_callback() as usage:
         index.as_retriever().invoke("Who gave Anna the map?")
@@ -605,7 +608,7 @@ def test_a_build_that_a_question_sets_off_is_heard_by_its_callbacks(lc_index_of,
     assert heard
 
 
-def test_documents_are_filtered_by_the_keys_they_show(lc_index_of, pages, open_index, story):
+def test_filters_see_the_same_keys_as_the_documents(lc_index_of, pages, open_index, story):
     retriever = lc_index_of(pages).as_retriever(k=50)
     [first, *_] = sources = sorted({page.metadata["source"] for page in pages})
     assert len(sources) > 1
@@ -622,7 +625,7 @@ def test_documents_are_filtered_by_the_keys_they_show(lc_index_of, pages, open_i
     assert not of_core.invoke("Anna?", filter={"document_id": "other"})
 
 
-async def test_what_the_retriever_takes_per_call_the_index_takes_too(lc_index_of, pages):
+async def test_the_index_accepts_the_retrievers_call_options(lc_index_of, pages):
     index = lc_index_of(pages)
     options = {
         "k": 2,

@@ -1,4 +1,4 @@
-"""LangChain's own suites for retrievers and document indexes, unmodified."""
+"""LangChain's standard test suites for retrievers and document indexes, unmodified."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriev
 from fakes import NameExtractor
 
 
-class _Retrievers(RetrieversIntegrationTests):
-    searched: Any
+class _RetrieverSuite(RetrieversIntegrationTests):
+    index: Any
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
@@ -25,30 +25,30 @@ class _Retrievers(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"index": self.searched}
+        return {"index": self.index}
 
     @property
     def retriever_query_example(self) -> str:
         return "How is Anna tied to Emil?"
 
 
-class TestRetrieverOverAnIndexOfTheCore(_Retrievers):
+class TestRetrieverOnEngine(_RetrieverSuite):
     @pytest.fixture(autouse=True)
-    def _index(self, open_index, story):
-        self.searched = open_index()
-        self.searched.add([story])
+    def _create_index(self, open_index, story):
+        self.index = open_index()
+        self.index.add([story])
 
 
-class TestRetrieverOverAnIndexOfLangChain(_Retrievers):
+class TestRetrieverOnIndex(_RetrieverSuite):
     @pytest.fixture(autouse=True)
-    def _index(self, lc_index_of, pages):
-        self.searched = lc_index_of(pages)
+    def _create_index(self, lc_index_of, pages):
+        self.index = lc_index_of(pages)
 
 
-class TestTheIndexIsARetrieverItself(_Retrievers):
+class TestIndexAsRetriever(_RetrieverSuite):
     @pytest.fixture(autouse=True)
-    def _index(self, lc_index_of, pages):
-        self.searched = lc_index_of(pages)
+    def _create_index(self, lc_index_of, pages):
+        self.index = lc_index_of(pages)
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
@@ -56,17 +56,17 @@ class TestTheIndexIsARetrieverItself(_Retrievers):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"corpus": self.searched.corpus}
+        return {"corpus": self.index.corpus}
 
 
-def _empty() -> E2GraphRAGIndex:
+def _empty_index() -> E2GraphRAGIndex:
     return E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
 
 
 class TestDocumentIndex(DocumentIndexerTestSuite):
     @pytest.fixture
     def index(self):
-        index = _empty()
+        index = _empty_index()
         yield index
         index.close()
 
@@ -74,6 +74,6 @@ class TestDocumentIndex(DocumentIndexerTestSuite):
 class TestAsyncDocumentIndex(AsyncDocumentIndexTestSuite):
     @pytest.fixture
     async def index(self):
-        index = _empty()
+        index = _empty_index()
         yield index
         index.close()
