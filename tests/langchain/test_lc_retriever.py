@@ -1,4 +1,4 @@
-"""The retriever holds to LangChain's contract: options, events, documents, filters."""
+"""`E2GraphRAGRetriever`: options, events, documents, filters, threads and event loops."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from e2graphrag_integrations import PaperStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from fakes import STORY, NameExtractor
-from langchain_fakes import MILL, DigestChatModel, split_into_pages, two_sources
+from langchain_fakes import MILL, SMALL, DigestChatModel, split_into_pages, two_sources
 
-QUESTION = "How is Anna tied to Emil?"
-QUESTIONS = [
-    QUESTION,
+QUERY = "How is Anna tied to Emil?"
+QUERIES = [
+    QUERY,
     "Who bought flour from Fay in Bergen?",
     "Did Bert and Cleo meet in Rome?",
     "What is it all about?",
@@ -41,7 +41,7 @@ QUESTIONS = [
     "Zoltan?",
     "Anna Bert Cleo Dora Emil Fay Gus Hal Oslo Rome Bergen",
 ]
-OWN = {
+KEYS = {
     "e2_doc_id",
     "e2_doc_ids",
     "e2_node_id",
@@ -53,8 +53,8 @@ OWN = {
     "e2_parent",
     "e2_children",
 }
-SCORES = {"e2_score", "e2_route", "e2_entities", "e2_reasons"}
-OVERRIDES = [
+SCORE_KEYS = {"e2_score", "e2_route", "e2_entities", "e2_reasons"}
+CALL_OPTIONS = [
     {},
     {"k": 1},
     {"mode": "local", "k": 4},
@@ -79,7 +79,7 @@ def retriever(index) -> E2GraphRAGRetriever:
 
 @pytest.fixture
 def novel(lc_index_of) -> E2GraphRAGIndex:
-    """Two sources of ten pages in four levels."""
+    """Two sources with ten pages each, in four levels."""
     return lc_index_of(
         [
             *split_into_pages(f"{STORY} " * 4, "map.pdf", author="Ann", tags=["sea", "map"]),
@@ -88,8 +88,8 @@ def novel(lc_index_of) -> E2GraphRAGIndex:
     )
 
 
-class Seen(BaseCallbackHandler):
-    """Keeps the events of a run in order."""
+class EventRecorder(BaseCallbackHandler):
+    """Records the events of a run in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, object]] = []
@@ -104,7 +104,7 @@ class Seen(BaseCallbackHandler):
         self.events.append(("end", [document.id for document in documents]))
 
 
-class AsyncSeen(AsyncCallbackHandler):
+class AsyncEventRecorder(AsyncCallbackHandler):
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -115,27 +115,27 @@ class AsyncSeen(AsyncCallbackHandler):
 # Options
 
 
-@pytest.mark.parametrize("options", OVERRIDES)
+@pytest.mark.parametrize("options", CALL_OPTIONS)
 async def test_call_options_equal_fields_in_sync_and_async(index, options):
-    plain = E2GraphRAGRetriever(index=index)
-    for question in QUESTIONS:
-        sync = plain.invoke(question, **options)
-        assert sync == await plain.ainvoke(question, **options)
-        assert sync == E2GraphRAGRetriever(index=index, **options).invoke(question)
-        assert len(sync) == options.get("k", len(sync))
+    retriever = E2GraphRAGRetriever(index=index)
+    for query in QUERIES:
+        documents = retriever.invoke(query, **options)
+        assert documents == await retriever.ainvoke(query, **options)
+        assert documents == E2GraphRAGRetriever(index=index, **options).invoke(query)
+        assert len(documents) == options.get("k", len(documents))
 
 
 def test_every_option_has_an_effect(index):
     retriever = E2GraphRAGRetriever(index=index, k=4)
-    everything = retriever.invoke(QUESTION, k=99)
-    sources = {d.metadata["source"] for d in retriever.invoke(QUESTION, filter={"author": "Bob"})}
+    everything = retriever.invoke(QUERY, k=99)
+    sources = {d.metadata["source"] for d in retriever.invoke(QUERY, filter={"author": "Bob"})}
     assert sources == {"mill.pdf"}
     assert {d.metadata["e2_level"] for d in everything} == {0, 1}
-    leaves = retriever.invoke(QUESTION, k=99, expand="leaves")
+    leaves = retriever.invoke(QUERY, k=99, expand="leaves")
     assert {d.id for d in leaves} == {d.id for d in everything if d.metadata["e2_level"] == 0}
     scored = retriever.model_copy(update={"include_scores": True})
     routes = {
-        mode: scored.invoke(QUESTION, mode=mode)[0].metadata["e2_route"]
+        mode: scored.invoke(QUERY, mode=mode)[0].metadata["e2_route"]
         for mode in ("local", "global")
     }
     assert routes == {"local": "local", "global": "global"}
@@ -146,9 +146,9 @@ def test_every_option_has_an_effect(index):
 @pytest.mark.parametrize("typo", [{"top_k": 3}, {"filters": {}}, {"Mode": "local"}])
 async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo):
     with pytest.raises(TypeError, match="unexpected keyword"):
-        retriever.invoke(QUESTION, **typo)
+        retriever.invoke(QUERY, **typo)
     with pytest.raises(TypeError, match="unexpected keyword"):
-        await retriever.ainvoke(QUESTION, **typo)
+        await retriever.ainvoke(QUERY, **typo)
     with pytest.raises(ValidationError, match=next(iter(typo))):
         E2GraphRAGRetriever(index=index, **typo)
     with pytest.raises(ValidationError, match=next(iter(typo))):
@@ -156,7 +156,7 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "options",
     [
         {"k": 0},
         {"k": "many"},
@@ -170,14 +170,14 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
         {"strategy": object(), "max_hops": 2},
     ],
 )
-def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, bad):
+def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, options):
     with pytest.raises(ValidationError):
-        E2GraphRAGRetriever(index=index, **bad)
+        E2GraphRAGRetriever(index=index, **options)
     retriever = E2GraphRAGRetriever(index=index, k=3)
-    name, value = next(iter(bad.items()))
+    name, value = next(iter(options.items()))
     with pytest.raises(ValidationError):
         setattr(retriever, name, value)
-    assert len(retriever.invoke(QUESTION)) == 3
+    assert len(retriever.invoke(QUERY)) == 3
 
 
 @pytest.mark.parametrize(
@@ -192,35 +192,33 @@ def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, bad)
 )
 async def test_an_invalid_call_option_is_rejected(retriever, options, error):
     with pytest.raises(error):
-        retriever.invoke(QUESTION, **options)
+        retriever.invoke(QUERY, **options)
     with pytest.raises(error):
-        await retriever.ainvoke(QUESTION, **options)
+        await retriever.ainvoke(QUERY, **options)
 
 
-@pytest.mark.parametrize("no_index", [None, "novel.e2g", E2GraphRAGIndex, object()])
-def test_only_indexes_are_accepted(no_index):
-    with pytest.raises(ValidationError, match="is no index: pass"):
-        E2GraphRAGRetriever(index=no_index)
+@pytest.mark.parametrize("value", [None, "novel.e2g", E2GraphRAGIndex, object()])
+def test_only_indexes_are_accepted(value):
+    with pytest.raises(ValidationError, match="is not an index: pass"):
+        E2GraphRAGRetriever(index=value)
 
 
 def test_fields_can_be_assigned(retriever):
     retriever.k = 2
     retriever.mode = "global"
-    assert len(retriever.invoke(QUESTION)) == 2
+    assert len(retriever.invoke(QUERY)) == 2
     retriever.k = 1
     retriever.strategy = PaperStrategy(max_hops=2)
-    assert len(retriever.invoke(QUESTION)) == 1
+    assert len(retriever.invoke(QUERY)) == 1
 
 
-@pytest.mark.parametrize(
-    "question", [None, 5, {"input": QUESTION}, HumanMessage(QUESTION), [QUESTION]]
-)
-async def test_a_query_that_is_not_text_raises_with_advice(index, question):
+@pytest.mark.parametrize("query", [None, 5, {"input": QUERY}, HumanMessage(QUERY), [QUERY]])
+async def test_a_query_that_is_not_text_raises_with_advice(index, query):
     for retriever in (index, index.as_retriever()):
         with pytest.raises(TypeError, match="RunnableLambda"):
-            retriever.invoke(question)
+            retriever.invoke(query)
         with pytest.raises(TypeError, match="RunnableLambda"):
-            await retriever.ainvoke(question)
+            await retriever.ainvoke(query)
 
 
 async def test_an_empty_query_is_rejected(retriever):
@@ -230,7 +228,7 @@ async def test_an_empty_query_is_rejected(retriever):
         await retriever.ainvoke("")
 
 
-# What LangChain makes of a retriever
+# Runnable methods of LangChain
 
 
 async def test_configurable_fields_work(retriever):
@@ -238,77 +236,77 @@ async def test_configurable_fields_work(retriever):
         k=ConfigurableField(id="k"), mode=ConfigurableField(id="mode")
     )
     config = {"configurable": {"k": 1, "mode": "global"}}
-    expected = retriever.invoke(QUESTION, k=1, mode="global")
-    assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
-    assert configurable.invoke(QUESTION, config) == expected
-    assert await configurable.ainvoke(QUESTION, config) == expected
+    expected = retriever.invoke(QUERY, k=1, mode="global")
+    assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
+    assert configurable.invoke(QUERY, config) == expected
+    assert await configurable.ainvoke(QUERY, config) == expected
     with pytest.raises(ValidationError):
-        configurable.invoke(QUESTION, {"configurable": {"k": 0}})
+        configurable.invoke(QUERY, {"configurable": {"k": 0}})
 
 
 async def test_wrapped_retrievers_return_the_same_documents(retriever):
-    expected = retriever.invoke(QUESTION)
-    seen = Seen()
-    configured = retriever.with_config(tags=["mine"], callbacks=[seen])
-    for around in (configured, retriever.with_retry(), retriever.with_fallbacks([retriever])):
-        assert around.invoke(QUESTION) == await around.ainvoke(QUESTION) == expected
-        assert len(around.invoke(QUESTION, k=1)) == 1
-    assert seen.events
-    assert len(retriever.bind(k=2).invoke(QUESTION)) == 2
-    assert [d async for d in retriever.astream(QUESTION)] == [expected]
-    assert list(retriever.stream(QUESTION)) == [expected]
+    expected = retriever.invoke(QUERY)
+    recorder = EventRecorder()
+    configured = retriever.with_config(tags=["mine"], callbacks=[recorder])
+    for wrapper in (configured, retriever.with_retry(), retriever.with_fallbacks([retriever])):
+        assert wrapper.invoke(QUERY) == await wrapper.ainvoke(QUERY) == expected
+        assert len(wrapper.invoke(QUERY, k=1)) == 1
+    assert recorder.events
+    assert len(retriever.bind(k=2).invoke(QUERY)) == 2
+    assert [d async for d in retriever.astream(QUERY)] == [expected]
+    assert list(retriever.stream(QUERY)) == [expected]
 
 
 async def test_a_fallback_answers_if_the_retriever_fails(index, retriever):
     closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
     closed.close()
     failing = closed.as_retriever().with_fallbacks([retriever])
-    assert failing.invoke(QUESTION) == retriever.invoke(QUESTION)
-    assert await failing.ainvoke(QUESTION) == retriever.invoke(QUESTION)
+    assert failing.invoke(QUERY) == retriever.invoke(QUERY)
+    assert await failing.ainvoke(QUERY) == retriever.invoke(QUERY)
     backup = RunnableLambda(lambda _: [Document("nothing")])
     assert retriever.with_fallbacks([backup]).invoke(" ")[0].page_content == "nothing"
 
 
 async def test_batches_equal_single_calls(retriever):
-    expected = [retriever.invoke(question) for question in QUESTIONS]
-    assert retriever.batch(QUESTIONS) == expected
-    assert await retriever.abatch(QUESTIONS) == expected
-    assert retriever.batch(QUESTIONS, {"max_concurrency": 2}) == expected
-    outcomes = retriever.batch([QUESTION, ""], return_exceptions=True)
+    expected = [retriever.invoke(query) for query in QUERIES]
+    assert retriever.batch(QUERIES) == expected
+    assert await retriever.abatch(QUERIES) == expected
+    assert retriever.batch(QUERIES, {"max_concurrency": 2}) == expected
+    outcomes = retriever.batch([QUERY, ""], return_exceptions=True)
     assert (outcomes[0], type(outcomes[1])) == (expected[0], InvalidInputError)
 
 
 def test_model_copy_shares_the_index(index, retriever):
-    other = retriever.model_copy(update={"mode": "global", "k": 2})
-    assert isinstance(other, BaseRetriever)
-    assert other.index is index is retriever.index
-    assert (len(other.invoke(QUESTION)), retriever.mode) == (2, "auto")
+    copy = retriever.model_copy(update={"mode": "global", "k": 2})
+    assert isinstance(copy, BaseRetriever)
+    assert copy.index is index is retriever.index
+    assert (len(copy.invoke(QUERY)), retriever.mode) == (2, "auto")
 
 
 def test_repr_and_serialization_omit_the_index(retriever):
-    shown = dumpd(retriever)
-    assert shown["type"] == "not_implemented"
-    assert shown["repr"] == repr(retriever)
+    dumped = dumpd(retriever)
+    assert dumped["type"] == "not_implemented"
+    assert dumped["repr"] == repr(retriever)
     assert len(repr(retriever)) < 200
-    assert "Anna" not in json.dumps(shown)
+    assert "Anna" not in json.dumps(dumped)
 
 
 # Events
 
 
 @pytest.mark.parametrize(
-    ("options", "question", "route", "entities"),
+    ("options", "query", "route", "entities"),
     [
-        ({}, "Who followed Bert to Rome?", "local", ["bert", "rome"]),  # one chunk knows Rome
+        ({}, "Who followed Bert to Rome?", "local", ["bert", "rome"]),  # one chunk mentions Rome
         ({}, "What is it all about?", "global", []),
-        ({"mode": "local"}, QUESTION, "local", ["anna", "emil"]),
-        ({"mode": "global"}, QUESTION, "global", []),
-        ({"strategy": PaperStrategy()}, QUESTION, "local", ["anna", "emil"]),
+        ({"mode": "local"}, QUERY, "local", ["anna", "emil"]),
+        ({"mode": "global"}, QUERY, "global", []),
+        ({"strategy": PaperStrategy()}, QUERY, "local", ["anna", "emil"]),
     ],
 )
-async def test_a_custom_event_reports_the_route(retriever, options, question, route, entities):
+async def test_a_custom_event_reports_the_route(retriever, options, query, route, entities):
     retriever = retriever.model_copy(update=options)
-    events = [e async for e in retriever.astream_events(question, version="v2")]
+    events = [e async for e in retriever.astream_events(query, version="v2")]
     kinds = [event["event"] for event in events]
     assert kinds == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
     assert events[1]["name"] == "e2graphrag.route"
@@ -320,31 +318,31 @@ async def test_a_custom_event_reports_the_route(retriever, options, question, ro
 
 
 async def test_callback_handlers_receive_the_route(retriever):
-    for found, seen in [
-        (retriever.invoke(QUESTION, {"callbacks": [s := Seen()]}), s),
-        (await retriever.ainvoke(QUESTION, {"callbacks": [a := Seen()]}), a),
+    for documents, recorder in [
+        (retriever.invoke(QUERY, {"callbacks": [r := EventRecorder()]}), r),
+        (await retriever.ainvoke(QUERY, {"callbacks": [a := EventRecorder()]}), a),
     ]:
-        names = [name for name, _ in seen.events]
+        names = [name for name, _ in recorder.events]
         assert names == ["start", "e2graphrag.route", "end"]
-        metadata, data, ids = (value for _, value in seen.events)
+        metadata, data, ids = (value for _, value in recorder.events)
         assert metadata["ls_retriever_name"] == "e2graphrag"
-        assert data["node_ids"] == ids == [document.id for document in found]
-    own = AsyncSeen()
-    await retriever.ainvoke(QUESTION, {"callbacks": [own]})
-    assert own.names == ["e2graphrag.route"]
+        assert data["node_ids"] == ids == [document.id for document in documents]
+    async_recorder = AsyncEventRecorder()
+    await retriever.ainvoke(QUERY, {"callbacks": [async_recorder]})
+    assert async_recorder.names == ["e2graphrag.route"]
 
 
 async def test_the_index_sends_the_route_event(index):
-    events = [e["event"] async for e in index.astream_events(QUESTION, version="v2")]
+    events = [e["event"] async for e in index.astream_events(QUERY, version="v2")]
     assert events == ["on_retriever_start", "on_custom_event", "on_retriever_end"]
 
 
 # Documents
 
 
-def reachable(index: E2GraphRAGIndex, where, how: str) -> set[str]:
-    """Return what a search without limit finds."""
-    found = index.as_retriever(k=1000, mode="global", filter=where, expand=how).invoke("All?")
+def all_ids(index: E2GraphRAGIndex, where, expand: str) -> set[str]:
+    """Return the ids that a search without limit finds."""
+    found = index.as_retriever(k=1000, mode="global", filter=where, expand=expand).invoke("All?")
     return {document.id for document in found}
 
 
@@ -361,23 +359,23 @@ FILTERS = [
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("where", FILTERS)
 def test_exactly_k_documents_are_returned_if_available(novel, where, mode, expand):
-    everything = reachable(novel, where, expand)
-    assert len(everything) > 2
+    available = all_ids(novel, where, expand)
+    assert len(available) > 2
     retriever = novel.as_retriever(mode=mode, filter=where, expand=expand)
-    for question in QUESTIONS:
+    for query in QUERIES:
         for k in (1, 2, 3, 7, 12, 40):
-            ids = [document.id for document in retriever.invoke(question, k=k)]
-            assert len(ids) == min(k, len(everything))
+            ids = [document.id for document in retriever.invoke(query, k=k)]
+            assert len(ids) == min(k, len(available))
             assert len(set(ids)) == len(ids)
-            assert set(ids) <= everything
+            assert set(ids) <= available
 
 
 async def test_nothing_is_found_if_the_index_is_empty_or_nothing_passes_the_filter(
     lc_index_of, retriever
 ):
     empty = lc_index_of([]).as_retriever()
-    assert empty.invoke(QUESTION) == await empty.ainvoke(QUESTION) == []
-    assert retriever.invoke(QUESTION, filter={"author": "Zoe"}) == []
+    assert empty.invoke(QUERY) == await empty.ainvoke(QUERY) == []
+    assert retriever.invoke(QUERY, filter={"author": "Zoe"}) == []
 
 
 @pytest.mark.parametrize("scores", [False, True])
@@ -389,21 +387,21 @@ def test_every_document_has_the_same_json_metadata_keys(lc_index_of, scores, cap
     retriever = lc_index_of(pages).as_retriever(k=50, include_scores=scores)
     serde = JsonPlusSerializer()
     for mode in ("auto", "local", "global"):
-        found = retriever.invoke(QUESTION, mode=mode)
+        found = retriever.invoke(QUERY, mode=mode)
         assert {d.metadata["e2_level"] for d in found} >= {0, 1}
         for document in found:
-            keys = {"source", "page", "author", "tags", "ratio"} | OWN
-            assert set(document.metadata) == keys | (SCORES if scores else set())
+            keys = {"source", "page", "author", "tags", "ratio"} | KEYS
+            assert set(document.metadata) == keys | (SCORE_KEYS if scores else set())
             assert document.id == document.metadata["e2_node_id"]
             assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
-        caplog.clear()  # what the search before it had to say
+        caplog.clear()  # of the search above
         with caplog.at_level(logging.WARNING):
             assert serde.loads_typed(serde.dumps_typed(found)) == found
         assert not caplog.records
 
 
 def test_a_summary_has_the_metadata_that_its_chunks_share(index):
-    found = {d.id: d for d in index.as_retriever(k=50).invoke(QUESTION)}
+    found = {d.id: d for d in index.as_retriever(k=50).invoke(QUERY)}
     summaries = [d for d in found.values() if d.metadata["e2_level"] == 1]
     assert len(summaries) == 3
     for summary in summaries:
@@ -416,50 +414,50 @@ def test_a_summary_has_the_metadata_that_its_chunks_share(index):
 
 
 def test_offsets_locate_a_chunk_in_its_source(index, pages):
-    whole = "\n\n".join(page.page_content for page in pages[:3])
+    text = "\n\n".join(page.page_content for page in pages[:3])
     where = {"source": "map.pdf"}
-    for document in index.as_retriever(k=50, filter=where).invoke(QUESTION):
+    for document in index.as_retriever(k=50, filter=where).invoke(QUERY):
         start, end = document.metadata["e2_start"], document.metadata["e2_end"]
         if document.metadata["e2_level"] == 0:
-            assert document.page_content == whole[start:end]
+            assert document.page_content == text[start:end]
 
 
 def test_scores_decrease_and_have_reasons(retriever):
     scored = retriever.model_copy(update={"include_scores": True})
     for mode in ("auto", "local", "global"):
-        metadata = [d.metadata for d in scored.invoke(QUESTION, mode=mode, k=8)]
+        metadata = [d.metadata for d in scored.invoke(QUERY, mode=mode, k=8)]
         scores = [m["e2_score"] for m in metadata]
         assert all(type(score) is float for score in scores)
         assert scores == sorted(scores, reverse=True)
         assert all(m["e2_reasons"] for m in metadata)
     assert metadata[0]["e2_entities"] == []
-    assert set(scored.invoke(QUESTION, mode="local")[0].metadata["e2_entities"]) <= {"anna", "emil"}
+    assert set(scored.invoke(QUERY, mode="local")[0].metadata["e2_entities"]) <= {"anna", "emil"}
 
 
 def test_without_scores_a_node_is_equal_in_all_results(retriever):
-    found = [d for question in QUESTIONS for d in retriever.invoke(question, k=10)]
+    found = [d for query in QUERIES for d in retriever.invoke(query, k=10)]
     assert len({d.id for d in found}) == len({d.model_dump_json() for d in found})
 
 
 def test_mutating_a_document_does_not_change_the_index(lc_index_of):
     pages = [
-        page.model_copy(update={"metadata": {**page.metadata, "tags": [{"of": ["sea"]}]}})
+        page.model_copy(update={"metadata": {**page.metadata, "tags": [{"places": ["sea"]}]}})
         for page in two_sources()
     ]
     retriever = lc_index_of(pages).as_retriever(k=10)
-    before = [d.model_dump_json() for d in retriever.invoke(QUESTION)]
-    for document in retriever.invoke(QUESTION):
+    before = [d.model_dump_json() for d in retriever.invoke(QUERY)]
+    for document in retriever.invoke(QUERY):
         document.page_content = "gone"
-        document.metadata["tags"][0]["of"].append("mud")
+        document.metadata["tags"][0]["places"].append("mud")
         document.metadata["e2_children"].append("nobody")
         document.metadata["source"] = None
-    assert [d.model_dump_json() for d in retriever.invoke(QUESTION)] == before
+    assert [d.model_dump_json() for d in retriever.invoke(QUERY)] == before
 
 
 def test_numpy_integers_are_valid_options(retriever):
-    assert len(retriever.invoke(QUESTION, k=np.int64(2))) == 2
+    assert len(retriever.invoke(QUERY, k=np.int64(2))) == 2
     where = {"page": np.int64(1)}
-    assert {d.metadata["page"] for d in retriever.invoke(QUESTION, filter=where)} == {1}
+    assert {d.metadata["page"] for d in retriever.invoke(QUERY, filter=where)} == {1}
 
 
 # Filters
@@ -482,23 +480,24 @@ async def test_a_summary_passes_a_filter_only_if_all_its_chunks_pass(
         *split_into_pages(MILL, "mill.pdf", 4, author="Bob"),
     ]
     index = lc_index_of(pages, group_size=2)
-    everything = {d.id: d for d in index.as_retriever(k=1000).invoke(QUESTION)}
+    everything = {d.id: d for d in index.as_retriever(k=1000).invoke(QUERY)}
     children = {id_: d.metadata["e2_children"] for id_, d in everything.items()}
 
     def leaves(id_):
-        below = children[id_]
-        return [leaf for child in below for leaf in leaves(child)] if below else [id_]
+        if not children[id_]:
+            return [id_]
+        return [leaf for child in children[id_] for leaf in leaves(child)]
 
-    wanted = {
+    expected = {
         id_ for id_ in everything if all(passes(everything[leaf].metadata) for leaf in leaves(id_))
     }
-    assert {everything[id_].metadata["e2_level"] for id_ in wanted} >= {0, 1}
-    assert len(wanted) < len(everything)
+    assert {everything[id_].metadata["e2_level"] for id_ in expected} >= {0, 1}
+    assert len(expected) < len(everything)
     retriever = index.as_retriever(k=1000, mode=mode)
-    for question in QUESTIONS:
-        for given in (where, passes):
-            assert {d.id for d in retriever.invoke(question, filter=given)} == wanted
-        assert {d.id for d in await retriever.ainvoke(question, filter=where)} == wanted
+    for query in QUERIES:
+        for filter_ in (where, passes):
+            assert {d.id for d in retriever.invoke(query, filter=filter_)} == expected
+        assert {d.id for d in await retriever.ainvoke(query, filter=where)} == expected
 
 
 def test_a_user_key_named_document_id_can_be_filtered(lc_index_of):
@@ -509,7 +508,7 @@ def test_a_user_key_named_document_id_can_be_filtered(lc_index_of):
     index = lc_index_of(pages)
     assert index.get([pages[0].id]) == [pages[0]]
     for where in ({"document_id": "user-1"}, lambda m: m["document_id"] == "user-1"):
-        found = index.invoke(QUESTION, filter=where)
+        found = index.invoke(QUERY, filter=where)
         assert found
         assert {d.metadata["document_id"] for d in found} == {"user-1"}
         assert {d.metadata["page"] for d in found} == {2}
@@ -517,7 +516,7 @@ def test_a_user_key_named_document_id_can_be_filtered(lc_index_of):
 
 def test_an_empty_call_filter_replaces_the_retrievers_filter(index):
     retriever = index.as_retriever(k=50, filter={"author": "Ann"})
-    assert len(retriever.invoke(QUESTION, filter={})) > len(retriever.invoke(QUESTION))
+    assert len(retriever.invoke(QUERY, filter={})) > len(retriever.invoke(QUERY))
 
 
 # Threads and event loops
@@ -525,27 +524,27 @@ def test_an_empty_call_filter_replaces_the_retrievers_filter(index):
 
 async def test_concurrent_sync_and_async_queries_agree(novel):
     retriever = novel.as_retriever(k=6, include_scores=True)
-    many = [f"{a} {b}" for a in QUESTIONS for b in QUESTIONS]
-    sync = [retriever.invoke(question) for question in many]
-    assert await asyncio.gather(*(retriever.ainvoke(question) for question in many)) == sync
+    queries = [f"{a} {b}" for a in QUERIES for b in QUERIES]
+    sync = [retriever.invoke(query) for query in queries]
+    assert await asyncio.gather(*(retriever.ainvoke(query) for query in queries)) == sync
     found: dict[int, list[Document]] = {}
 
     def ask(number: int) -> None:
-        found[number] = retriever.invoke(many[number])
+        found[number] = retriever.invoke(queries[number])
 
-    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(many))]
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(queries))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [found[n] for n in range(len(many))] == sync
+    assert [found[n] for n in range(len(queries))] == sync
 
 
 async def test_cancelling_one_query_does_not_stop_the_shared_build(lc_index_of, pages):
     llm = DigestChatModel(seconds=0.05)
     index = lc_index_of([], llm=llm, max_concurrency=1)
     index.upsert(pages)
-    first, second, third = (asyncio.create_task(index.ainvoke(q)) for q in QUESTIONS[:3])
+    first, second, third = (asyncio.create_task(index.ainvoke(q)) for q in QUERIES[:3])
     await asyncio.sleep(0.02)
     second.cancel()
     assert await first
@@ -557,22 +556,15 @@ async def test_cancelling_one_query_does_not_stop_the_shared_build(lc_index_of, 
 
 @pytest.fixture
 def no_blocking():
-    """Refuse blocking calls made in an event loop, which only this package's code makes here."""
+    """Raise for blocking calls in an event loop."""
     with blockbuster_ctx() as blockbuster:
         yield blockbuster
 
 
 async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_path):
     with pytest.raises(BlockingError):
-        Path(tmp_path / "x").write_text("the guard is awake")  # noqa: ASYNC240 - that is the point
-    options = {
-        "embeddings": "hashing",
-        "extractor": NameExtractor(),
-        "chunk_size": 16,
-        "chunk_overlap": 4,
-        "group_size": 3,
-        "llm": DigestChatModel(),
-    }
+        Path(tmp_path / "x").write_text("text")  # noqa: ASYNC240 - proves that the fixture works
+    options = SMALL | {"llm": DigestChatModel()}
     index = await E2GraphRAGIndex.afrom_documents(
         pages[:2], path=tmp_path / "novel.e2g", config={"tags": ["build"]}, **options
     )
@@ -581,10 +573,10 @@ async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_pat
     assert (await index.abuild()).summaries > 0
     await index.aupsert([Document("Zoe went to Lima.", id="late")])
     retriever = index.as_retriever(include_scores=True)
-    found = await retriever.ainvoke(QUESTION, mode="local", filter={"author": "Ann"}, max_hops=2)
+    found = await retriever.ainvoke(QUERY, mode="local", filter={"author": "Ann"}, max_hops=2)
     assert found
-    assert await retriever.abatch(QUESTIONS)
-    assert [e async for e in retriever.astream_events(QUESTION, version="v2")]
+    assert await retriever.abatch(QUERIES)
+    assert [e async for e in retriever.astream_events(QUERY, version="v2")]
     assert await index.ainvoke("Who went to Lima?")
     assert await index.aget(["late", found[0].id])
     assert (await index.adelete(["late"]))["num_deleted"] == 1
@@ -598,14 +590,14 @@ def test_the_callbacks_of_a_query_receive_the_build_that_it_starts(lc_index_of, 
         index.as_retriever().invoke("Who gave Anna the map?")
     assert usage.usage_metadata
     index.upsert([Document(page_content="Ivo met Jan. Jan met Ivo. Ivo left. Jan left. " * 8)])
-    heard: list[str] = []
+    calls: list[str] = []
 
     class Listener(BaseCallbackHandler):
         def on_chat_model_start(self, *args, **kwargs):
-            heard.append("model")
+            calls.append("model")
 
     index.as_retriever().invoke("Who met Ivo?", {"callbacks": [Listener()]})
-    assert heard
+    assert calls
 
 
 def test_filters_see_the_same_keys_as_the_documents(lc_index_of, pages, open_index, story):
@@ -620,9 +612,9 @@ def test_filters_see_the_same_keys_as_the_documents(lc_index_of, pages, open_ind
     assert {document.metadata["e2_doc_id"] for document in by_page} == {page.id}
     rag = open_index()
     rag.add(story)
-    of_core = E2GraphRAGRetriever(index=rag, filter={"document_id": "story"})
-    assert of_core.invoke("Anna?")
-    assert not of_core.invoke("Anna?", filter={"document_id": "other"})
+    engine_retriever = E2GraphRAGRetriever(index=rag, filter={"document_id": "story"})
+    assert engine_retriever.invoke("Anna?")
+    assert not engine_retriever.invoke("Anna?", filter={"document_id": "other"})
 
 
 async def test_the_index_accepts_the_retrievers_call_options(lc_index_of, pages):
@@ -636,11 +628,11 @@ async def test_the_index_accepts_the_retrievers_call_options(lc_index_of, pages)
         "strategy": PaperStrategy(2),
         "include_scores": True,
     }
-    question = "Who gave Anna the map?"
-    expected = index.as_retriever(**options).invoke(question)
+    query = "Who gave Anna the map?"
+    expected = index.as_retriever(**options).invoke(query)
     assert expected
     assert expected[0].metadata["e2_score"]
-    for either in (index, index.as_retriever()):
-        assert either.invoke(question, **options) == expected
-        assert await either.ainvoke(question, **options) == expected
-    assert index.similarity_search(question, 2) == index.invoke(question, k=2)
+    for runnable in (index, index.as_retriever()):
+        assert runnable.invoke(query, **options) == expected
+        assert await runnable.ainvoke(query, **options) == expected
+    assert index.similarity_search(query, 2) == index.invoke(query, k=2)
