@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_seconds,
+    check_text,
     instance_or_default,
     short_repr,
 )
@@ -27,7 +27,6 @@ from e2graphrag_integrations.indexing.inputs import (
     OnCopy,
     OnDuplicate,
     as_documents,
-    as_id,
     as_ids,
 )
 from e2graphrag_integrations.indexing.open_index import OpenIndex
@@ -63,7 +62,6 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Stra
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.compact import compact_store
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -72,7 +70,6 @@ from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search to use with a snapshot, and can update an external vector store."""
-
 
 _Write = Callable[[IndexingRun], IndexReport]
 
@@ -184,14 +181,14 @@ class E2GraphRAG:
         ) -> tuple[Settings, Components]:
             # After an interrupted first `add`, its settings and models are the defaults.
             defaults = asdict(Settings.from_manifest(queued, path)) if queued else {}
+            default_embedder = queued.get("embedder_model") or None
+            default_extractor = queued.get("extractor_model") or None
             given = {name: value for name, value in requested.items() if value is not None}
             return resolve_settings(defaults | given, manifest, path), Components(
                 path,
                 manifest,
-                embedder=(queued.get("embedder_model") or None) if embedder is None else embedder,
-                extractor=(queued.get("extractor_model") or None)
-                if extractor is None
-                else extractor,
+                embedder=default_embedder if embedder is None else embedder,
+                extractor=default_extractor if extractor is None else extractor,
                 summarizer=summarizer,
                 token_counter=token_counter,
                 summarizer_id=summarizer_id,
@@ -276,7 +273,7 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         progress: ProgressListener | None = None,
     ) -> IndexReport:
-        """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
+        """Run `add` in a thread, and an async summarizer in the caller's event loop."""
         return await self._arun(self._adding(documents, on_duplicate, on_copy), progress)
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
@@ -298,9 +295,7 @@ class E2GraphRAG:
         Raises:
             UnknownDocumentError: If an id is not in the index. Nothing was changed.
             DuplicateDocumentError: If an id is given twice. Nothing was changed.
-            SettingsMismatchError: See `add`.
-            StoreLockedError: See `add`.
-            IndexingError: See `add`.
+            E2GraphRAGError: As for `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
         return self._run(work, IndexingRun(progress=progress))
@@ -308,25 +303,21 @@ class E2GraphRAG:
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
-        """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
+        """Run `update` as `aadd` runs `add`."""
         work = partial(update_documents, as_documents(documents), self._index)
         return await self._arun(work, progress)
 
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
-        Finished results are not computed again. Failures are handled as by `add`.
-
-        Raises:
-            SettingsMismatchError: See `add`.
-            StoreLockedError: See `add`.
-            IndexingError: See `add`.
+        Finished results are not computed again. Failures are handled, and errors raised, as by
+        `add`.
         """
         work = partial(resume_documents, self._index)
         return self._run(work, IndexingRun(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
+        """Run `resume` as `aadd` runs `add`."""
         return await self._arun(partial(resume_documents, self._index), progress)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
@@ -380,7 +371,7 @@ class E2GraphRAG:
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
         with self.write_lock():
-            return compact_store(self._store)
+            return self._store.compact()
 
     # Reading
 
@@ -480,7 +471,7 @@ class E2GraphRAG:
         Raises:
             UnknownDocumentError: If it is not in the index.
         """
-        return self._store.document(as_id(document_id))
+        return self._store.document(check_text("document id", document_id))
 
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""
@@ -569,12 +560,7 @@ class E2GraphRAG:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
@@ -128,14 +128,6 @@ class IndexReport(_Report):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: IndexReport) -> IndexReport:
-        """Return the combined report of two runs; `seconds` add up, including `total`."""
-        names = [f.name for f in fields(self) if f.name not in {"seconds", "failed"}]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        stages = dict.fromkeys([*self.seconds, *other.seconds])
-        seconds = {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages}
-        return IndexReport(**sums, failed={**self.failed, **other.failed}, seconds=seconds)
 
     @property
     def tokens(self) -> int:

@@ -35,14 +35,7 @@ def classify_for_add(
     on_copy: OnCopy,
     path: str,
 ) -> Selection:
-    """Select the documents that `add` indexes.
-
-    Args:
-        documents: Documents with unique ids.
-        stored_hashes: Content hash of each indexed document, by id.
-        on_duplicate: See `E2GraphRAG.add`.
-        on_copy: See `E2GraphRAG.add`.
-        path: Index file named in error messages.
+    """Select the documents that `add` indexes; `stored_hashes` are content hashes by id.
 
     Raises:
         DuplicateDocumentError: If a document changed and `on_duplicate` is `error`.

@@ -98,12 +98,7 @@ def commit_batch(
 ) -> None:
     """Write the documents of a batch, except failed ones, in one transaction each.
 
-    Args:
-        batch: The batch.
-        context: Store, manifest and summary builder.
-        control: Knows the failed documents; receives times and progress.
-        stored_hashes: Content hashes of the stored versions that may be replaced, by id.
-        totals: Receives the counts.
+    `stored_hashes` are the content hashes of the stored versions that may be replaced, by id.
     """
     totals.embedded += batch.embedded
     for document in batch.documents:

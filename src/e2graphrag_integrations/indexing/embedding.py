@@ -39,12 +39,7 @@ def embed_nodes(
 ) -> Embeddings:
     """Embed the windows of nodes that are not in the cache, and store the vectors there.
 
-    Args:
-        nodes: Nodes with their texts.
-        prefixes: Text in front of each window, by document id.
-        components: The models.
-        cache: Stores vectors.
-        control: Receives failures, times and progress.
+    `prefixes` is the text in front of each window, by document id.
 
     Raises:
         WorkStopped: After a stop request.

@@ -44,15 +44,6 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[
     return list(by_id.values())
 
 
-def as_id(given: Any) -> str:
-    """Return a document id.
-
-    Raises:
-        InvalidInputError: If it is not a valid string.
-    """
-    return check_text("document id", given)
-
-
 def as_ids(given: str | Iterable[str]) -> list[str]:
     """Return one or many ids as a list without duplicates.
 
@@ -60,7 +51,7 @@ def as_ids(given: str | Iterable[str]) -> list[str]:
         InvalidInputError: If one is not a valid string.
     """
     ids = [given] if isinstance(given, str) else _as_list(given, "ids must be strings")
-    return list(dict.fromkeys(as_id(one) for one in ids))
+    return list(dict.fromkeys(check_text("document id", one) for one in ids))
 
 
 def as_list(given: Any, name: str) -> list[Any]:

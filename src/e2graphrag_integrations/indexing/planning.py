@@ -53,15 +53,7 @@ def plan_batches(
     cost: CostCounter,
     control: RunControl,
 ) -> Iterator[Batch]:
-    """Yield documents with their trees, in batches.
-
-    Args:
-        documents: Documents to index.
-        planner: Builds document trees.
-        embedder: Computes the title prefix of a document.
-        cost: Counts the summaries of each tree that are not cached yet.
-        control: Receives failures, times and progress.
-    """
+    """Yield documents with their trees, in batches, and count their cost."""
     batch = Batch()
     for document in documents:
         try:
@@ -100,13 +92,9 @@ def plan_document(document: SourceDocument, settings: Settings, counter: TokenCo
 def make_planner(
     settings: Settings, counter: TokenCounter, splitter: Splitter | None, *, split_segments: bool
 ) -> Planner:
-    """Return a planner.
+    """Return a planner; without a `splitter`, it splits according to the settings.
 
-    Args:
-        settings: How documents are split and grouped.
-        counter: Measures chunks.
-        splitter: User's splitter; None splits according to the settings.
-        split_segments: Whether to split each segment of a document separately.
+    With `split_segments`, each segment of a document is split separately.
     """
 
     def split(text: str) -> Sequence[tuple[int, int]]:

@@ -138,10 +138,11 @@ class SummaryBuilder:
                     self.usage.calls += attempts
         full = self._checked(answer)
         summary, was_cut = truncate(full, self.max_tokens, self.counter)
+        prompt_tokens = count_tokens(self.counter, self.prompt(texts, level)) if uses_llm else 0
+        completion_tokens = count_tokens(self.counter, full) if uses_llm else 0
         with self.lock:
-            if uses_llm:
-                self.usage.prompt_tokens += count_tokens(self.counter, self.prompt(texts, level))
-                self.usage.completion_tokens += count_tokens(self.counter, full)
+            self.usage.prompt_tokens += prompt_tokens
+            self.usage.completion_tokens += completion_tokens
             self.usage.cut += was_cut
             self.usage.seconds += time.perf_counter() - started
         return summary
@@ -268,31 +269,24 @@ class _Schedule:
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self.summaries: list[dict[str, str]] = [{} for _ in trees]
-        self.ready: list[tuple[int, Node]] = []
-        self._nodes: list[dict[str, Node]] = [{n.id: n for n in tree.nodes} for tree in trees]
-        self._missing_children: dict[tuple[int, str], int] = {}
-        for number, tree in enumerate(trees):
-            for node in tree.nodes:
-                if node.level == 1:
-                    self.ready.append((number, node))
-                elif node.level > 1:
-                    self._missing_children[number, node.id] = len(node.child_ids)
-        self.ready.reverse()  # popped from the end: documents and positions come in order
+        self._nodes = [{node.id: node for node in tree.nodes} for tree in trees]
+        self.ready = [
+            (number, node)
+            for number, tree in enumerate(trees)
+            for node in tree.nodes
+            if node.level == 1
+        ][::-1]  # popped from the end: documents and positions come in order
 
     def inputs(self, tree: int, node: Node) -> list[str]:
         """Return the texts to summarize, without overlap."""
         children = [self._nodes[tree][child] for child in node.child_ids]
         texts = self.summaries[tree]
-        if node.level > 1:
-            children = [replace(child, text=texts[child.id]) for child in children]
-        return without_overlap(children)
+        return without_overlap([replace(c, text=texts.get(c.id, c.text)) for c in children])
 
     def finish(self, tree: int, node: Node, summary: str) -> None:
         """Record a summary; its parent may become ready."""
         self.summaries[tree][node.id] = summary
-        if node.parent_id is None:
-            return
-        key = (tree, node.parent_id)
-        self._missing_children[key] -= 1
-        if not self._missing_children[key]:
-            self.ready.append((tree, self._nodes[tree][node.parent_id]))
+        if node.parent_id is not None:
+            parent = self._nodes[tree][node.parent_id]
+            if self.summaries[tree].keys() >= set(parent.child_ids):
+                self.ready.append((tree, parent))
