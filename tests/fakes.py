@@ -1,4 +1,4 @@
-"""Stand-ins: a regex for entities, a counter for a language model, one token a line."""
+"""Fakes that many tests share, and helpers for damaged files, threads and permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CountingLLM = DigestLLM
 
 
 class LineCounter:
-    """One token a line: with `chunk_size=1` every line is a chunk."""
+    """Counts one token per line: with `chunk_size=1` every line is a chunk."""
 
     fingerprint = "fake:lines"
 
@@ -36,7 +36,7 @@ class LineCounter:
 
 
 class AnonymousEmbedder:
-    """Vectors by letter counts, without a fingerprint."""
+    """Embeds letter counts; has no fingerprint."""
 
     max_tokens = None
 
@@ -56,22 +56,24 @@ class AnonymousEmbedder:
 
 
 def numbered(count: int, document_id: str = "numbered", first: int = 0) -> SourceDocument:
-    """Return a document of `count` sentences of four tokens each: so many chunks of size 4."""
+    """Return a document of `count` sentences of four tokens: `count` chunks of size 4."""
     sentences = [f"Item {number} ends." for number in range(first, first + count)]
     return SourceDocument(document_id, " ".join(sentences))
 
 
-def damaged(file: Path, how: str) -> None:
-    """Damage a file: it is "gone", "empty", "short", or has a bit "flipped"."""
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :]
-    file.write_bytes({"short": whole[:middle], "flipped": flipped}.get(how, b""))
+def damage_file(file: Path, how: str) -> None:
+    """Damage a file: make it "gone", "empty" or "short", or flip a bit ("flipped")."""
+    content = file.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+    file.write_bytes({"short": content[:middle], "flipped": flipped}.get(how, b""))
     if how == "gone":
         file.unlink()
 
 
 class CountingExtractor(NameExtractor):
+    """Records the texts that it receives."""
+
     def __init__(self):
         self.texts = []
 
@@ -81,6 +83,8 @@ class CountingExtractor(NameExtractor):
 
 
 class CountingEmbedder(HashingEmbedder):
+    """Records the texts that it receives."""
+
     def __init__(self):
         super().__init__()
         self.texts = []
@@ -91,7 +95,7 @@ class CountingEmbedder(HashingEmbedder):
 
 
 class Failing:
-    """Raises in place of the answer number `at`."""
+    """A summarizer that raises `error` `times` times after `at` successful calls."""
 
     fingerprint = "fake:failing"
 
@@ -110,23 +114,23 @@ class Failing:
         return self.llm(f"{level} {max_tokens} {texts}")
 
 
-class Held:
-    """A summarizer that waits until it is let go."""
+class BlockingLLM:
+    """A summarizer that sets `started` and then waits for `release`."""
 
     def __init__(self) -> None:
         self.calls = 0
-        self.begun = threading.Event()
+        self.started = threading.Event()
         self.release = threading.Event()
 
     def __call__(self, prompt: str) -> str:
         self.calls += 1
-        self.begun.set()
+        self.started.set()
         self.release.wait(10)
         return f"Summary number {self.calls}."
 
 
-def in_thread(work):
-    """Run `work` in a thread; return the thread and the list its outcome goes to."""
+def start_in_thread(work):
+    """Run `work` in a thread; return the thread and a list that receives its result or error."""
     outcome: list[object] = []
 
     def run():
@@ -140,20 +144,20 @@ def in_thread(work):
     return thread, outcome
 
 
-def as_nobody(work) -> str:
-    """Run `work` in a forked child that may not write, and return what it says."""
+def run_as_nobody(work) -> str:
+    """Run `work` in a forked child without write permission; return its result or error."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setuid(65534)
-            said = work()
-        except BaseException as error:  # noqa: BLE001 - told to the parent
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
+            message = work()
+        except BaseException as error:  # noqa: BLE001 - reported to the parent
+            message = f"{type(error).__name__}: {error}"
+        os.write(writer, message.encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        said = pipe.read()
+        message = pipe.read()
     os.waitpid(child, 0)
-    return said
+    return message

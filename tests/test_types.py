@@ -7,22 +7,22 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.types import Mention, Segment, SourceDocument
 
 
-def test_segments_become_segments():
+def test_segment_tuples_become_segment_objects():
     document = SourceDocument("d", "abcd", segments=[(0, 2, {"page": 1}), (2, 4, {"page": 2})])
     assert document.segments == (Segment(0, 2, {"page": 1}), Segment(2, 4, {"page": 2}))
 
 
-def test_segments_may_leave_gaps_and_be_empty():
+def test_segments_can_leave_gaps_and_be_empty():
     assert len(SourceDocument("d", "abcd", segments=[(0, 0, {}), (1, 2, {}), (3, 4, {})]).segments)
 
 
-def test_segments_may_be_cut_by_numpy():
+def test_segment_bounds_can_be_numpy_integers():
     [segment] = SourceDocument("d", "abcd", segments=[(np.int64(0), np.int32(2), {})]).segments
     assert segment == (0, 2, {})
     assert {type(segment.start), type(segment.end)} == {int}
 
 
-def test_metadata_changed_after_it_was_given_changes_no_document():
+def test_document_copies_its_metadata():
     own, page = {"tags": ["a"]}, {"page": [1]}
     document = SourceDocument("d", "abcd", metadata=own, segments=[(0, 2, page)])
     own["tags"].append(object())
@@ -32,13 +32,13 @@ def test_metadata_changed_after_it_was_given_changes_no_document():
     assert document.segments[0].metadata == {"page": [1]}
 
 
-def test_a_document_is_frozen():
+def test_document_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         SourceDocument("d", "abcd").text = "x"
 
 
 @pytest.mark.parametrize("text", ["", " \r\n", "a\0b", "👩‍👩‍👧‍👦 e\u0301", "שלום"])
-def test_any_text_is_accepted_as_it_is(text):
+def test_any_text_is_stored_unchanged(text):
     assert SourceDocument("d", text).text == text
 
 
@@ -76,11 +76,11 @@ def test_any_text_is_accepted_as_it_is(text):
         ({"segments": [(0, 1, {"document_id": 1})]}, "segment 0 of document 'd' has the key"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_with_its_place(fields, message):
+def test_invalid_field_is_rejected_with_its_location(fields, message):
     with pytest.raises(InvalidInputError, match=message):
         SourceDocument(**{"id": "d", "text": "abcd", **fields})
 
 
-def test_a_mention_is_named_unless_it_is_a_noun():
+def test_mention_is_named_unless_it_is_a_noun():
     assert Mention("Darcy", 0, 5, "PERSON").named
     assert not Mention("house", 0, 5).named

@@ -1,4 +1,4 @@
-"""Rows of arrays: sums before each, and stretches of numbers."""
+"""Array helpers: exclusive sums, concatenated ranges, sums by key and unions."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ sizes = st.lists(st.integers(0, 50), max_size=30)
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
 @given(sizes)
-def test_before_is_the_running_sum_and_the_whole(dtype, given_sizes):
+def test_exclusive_sums_are_running_sums_with_the_total(dtype, given_sizes):
     found = exclusive_sums(np.asarray(given_sizes, dtype=dtype))
     assert found.tolist() == [0, *accumulate(given_sizes)]
     assert found.dtype == np.int64
 
 
-def test_sums_of_small_numbers_do_not_overflow():
+def test_sums_of_small_dtypes_do_not_overflow():
     assert exclusive_sums(np.full(300, 255, dtype=np.uint8))[-1] == 300 * 255
     assert exclusive_sums(np.full(3, 2**31 - 1, dtype=np.int32))[-1] == 3 * (2**31 - 1)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9)), max_size=30))
-def test_stretches_are_ranges_one_after_the_other(dtype, ranges):
+def test_concatenated_ranges_equal_python_ranges(dtype, ranges):
     starts, lengths = np.asarray(ranges, dtype=dtype).reshape(-1, 2).T
     expected = [number for start, size in ranges for number in range(start, start + size)]
     found = concatenated_ranges(starts, lengths)
@@ -44,7 +44,7 @@ def test_stretches_are_ranges_one_after_the_other(dtype, ranges):
 
 
 @given(sizes)
-def test_stretches_from_the_sums_before_are_all_numbers_in_order(given_sizes):
+def test_ranges_from_exclusive_sums_cover_all_numbers_in_order(given_sizes):
     lengths = np.asarray(given_sizes, dtype=np.int64)
     bounds = exclusive_sums(lengths)
     assert concatenated_ranges(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
@@ -52,7 +52,7 @@ def test_stretches_from_the_sums_before_are_all_numbers_in_order(given_sizes):
 
 @st.composite
 def keyed(draw):
-    """Draw the number of rows, and a value for each of some keys among them, sparse or not."""
+    """Draw the number of rows, and values for dense or sparse keys below it."""
     size = draw(st.sampled_from([1, 7, 900, 10_000, 10_001, 30_000]))
     keys = draw(st.lists(st.integers(0, size - 1), max_size=draw(st.sampled_from([9, 400]))))
     return size, keys, [draw(st.floats(0, 9)) for _ in keys]
@@ -60,7 +60,7 @@ def keyed(draw):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
 @given(keyed())
-def test_keys_are_numbered_and_summed_as_by_a_loop(dtype, case):
+def test_unique_inverse_and_sum_by_key_match_a_loop(dtype, case):
     size, keys, values = case
     expected = {}
     for key, value in zip(keys, values, strict=True):
@@ -75,6 +75,6 @@ def test_keys_are_numbered_and_summed_as_by_a_loop(dtype, case):
 
 
 @given(st.lists(st.lists(st.integers(-9, 9)), min_size=1))
-def test_a_union_is_that_of_sets(parts):
+def test_sorted_union_equals_the_union_of_sets(parts):
     found = sorted_union(*(np.asarray(part, dtype=np.int64) for part in parts))
     assert found.tolist() == sorted({number for part in parts for number in part})

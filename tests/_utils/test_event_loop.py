@@ -1,3 +1,5 @@
+"""Running coroutines from synchronous code."""
+
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,19 +16,19 @@ def own_loop():
     loop.close()
 
 
-async def where():
+async def current_loop_and_thread():
     await asyncio.sleep(0)
     return asyncio.get_running_loop(), threading.current_thread()
 
 
-def test_all_coroutines_run_in_one_loop_beside_the_caller(own_loop):
-    first, thread = own_loop.run(where())
-    second, _ = own_loop.run(where())
+def test_all_coroutines_run_in_one_loop_in_another_thread(own_loop):
+    first, thread = own_loop.run(current_loop_and_thread())
+    second, _ = own_loop.run(current_loop_and_thread())
     assert first is second
     assert thread is not threading.current_thread()
 
 
-def test_any_awaitable_can_be_run(own_loop):
+def test_any_awaitable_can_run(own_loop):
     class Awaitable:
         def __await__(self):
             yield from asyncio.sleep(0).__await__()
@@ -35,7 +37,7 @@ def test_any_awaitable_can_be_run(own_loop):
     assert own_loop.run(Awaitable()) == 7
 
 
-def test_an_exception_reaches_the_caller(own_loop):
+def test_exception_reaches_the_caller(own_loop):
     async def fail():
         raise KeyError("gone")
 
@@ -43,8 +45,8 @@ def test_an_exception_reaches_the_caller(own_loop):
         own_loop.run(fail())
 
 
-def test_coroutines_of_several_threads_run_side_by_side(own_loop):
-    """Each waits for the other: one after the other they would never end."""
+def test_coroutines_of_several_threads_run_concurrently(own_loop):
+    """The two coroutines wait for each other, so they would never end one after the other."""
     here, there = asyncio.Event(), asyncio.Event()
 
     async def meet(mine, other):
@@ -57,28 +59,28 @@ def test_coroutines_of_several_threads_run_side_by_side(own_loop):
         ) == [True, True]
 
 
-def test_a_closed_loop_can_be_closed_again_and_started_anew():
+def test_closed_loop_can_be_closed_again_and_restarted():
     loop = OwnLoop()
     loop.close()
-    first, thread = loop.run(where())
+    first, thread = loop.run(current_loop_and_thread())
     loop.close()
     loop.close()
     assert first.is_closed()
     assert not thread.is_alive()
-    second, _ = loop.run(where())
+    second, _ = loop.run(current_loop_and_thread())
     loop.close()
     assert second is not first
 
 
-async def test_the_callers_loop_runs_what_a_worker_thread_asks_for():
+async def test_callers_loop_runs_coroutines_of_a_worker_thread():
     loop = asyncio.get_running_loop()
     bridge = CallerLoop(loop)
-    ran_in, thread = await asyncio.to_thread(lambda: bridge.run(where()))
+    ran_in, thread = await asyncio.to_thread(lambda: bridge.run(current_loop_and_thread()))
     assert ran_in is loop
     assert thread is threading.current_thread()
 
 
-async def test_an_exception_in_the_callers_loop_reaches_the_worker():
+async def test_exception_in_the_callers_loop_reaches_the_worker():
     async def fail():
         raise ValueError("no")
 
@@ -87,13 +89,13 @@ async def test_an_exception_in_the_callers_loop_reaches_the_worker():
         await asyncio.to_thread(lambda: bridge.run(fail()))
 
 
-def test_an_interrupt_in_a_coroutine_reaches_the_caller_and_not_the_loop():
+def test_interrupt_in_a_coroutine_reaches_the_caller_but_not_the_loop():
     async def interrupted():
         raise KeyboardInterrupt
 
     loop = OwnLoop()
     with pytest.raises(KeyboardInterrupt):
         loop.run(interrupted())
-    first, _ = loop.run(where())
+    first, _ = loop.run(current_loop_and_thread())
     assert first.is_running()
     loop.close()

@@ -1,4 +1,4 @@
-"""Strings in two arrays: a list in all that one asks of it."""
+"""`StringArray` behaves like a list of strings."""
 
 from __future__ import annotations
 
@@ -7,98 +7,100 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils import string_array as strings
+from e2graphrag_integrations._utils import string_array
 from e2graphrag_integrations._utils.string_array import StringArray
 
 texts = st.lists(
     st.text(max_size=6) | st.sampled_from(["", "a\0", "é", "語", "👩‍👩‍👧", "𝔄"]), max_size=12
 )
-places = st.none() | st.integers(-15, 15)
+positions = st.none() | st.integers(-15, 15)
 ODD = ["", "Anna", "\0", "é", "e\u0301", "語", "👩‍👩‍👧", "𝔄", "", "\n"]
 
 
 @given(texts)
-def test_they_come_back_one_by_one_and_all_together(some):
-    made = StringArray.of(some)
-    assert len(made) == len(some)
-    assert list(made) == some
-    assert [made[i] for i in range(len(some))] == some
-    assert [made[i - len(some)] for i in range(len(some))] == some
-    assert made.data.tobytes() == "".join(some).encode()
-    assert made.bounds.tolist() == [len("".join(some[:i]).encode()) for i in range(len(some) + 1)]
+def test_strings_round_trip_by_index_and_iteration(strings):
+    array = StringArray.of(strings)
+    assert len(array) == len(strings)
+    assert list(array) == strings
+    assert [array[i] for i in range(len(strings))] == strings
+    assert [array[i - len(strings)] for i in range(len(strings))] == strings
+    assert array.data.tobytes() == "".join(strings).encode()
+    assert array.bounds.tolist() == [
+        len("".join(strings[:i]).encode()) for i in range(len(strings) + 1)
+    ]
 
 
-@given(texts, places, places, places.filter(lambda step: step != 0))
-def test_slices_are_lists_of_some(some, start, stop, step):
-    assert StringArray.of(some)[start:stop:step] == some[start:stop:step]
+@given(texts, positions, positions, positions.filter(lambda step: step != 0))
+def test_slices_equal_slices_of_a_list(strings, start, stop, step):
+    assert StringArray.of(strings)[start:stop:step] == strings[start:stop:step]
 
 
-@pytest.mark.parametrize("at", [10, -11, 99])
-def test_there_is_none_beyond_the_ends(at):
+@pytest.mark.parametrize("position", [10, -11, 99])
+def test_index_out_of_range_is_an_error(position):
     with pytest.raises(IndexError):
-        StringArray.of(ODD)[at]
+        StringArray.of(ODD)[position]
 
 
-def test_numbers_of_arrays_are_places_too():
+def test_numpy_integers_are_valid_indices():
     assert [StringArray.of(ODD)[i] for i in np.arange(10)] == ODD
     assert StringArray.of(ODD)[np.int32(-4)] == ODD[-4]
 
 
 @given(texts, texts)
-def test_they_equal_what_a_list_of_them_equals(one, other):
-    made = StringArray.of(one)
+def test_equality_matches_that_of_a_list(one, other):
+    array = StringArray.of(one)
     for same in (one, tuple(one), StringArray.of(one)):
-        assert made == same
-        assert same == made
+        assert array == same
+        assert same == array
     for different in (other, tuple(other), StringArray.of(other)):
-        assert (made == different) == (one == other)
-        assert (made != different) == (one != other)
-    assert made != len(one)
-    assert made != dict.fromkeys(one, 0)
-    assert repr(made) == repr(one)
+        assert (array == different) == (one == other)
+        assert (array != different) == (one != other)
+    assert array != len(one)
+    assert array != dict.fromkeys(one, 0)
+    assert repr(array) == repr(one)
 
 
-def test_bounds_tell_apart_what_is_equal_joined():
+def test_arrays_with_equal_bytes_but_different_bounds_differ():
     assert StringArray.of(["ab", "c"]) != ["a", "bc"]
     assert StringArray.of(["", "a"]) != ["a", ""]
     assert StringArray.of([]) != [""]
 
 
-def test_they_are_no_keys():
+def test_string_array_is_unhashable():
     with pytest.raises(TypeError, match="unhashable"):
         hash(StringArray.of(ODD))
 
 
-def test_what_a_sequence_can_they_can():
-    made = StringArray.of(ODD)
-    assert "語" in made
-    assert "Bert" not in made
-    assert (made.index("𝔄"), made.count("")) == (7, 2)
-    assert list(reversed(made)) == ODD[::-1]
+def test_string_array_has_the_sequence_methods():
+    array = StringArray.of(ODD)
+    assert "語" in array
+    assert "Bert" not in array
+    assert (array.index("𝔄"), array.count("")) == (7, 2)
+    assert list(reversed(array)) == ODD[::-1]
 
 
-def test_strings_are_made_of_strings_without_a_copy():
-    made = StringArray.of(ODD)
-    assert StringArray.of(made) is made
+def test_string_array_of_a_string_array_is_not_copied():
+    array = StringArray.of(ODD)
+    assert StringArray.of(array) is array
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9, 10, 11])
-def test_all_are_there_however_many_are_decoded_at_a_time(monkeypatch, batch):
-    monkeypatch.setattr(strings, "_BATCH", batch)
+def test_iteration_returns_all_strings_for_any_batch_size(monkeypatch, batch):
+    monkeypatch.setattr(string_array, "_BATCH", batch)
     assert list(StringArray.of(ODD)) == ODD
     assert list(StringArray.of([])) == []
 
 
 @pytest.mark.parametrize("count", [4095, 4096, 4097, 9000])
-def test_many_are_iterated_across_batches(count):
-    some = ["é" * (i % 5) + str(i) for i in range(count)]
-    assert list(StringArray.of(some)) == some
+def test_iteration_crosses_batches(count):
+    strings = ["é" * (i % 5) + str(i) for i in range(count)]
+    assert list(StringArray.of(strings)) == strings
 
 
-def test_parts_of_an_array_that_lies_elsewhere_are_strings_too():
-    """As a mapped file does: read-only, and not from its beginning."""
-    whole = StringArray.of(ODD)
-    whole.data.flags.writeable = False
-    part = StringArray(whole.data, whole.bounds[3:8])
-    assert list(part) == ODD[3:7]
-    assert part[-1] == ODD[6]
+def test_string_array_can_view_part_of_a_read_only_array():
+    """A memory-mapped file gives such an array."""
+    full = StringArray.of(ODD)
+    full.data.flags.writeable = False
+    view = StringArray(full.data, full.bounds[3:8])
+    assert list(view) == ODD[3:7]
+    assert view[-1] == ODD[6]

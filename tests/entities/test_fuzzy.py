@@ -1,4 +1,4 @@
-"""Names written almost alike, against comparing all of them one by one."""
+"""Fuzzy search for names finds the same names as comparing with all of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rapidfuzz import fuzz, process
 
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 
-# "!" and "a" share a bit, as "é" and "i" do.
+# "!" and "a" share a bit of the filter; so do "é" and "i".
 words = st.text("aab!cdéi贾宝玉", min_size=1, max_size=7)
 forms = st.lists(words, min_size=1, max_size=3).map(" ".join)
 
 
-def one_by_one(names, form):
+def compare_with_all(names, form):
     if len(form) < 5:
         return []
     compared = [
@@ -28,28 +28,28 @@ def one_by_one(names, form):
 
 
 @given(st.lists(forms, max_size=30, unique=True), forms)
-def test_it_finds_what_comparing_all_would_find(names, form):
-    assert FuzzyNames(names).most_similar(form) == one_by_one(names, form)
+def test_result_equals_comparing_with_all_names(names, form):
+    assert FuzzyNames(names).most_similar(form) == compare_with_all(names, form)
 
 
 @given(
     st.lists(forms.filter(lambda name: len(name) > 8), min_size=1, max_size=30, unique=True),
     st.data(),
 )
-def test_a_letter_too_many_is_found_as_comparing_all_would_find_it(names, data):
+def test_result_for_an_extra_letter_equals_comparing_with_all_names(names, data):
     name = data.draw(st.sampled_from(names))
-    at = data.draw(st.integers(1, len(name) - 1))
-    form = name[:at] + data.draw(st.sampled_from("abc贾")) + name[at:]
-    assert FuzzyNames(names).most_similar(form) == one_by_one(names, form)
+    position = data.draw(st.integers(1, len(name) - 1))
+    form = name[:position] + data.draw(st.sampled_from("abc贾")) + name[position:]
+    assert FuzzyNames(names).most_similar(form) == compare_with_all(names, form)
 
 
-def test_a_name_is_compared_by_any_of_its_words():
-    spellings = FuzzyNames(["fitzwilliam darcy", "darcy fitzgerald"])
-    assert [name for name, _ in spellings.most_similar("darcy fitzwiliam")] == ["fitzwilliam darcy"]
-    assert spellings.most_similar("zarcy fitzwilliam") == []
+def test_name_is_a_candidate_by_any_of_its_words():
+    names = FuzzyNames(["fitzwilliam darcy", "darcy fitzgerald"])
+    assert [name for name, _ in names.most_similar("darcy fitzwiliam")] == ["fitzwilliam darcy"]
+    assert names.most_similar("zarcy fitzwilliam") == []
 
 
-def test_the_five_most_alike_are_returned_best_first():
+def test_five_most_similar_names_are_returned_best_first():
     names = [f"katherine{end}" for end in "abcdefg"]
     found = FuzzyNames(names).most_similar("katherineg")
     assert len(found) == 5
@@ -57,7 +57,7 @@ def test_the_five_most_alike_are_returned_best_first():
     assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)
 
 
-def test_lone_surrogates_are_letters_as_others():
+def test_lone_surrogates_are_ordinary_letters():
     assert FuzzyNames(["katherine\ud800"]).most_similar("katherine\ud800") == [
         ("katherine\ud800", 1.0)
     ]

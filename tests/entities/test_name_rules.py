@@ -12,7 +12,7 @@ def vocab():
 
 @pytest.fixture
 def names(vocab):
-    """Reads "word/POS" pairs, "~" gluing a word to the one before; returns texts and labels."""
+    """A function from "word/POS" pairs to names; "~" joins a word to the previous one."""
 
     def find(tagged, entities=(), lower_words=()):
         pairs = [pair.rpartition("/") for pair in tagged.split(" ")]
@@ -26,7 +26,7 @@ def names(vocab):
     return find
 
 
-def test_a_run_of_capitals_is_one_name(names):
+def test_run_of_capitalized_words_is_one_name(names):
     assert names("He/PRON saw/VERB Fitzwilliam/PROPN Darcy/PROPN there/ADV") == [
         ("Fitzwilliam Darcy", "NAME")
     ]
@@ -42,21 +42,21 @@ def test_a_run_of_capitals_is_one_name(names):
         "the/DET Palace/PROPN of/ADP Green/PROPN Porcelain/PROPN",
     ],
 )
-def test_small_words_inside_a_name_hold_it_together(names, tagged):
+def test_lowercase_joiners_continue_a_name(names, tagged):
     text = " ".join(pair.rpartition("/")[0] for pair in tagged.split())
     assert names(f"in/ADP {tagged} it/PRON") == [(text.removeprefix("the "), "NAME")]
 
 
-def test_three_small_words_do_not_hold_a_name_together(names):
+def test_three_lowercase_joiners_split_a_name(names):
     found = names("with/ADP London/PROPN of/ADP the/DET de/X Wells/PROPN")
     assert [text for text, _ in found] == ["London", "Wells"]
 
 
-def test_a_name_does_not_end_with_a_small_word(names):
+def test_name_does_not_end_with_a_joiner(names):
     assert names("see/VERB London/PROPN of/ADP old/ADJ")[0][0] == "London"
 
 
-def test_and_strings_names_together_but_belongs_to_none(names):
+def test_and_separates_names(names):
     tagged = "They/PRON met/VERB Jane/PROPN and/CCONJ Elizabeth/PROPN"
     assert [text for text, _ in names(tagged)] == ["Jane", "Elizabeth"]
     entities = [(2, 3, "PERSON"), (4, 5, "PERSON")]
@@ -64,116 +64,116 @@ def test_and_strings_names_together_but_belongs_to_none(names):
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("“", "”"), ('"', '"'), ("«", "»"), ("‘", "’")])
-def test_a_quoted_title_is_one_name_with_its_and(names, opening, closing):
+def test_quoted_title_is_one_name_including_its_and(names, opening, closing):
     tagged = (
         f"She/PRON read/VERB {opening}/PUNCT ~Pride/NOUN and/CCONJ Prejudice/NOUN ~{closing}/PUNCT"
     )
     assert names(tagged) == [("Pride and Prejudice", "NAME")]
 
 
-def test_quoted_speech_is_no_title(names):
+def test_quoted_speech_is_not_a_title(names):
     spoken = "He/PRON said/VERB “/PUNCT ~Come/VERB back/ADV soon/ADV ~”/PUNCT"
     assert names(spoken, lower_words={"come"}) == []
     stopped = "He/PRON said/VERB “/PUNCT ~Come/VERB ~!/PUNCT ~”/PUNCT"
     assert names(stopped) == []
 
 
-def test_a_form_of_address_is_no_part_of_the_name(names):
+def test_form_of_address_is_not_part_of_the_name(names):
     assert names("then/ADV Mr./PROPN Darcy/PROPN came/VERB") == [("Darcy", "NAME")]
     assert names("Mr./PROPN Darcy/PROPN came/VERB") == [("Darcy", "NAME")]
     assert names("Mr./PROPN Darcy/PROPN came/VERB", [(1, 2, "PERSON")]) == [("Darcy", "PERSON")]
 
 
-def test_a_title_that_can_be_part_of_a_name_is_kept(names):
+def test_title_that_belongs_to_a_name_is_kept(names):
     assert names("the/DET Prince/PROPN of/ADP Wales/PROPN came/VERB")[0][0] == "Prince of Wales"
 
 
-def test_the_first_word_counts_with_a_proper_noun_tag(names):
+def test_first_word_is_a_name_if_tagged_as_proper_noun(names):
     assert names("Longbourn/PROPN was/AUX quiet/ADJ", lower_words={"longbourn"})[0][0] == (
         "Longbourn"
     )
 
 
-def test_the_first_word_counts_if_a_noun_never_occurs_in_lower_case(names):
+def test_first_word_is_a_name_if_the_noun_never_occurs_in_lower_case(names):
     tagged = "Morlocks/NOUN feared/VERB light/NOUN"
     assert names(tagged) == [("Morlocks", "NAME")]
     assert names(tagged, lower_words={"morlocks"}) == []
 
 
 @pytest.mark.parametrize("pos", ["VERB", "ADV", "PRON", "ADP", "DET"])
-def test_the_first_word_of_another_class_is_no_name(names, pos):
+def test_first_word_of_another_word_class_is_not_a_name(names, pos):
     assert names(f"Running/{pos} was/AUX hard/ADJ") == []
 
 
-def test_the_first_word_counts_before_another_capital(names):
+def test_first_word_is_part_of_a_name_before_a_capitalized_word(names):
     assert names("Green/ADJ Porcelain/PROPN shone/VERB", lower_words={"green"})[0][0] == (
         "Green Porcelain"
     )
 
 
 @pytest.mark.parametrize("opening", ["“/PUNCT", "(/PUNCT", "—/PUNCT", "!/PUNCT"])
-def test_a_word_after_a_stop_or_an_opening_counts_as_the_first(names, opening):
+def test_word_after_a_full_stop_or_opening_mark_is_a_first_word(names, opening):
     assert names(f"he/PRON said/VERB {opening} Running/VERB is/AUX fun/NOUN") == []
     assert names(f"{opening} Running/VERB is/AUX fun/NOUN") == []
 
 
 @pytest.mark.parametrize("word", ["I/PRON", "I'll/PRON", "I’ve/PRON"])
-def test_the_pronoun_i_is_no_name(names, word):
+def test_pronoun_i_is_not_a_name(names, word):
     assert names(f"then/ADV {word} went/VERB") == []
 
 
 @pytest.mark.parametrize("word", ["Monday", "May", "Sept."])
-def test_days_and_months_alone_are_no_names(names, word):
+def test_single_days_and_months_are_not_names(names, word):
     assert names(f"on/ADP {word}/PROPN it/PRON rained/VERB") == []
 
 
-def test_a_month_within_a_name_stays(names):
+def test_month_within_a_name_is_kept(names):
     assert names("see/VERB April/PROPN Jones/PROPN now/ADV")[0][0] == "April Jones"
 
 
-def test_a_heading_in_capitals_says_nothing(names):
+def test_heading_in_capitals_gives_no_names_by_rule(names):
     assert names("THE/DET TIME/NOUN MACHINE/NOUN BY/ADP WELLS/PROPN") == []
-    # What the model found in it stays.
+    # Entities that the model finds in it are kept.
     assert names("BY/ADP WELLS/PROPN", [(1, 2, "PERSON")]) == [("WELLS", "PERSON")]
 
 
-def test_a_single_initializm_among_small_letters_is_a_name(names):
+def test_acronym_among_lowercase_words_is_a_name(names):
     assert names("the/DET NASA/PROPN rocket/NOUN flew/VERB") == [("NASA", "NAME")]
 
 
-def test_words_glued_by_hyphens_are_one(names):
+def test_hyphenated_words_are_one_word(names):
     tagged = "the/DET Jean/PROPN ~-/PUNCT ~Luc/PROPN Godard/PROPN film/NOUN"
     assert names(tagged) == [("Jean-Luc Godard", "NAME")]
 
 
-def test_a_number_may_follow_in_a_name(names):
+def test_name_can_end_with_a_number(names):
     assert names("read/VERB Catch/PROPN 22/NUM today/NOUN") == [("Catch 22", "NAME")]
 
 
-def test_a_name_does_not_run_across_a_line(names):
+def test_name_does_not_cross_a_line_break(names):
     found = names("see/VERB Chapter/PROPN One/PROPN ⏎⏎/SPACE London/PROPN slept/VERB")
     assert [text for text, _ in found] == ["Chapter One", "London"]
 
 
-def test_a_run_takes_the_label_of_the_one_entity_in_it(names):
+def test_name_takes_the_label_of_its_only_entity(names):
     tagged = "the/DET University/PROPN of/ADP Oxford/PROPN library/NOUN"
     assert names(tagged, [(3, 4, "LOC")]) == [("University of Oxford", "LOC")]
 
 
-def test_a_run_over_several_entities_is_a_name_of_its_own(names):
+def test_name_with_several_entities_has_the_generic_label(names):
     tagged = "the/DET Bank/PROPN of/ADP England/PROPN Museum/PROPN opened/VERB"
     entities = [(1, 2, "ORG"), (3, 4, "LOC")]
     assert names(tagged, entities) == [("Bank of England Museum", "NAME")]
 
 
-def test_an_entity_that_reaches_beyond_a_run_wins(names):
+def test_entity_that_extends_beyond_a_name_wins(names):
     tagged = "the/DET Earl/PROPN Grey/PROPN tea/NOUN company/NOUN fell/VERB"
     assert names(tagged, [(1, 5, "ORG")]) == [("Earl Grey tea company", "ORG")]
 
 
-def test_entities_where_there_is_no_run_stay(names):
+def test_entities_outside_names_are_kept(names):
     assert names("an/DET iphone/NOUN rang/VERB", [(1, 2, "PRODUCT")]) == [("iphone", "PRODUCT")]
 
 
-def test_no_words_have_no_names(names):
+def test_text_without_words_has_no_names(names):
     assert names("./PUNCT") == []

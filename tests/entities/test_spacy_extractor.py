@@ -30,20 +30,20 @@ def entities(extractor, text):
     return [mention.entity for mention in mentions(extractor, text)]
 
 
-def ruled(*patterns, lang="en"):
-    """A pipeline whose entities are known: the given (text, label) pairs."""
+def pipeline_with_rules(*patterns, lang="en"):
+    """Return a pipeline whose entities are the given (text, label) pairs."""
     nlp = spacy.blank(lang)
     nlp.add_pipe("entity_ruler").add_patterns([{"pattern": p, "label": x} for p, x in patterns])
     return nlp
 
 
-def test_the_bundled_pipeline_finds_people_and_places(bundled):
+def test_bundled_pipeline_finds_people_and_places(bundled):
     assert isinstance(bundled, EntityExtractor)
     found = mentions(bundled, "We heard that Elizabeth Bennet had gone from Longbourn to London.")
     assert {m.entity for m in found if m.named} >= {"Elizabeth Bennet", "London"}
 
 
-def test_common_nouns_come_as_lower_case_lemmas(bundled):
+def test_common_nouns_are_lowercase_lemmas(bundled):
     found = mentions(bundled, "She sold three houses, two old ships and many books in London.")
     nouns = {m.entity: m for m in found if not m.named}
     assert {"house", "ship", "book"} <= set(nouns)
@@ -51,7 +51,7 @@ def test_common_nouns_come_as_lower_case_lemmas(bundled):
     assert (nouns["house"].start, nouns["house"].end) == (15, 21)
 
 
-def test_names_and_nouns_come_sentence_by_sentence(bundled):
+def test_mentions_are_grouped_by_sentence(bundled):
     [sentences] = bundled.extract(["Elizabeth saw the house. Then Charlotte closed the door."])
     words = [{m.entity for m in sentence} for sentence in sentences]
     assert len(words) == 2
@@ -67,14 +67,14 @@ def test_hard_wrapped_lines_do_not_break_names(bundled, gap):
     assert text[found.start : found.end] == f"Elizabeth{gap}Bennet"
 
 
-def test_a_blank_line_keeps_a_heading_apart(bundled):
+def test_blank_line_separates_a_heading(bundled):
     text = "A visit to London\r\n\r\nElizabeth Bennet arrived in the evening."
     assert "Elizabeth Bennet" in entities(bundled, text)
 
 
 @quick
 @given(texts())
-def test_offsets_point_at_the_mention_in_the_text_as_given(bundled, text):
+def test_offsets_refer_to_the_original_text(bundled, text):
     text = f"{text} Elizabeth Bennet sold the houses. {text}"
     for m in mentions(bundled, text):
         assert 0 <= m.start < m.end <= len(text)
@@ -82,7 +82,7 @@ def test_offsets_point_at_the_mention_in_the_text_as_given(bundled, text):
             assert "".join(text[m.start : m.end].split()) == "".join(m.entity.split())
 
 
-def test_texts_come_back_in_order_one_each(bundled):
+def test_results_are_one_per_text_in_order(bundled):
     found = bundled.extract(["", "She saw London.", " \r\n", "She saw Paris."])
     assert [[m.entity for s in sentences for m in s] for sentences in found] == [
         [],
@@ -93,10 +93,10 @@ def test_texts_come_back_in_order_one_each(bundled):
     assert bundled.extract([]) == []
 
 
-def test_numbers_and_dates_are_no_entities():
+def test_numbers_and_dates_are_not_entities():
     labels = ["DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"]
     patterns = [(f"word{i}", label) for i, label in enumerate(labels)]
-    nlp = ruled(*patterns, ("rose", "FAC"), ("lily", "WORK_OF_ART"))
+    nlp = pipeline_with_rules(*patterns, ("rose", "FAC"), ("lily", "WORK_OF_ART"))
     text = " ".join([text for text, _ in patterns] + ["rose", "lily"])
     assert [(m.entity, m.label) for m in mentions(SpacyEntityExtractor(nlp), text)] == [
         ("rose", "FAC"),
@@ -104,7 +104,7 @@ def test_numbers_and_dates_are_no_entities():
     ]
 
 
-def test_rules_find_a_name_that_the_model_misses_unless_turned_off():
+def test_name_rules_find_names_that_the_model_misses():
     nlp = spacy.blank("en")
     nlp.add_pipe("attribute_ruler").add([[{"IS_TITLE": True}]], {"POS": "PROPN"})
     text = "we read about Green Porcelain there"
@@ -115,43 +115,43 @@ def test_rules_find_a_name_that_the_model_misses_unless_turned_off():
     assert with_rules.is_reproducible_by_name is without.is_reproducible_by_name is False
 
 
-def test_a_noun_inside_a_name_is_no_entity_of_its_own():
-    nlp = ruled(("time machine", "WORK_OF_ART"))
+def test_noun_inside_a_name_is_not_a_separate_entity():
+    nlp = pipeline_with_rules(("time machine", "WORK_OF_ART"))
     nlp.add_pipe("attribute_ruler").add([[{"IS_ALPHA": True}]], {"POS": "NOUN"})
     found = entities(SpacyEntityExtractor(nlp), "time machine story")
     assert found == ["time machine", "story"]
 
 
-def test_single_letters_and_marks_are_no_nouns():
+def test_single_letters_and_punctuation_are_not_nouns():
     nlp = spacy.blank("en")
     nlp.add_pipe("attribute_ruler").add([[{}]], {"POS": "NOUN"})
     assert entities(SpacyEntityExtractor(nlp), "a - 12 ** ox 茶") == ["ox", "茶"]
 
 
 @pytest.mark.parametrize("name", ["zz_core_web_none", "no/such/folder"])
-def test_a_missing_pipeline_is_named_with_the_command_that_installs_it(name):
+def test_missing_pipeline_error_gives_the_download_command(name):
     extractor = SpacyEntityExtractor(name)
     with pytest.raises(MissingDependencyError) as caught:
         extractor.extract(["text"])
     assert f"`python -m spacy download {name}`" in str(caught.value)
 
 
-def test_a_path_on_disk_and_its_string_are_pipelines(tmp_path):
-    ruled(("rose", "PERSON")).to_disk(tmp_path / "mine")
+def test_pipeline_can_be_a_path_or_its_string(tmp_path):
+    pipeline_with_rules(("rose", "PERSON")).to_disk(tmp_path / "mine")
     for model in (tmp_path / "mine", str(tmp_path / "mine")):
         extractor = SpacyEntityExtractor(model)
         assert entities(extractor, "a rose") == ["rose"]
         assert extractor.is_reproducible_by_name
 
 
-def test_a_pipelines_other_components_do_not_run(tmp_path):
-    nlp = ruled(("rose", "PERSON"))
+def test_unneeded_pipeline_components_are_disabled(tmp_path):
+    nlp = pipeline_with_rules(("rose", "PERSON"))
     nlp.add_pipe("merge_entities")
     nlp.to_disk(tmp_path / "mine")
     assert SpacyEntityExtractor(tmp_path / "mine").nlp.pipe_names == ["entity_ruler"]
 
 
-def test_the_senter_does_the_parsers_work(tmp_path):
+def test_senter_replaces_the_parser(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("parser").add_label("dep")
     nlp.add_pipe("senter")
@@ -161,23 +161,23 @@ def test_the_senter_does_the_parsers_work(tmp_path):
     assert SpacyEntityExtractor(tmp_path / "mine").nlp.pipe_names == ["senter"]
 
 
-def test_without_sentence_marks_sentences_are_found_by_rule():
-    nlp = ruled(("上海", "GPE"), ("北京", "GPE"), lang="zh")
+def test_pipeline_without_sentence_boundaries_uses_rules():
+    nlp = pipeline_with_rules(("上海", "GPE"), ("北京", "GPE"), lang="zh")
     [sentences] = SpacyEntityExtractor(nlp).extract(["我住在北京。他住在上海！"])
-    # The Chinese tokenizer cuts characters; patterns match across them.
+    # The Chinese tokenizer yields characters; a pattern can match several.
     assert [[m.entity for m in s] for s in sentences] == [["北京"], ["上海"]]
 
 
-def test_a_blank_pipeline_finds_nothing_and_does_not_fail():
+def test_blank_pipeline_finds_nothing():
     assert mentions(SpacyEntityExtractor(spacy.blank("zh")), "你好。再见！") == []
     assert mentions(SpacyEntityExtractor(spacy.blank("xx")), "") == []
 
 
-def test_the_fingerprint_names_the_pipeline_and_its_version(bundled):
+def test_fingerprint_contains_the_pipeline_name_and_version(bundled):
     meta = bundled.nlp.meta
     assert f"{BUNDLED_PIPELINE}-{meta['version']}" in bundled.fingerprint
     assert bundled.is_reproducible_by_name
-    assert SpacyEntityExtractor(ruled(("rose", "PERSON"))).fingerprint != (
+    assert SpacyEntityExtractor(pipeline_with_rules(("rose", "PERSON"))).fingerprint != (
         SpacyEntityExtractor(spacy.blank("en")).fingerprint
     )
 
@@ -193,8 +193,9 @@ if __name__ == "__main__":
 """
 
 
-def test_two_processes_find_the_same_as_one(tmp_path):
-    """In a process of its own: forking beside the threads of other tests may hang."""
+@pytest.mark.slow
+def test_two_processes_find_the_same_mentions_as_one(tmp_path):
+    """Runs in a subprocess: forking a process that has the threads of other tests can hang."""
     script = tmp_path / "two.py"
     script.write_text(_TWO_PROCESSES)
     done = subprocess.run(
@@ -203,8 +204,8 @@ def test_two_processes_find_the_same_as_one(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-class Fixed:
-    """Finds the same in every text."""
+class FixedExtractor:
+    """Returns a fixed result."""
 
     def __init__(self, found):
         self.found = found
@@ -213,8 +214,8 @@ class Fixed:
         return self.found
 
 
-def test_a_users_extractor_may_return_plain_tuples():
-    found = extract_checked(Fixed([[[("Rose", 0, 4, "PERSON")], []]]), ["Rose."], ["here"])
+def test_custom_extractor_can_return_plain_tuples():
+    found = extract_checked(FixedExtractor([[[("Rose", 0, 4, "PERSON")], []]]), ["Rose."], ["here"])
     assert found == [[[Mention("Rose", 0, 4, "PERSON")], []]]
 
 
@@ -225,7 +226,7 @@ def test_a_users_extractor_may_return_plain_tuples():
         ([[], []], r"returned 2 results for 1 texts"),
         (None, r"failed on chunk 7"),
         ([None], r"failed on chunk 7"),
-        ([[[7]]], r"Fixed on chunk 7 returned 7, which is not a Mention"),
+        ([[[7]]], r"FixedExtractor on chunk 7 returned 7, which is not a Mention"),
         ([[[("Rose", 0, 4)]]], r"which is not a Mention"),
         ([[[("Rose", "a", 4, "X")]]], r"which is not a Mention"),
         ([[[("Rose", 2, 6, "X")]]], r"must lie within the text's 5 characters"),
@@ -234,13 +235,13 @@ def test_a_users_extractor_may_return_plain_tuples():
         ([[[(None, 0, 4, "X")]]], r"must lie within the text"),
     ],
 )
-def test_what_breaks_the_port_is_an_error_with_its_place(found, message):
+def test_invalid_result_of_an_extractor_is_an_error_with_its_location(found, message):
     with pytest.raises(ExtractionError, match=message):
-        extract_checked(Fixed(found), ["Rose."], ["chunk 7"])
+        extract_checked(FixedExtractor(found), ["Rose."], ["chunk 7"])
 
 
-def test_the_bundled_pipeline_looks_its_vectors_up_by_lower_case_form(real_extractor):
-    # spaCy loses this setting when a pipeline is saved again, and names get much worse.
+def test_bundled_pipeline_looks_up_vectors_by_lower_case_form(real_extractor):
+    # spaCy loses this setting when a pipeline is saved again, which degrades name recognition.
     from spacy.attrs import LOWER
 
     assert real_extractor.nlp.vocab.vectors.attr == LOWER

@@ -16,7 +16,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import checksum
-from fakes import CountingLLM, damaged, numbered
+from fakes import CountingLLM, damage_file, numbered
 
 
 def test_a_valid_index_passes_with_the_number_of_checked_items(open_index):
@@ -188,7 +188,7 @@ def test_a_bm25_index_that_differs_from_the_texts_is_reported(path, open_index, 
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
 def test_a_damaged_or_missing_snapshot_is_not_a_problem(path, open_index, name, damage):
     file = snapshot_of(path) / name
-    damaged(file, damage)
+    damage_file(file, damage)
     rag = open_index(path)
     assert rag.verify().problems == ()
     assert rag.retrieve("Where did Anna meet Bert?").nodes

@@ -17,7 +17,7 @@ import pytest
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.lock import IndexLock
-from fakes import as_nobody, numbered
+from fakes import numbered, run_as_nobody
 
 LOCK_SCRIPT = """
 import sys
@@ -254,7 +254,7 @@ def test_a_read_only_folder_gives_a_clear_error():
             with IndexLock(str(path), 0.1).acquire():
                 return "locked"
 
-        message = as_nobody(lock)
+        message = run_as_nobody(lock)
         assert message.startswith(f"StoreError: cannot write {path} (")
         assert "read-only" in message
         assert not lock_file(path).exists()

@@ -26,7 +26,7 @@ from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.sqlite import Store
-from fakes import CountingLLM, NameExtractor, as_nobody, numbered
+from fakes import CountingLLM, NameExtractor, numbered, run_as_nobody
 
 
 def execute(path, statement, *parameters):
@@ -364,8 +364,8 @@ def test_an_index_in_a_read_only_folder_can_be_read(tmp_path_factory, story):
                 rag.add(numbered(2))
             return "written"
 
-        assert as_nobody(read) == expected
-        message = as_nobody(write)
+        assert run_as_nobody(read) == expected
+        message = run_as_nobody(write)
         assert message.startswith("StoreError")
         assert "read-only" in message
 

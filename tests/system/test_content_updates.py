@@ -1,4 +1,4 @@
-"""An update is worth a rebuild, byte by byte, and costs no more than the summaries it changes."""
+"""An update equals a rebuild byte by byte and costs only the summaries that it changes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.store.schema import checksum
 from fakes import CountingLLM, NameExtractor
+from strategies import examples
 
 CONTENT = {"chunking": "content", "grouping": "content", "chunk_overlap": None}
 FIXED = {"chunking": "fixed", "grouping": "fixed", "chunk_overlap": 0}
-WAYS = [CONTENT, FIXED, CONTENT | {"grouping": "fixed"}, FIXED | {"grouping": "content"}]
+CHUNKINGS = [CONTENT, FIXED, CONTENT | {"grouping": "fixed"}, FIXED | {"grouping": "content"}]
 NAMES = ("Anna", "Bert", "Cleo", "Dora", "Emil", "Fay", "Gus", "Hal")
 
 
 REFRAIN = "And so it went on and on, and on and on."
-"""Nearly a chunk: some chunks are there many times."""
+"""Almost a chunk long, so that some chunks repeat."""
 
 
-def sentences_of(seed, count=60):
-    """Return sentences of four to eight words and, every sixth, a refrain."""
+def make_sentences(seed, count=60):
+    """Return sentences of four to eight words; every sixth is the refrain."""
     source = np.random.default_rng(seed)
     return [
         f"{NAMES[source.integers(8)]} met {NAMES[source.integers(8)]} "
@@ -54,8 +55,8 @@ def index(llm, **options):
     return E2GraphRAG.open(":memory:", **(defaults | options))
 
 
-def built(sentences, **options):
-    """Return the export of an index that is built of the sentences at once."""
+def rebuilt_export(sentences, **options):
+    """Return the export of an index built from the sentences at once."""
     with index(CountingLLM(), **options) as rag:
         rag.add(document(sentences))
         return list(rag.export())
@@ -68,29 +69,28 @@ def summaries(exported):
 
 @st.composite
 def edits(draw):
-    """A sentence put in, taken out or replaced; its place counts from either end."""
+    """Draw an insertion, deletion or replacement of a sentence at a position from either end."""
     kind = draw(st.sampled_from(["insert", "delete", "replace"]))
     return kind, draw(st.integers(-60, 59)), draw(st.integers(0, 9))
 
 
 def edited(sentences, edit):
-    kind, at, number = edit
-    at %= len(sentences) + (kind == "insert")
+    kind, position, number = edit
+    position %= len(sentences) + (kind == "insert")
     new = [] if kind == "delete" else [f"Zoe wrote {number} letters to Yan."]
-    return [*sentences[:at], *new, *sentences[at + (kind != "insert") :]]
+    return [*sentences[:position], *new, *sentences[position + (kind != "insert") :]]
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.slow
+@examples(12)
 @given(
     seed=st.integers(0, 99),
     changes=st.lists(edits(), min_size=1, max_size=2),
-    way=st.sampled_from(WAYS),
+    chunking=st.sampled_from(CHUNKINGS),
 )
-def test_updates_leave_what_a_rebuild_gives_for_no_more_calls_than_new_summaries(
-    seed, changes, way
-):
-    sentences, llm = sentences_of(seed), CountingLLM()
-    with index(llm, **way) as rag:
+def test_update_equals_rebuild_and_calls_the_llm_only_for_new_summaries(seed, changes, chunking):
+    sentences, llm = make_sentences(seed), CountingLLM()
+    with index(llm, **chunking) as rag:
         rag.add(document(sentences))
         for change in changes:
             before, calls = list(rag.export()), llm.calls
@@ -100,53 +100,57 @@ def test_updates_leave_what_a_rebuild_gives_for_no_more_calls_than_new_summaries
             new = summaries(after).keys() - summaries(before).keys()
             assert llm.calls - calls == report.llm_calls <= len(new)
             assert rag.verify().problems == ()
-            assert after == built(sentences, **way)
+            assert after == rebuilt_export(sentences, **chunking)
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.slow
+@examples(8)
 @given(
     st.integers(0, 99), st.integers(1, 20), st.sampled_from([FIXED, FIXED | {"chunk_overlap": 4}])
 )
-def test_text_at_the_end_makes_only_the_right_edge_of_a_fixed_tree_anew(seed, count, way):
-    sentences = sentences_of(seed, 60 + count)
-    before, after = built(sentences[:60], **way), built(sentences, **way)
+def test_appended_text_regenerates_only_the_right_edge_of_a_fixed_tree(seed, count, chunking):
+    sentences = make_sentences(seed, 60 + count)
+    before, after = (
+        rebuilt_export(sentences[:60], **chunking),
+        rebuilt_export(sentences, **chunking),
+    )
     old, new = summaries(before), summaries(after)
-    made = [node for id_, node in new.items() if id_ not in old]
+    regenerated = [node for id_, node in new.items() if id_ not in old]
     last_chunk = max(
         node["span"][0] for line in before if (node := json.loads(line)).get("level") == 0
     )
     top = max(node["level"] for node in old.values())
     for level in range(1, top + 1):
-        here = [node["span"] for node in made if node["level"] == level]
-        # All of them hold what is new, and one of them holds what was last.
-        assert all(end > last_chunk for _, end in here)
-        assert sum(start <= last_chunk for start, _ in here) <= 1
-    with index(llm := CountingLLM(), **way) as rag:
+        spans = [node["span"] for node in regenerated if node["level"] == level]
+        # All cover new text; at most one also covers the previously last chunk.
+        assert all(end > last_chunk for _, end in spans)
+        assert sum(start <= last_chunk for start, _ in spans) <= 1
+    with index(llm := CountingLLM(), **chunking) as rag:
         rag.add(document(sentences[:60]))
-        first = llm.calls
+        initial = llm.calls
         rag.update(document(sentences))
-        assert llm.calls - first <= len(made)
+        assert llm.calls - initial <= len(regenerated)
         assert list(rag.export()) == after
 
 
-def test_an_edit_of_a_long_text_costs_a_few_calls_by_content_and_many_in_fixed_groups():
+def test_edit_costs_few_calls_with_content_grouping_and_many_with_fixed_groups():
     costs = {}
-    for way in ("content", "fixed"):
-        sentences, llm = sentences_of(0, 200), CountingLLM()
-        with index(llm, **(CONTENT if way == "content" else FIXED)) as rag:
+    for chunking in ("content", "fixed"):
+        sentences, llm = make_sentences(0, 200), CountingLLM()
+        with index(llm, **(CONTENT if chunking == "content" else FIXED)) as rag:
             rag.add(document(sentences))
-            whole, costs[way] = llm.calls, []
+            build_calls, costs[chunking] = llm.calls, []
             for at in range(10, 200, 45):
                 sentences.insert(at, f"Zoe came to see Yan on day {at}.")
-                costs[way].append(rag.update(document(sentences)).llm_calls)
-        assert whole > 60
+                costs[chunking].append(rag.update(document(sentences)).llm_calls)
+        assert build_calls > 60
     assert max(costs["content"]) <= 12
-    assert np.mean(costs["content"]) < whole / 10
-    assert max(costs["fixed"]) > whole / 4
+    assert np.mean(costs["content"]) < build_calls / 10
+    assert max(costs["fixed"]) > build_calls / 4
 
 
-def test_an_edit_back_and_forth_ends_where_it_began(open_index):
-    sentences = sentences_of(1)
+def test_reverting_an_edit_restores_the_index(open_index):
+    sentences = make_sentences(1)
     rag = open_index(summarizer=CountingLLM(), **CONTENT)
     rag.add(document(sentences))
     before = list(rag.export())
@@ -156,10 +160,10 @@ def test_an_edit_back_and_forth_ends_where_it_began(open_index):
     assert list(rag.export()) == before
 
 
-def test_an_edit_of_one_document_makes_nothing_of_another_anew(open_index):
+def test_edit_leaves_other_documents_unchanged(open_index):
     rag = open_index(summarizer=(llm := CountingLLM()), **CONTENT)
-    text = " ".join(sentences_of(2, 120))
-    other = SourceDocument("other", " ".join(sentences_of(3, 120)))
+    text = " ".join(make_sentences(2, 120))
+    other = SourceDocument("other", " ".join(make_sentences(3, 120)))
     rag.add([SourceDocument("one", text), other])
     nodes = [line for line in rag.export() if '"document":"other"' in line]
     calls = llm.calls
@@ -174,8 +178,8 @@ def test_an_edit_of_one_document_makes_nothing_of_another_anew(open_index):
 # The settings in the file
 
 
-def test_a_file_is_cut_by_content_again_when_it_is_opened_without_saying_so(tmp_path, open_index):
-    path, sentences = tmp_path / "i.e2g", sentences_of(4)
+def test_reopened_file_keeps_content_chunking_without_repeating_the_setting(tmp_path, open_index):
+    path, sentences = tmp_path / "i.e2g", make_sentences(4)
     with open_index(path, summarizer=CountingLLM(), **CONTENT) as rag:
         rag.add(document(sentences))
         assert rag.settings.chunking == rag.settings.grouping == "content"
@@ -191,25 +195,27 @@ def test_a_file_is_cut_by_content_again_when_it_is_opened_without_saying_so(tmp_
     assert list(again.export()) == list(rebuilt.export())
 
 
-@pytest.mark.parametrize(("made", "asked"), [(CONTENT, "fixed"), (FIXED, "content")])
+@pytest.mark.parametrize(("written", "requested"), [(CONTENT, "fixed"), (FIXED, "content")])
 @pytest.mark.parametrize("name", ["chunking", "grouping"])
-def test_a_file_is_not_opened_to_be_cut_otherwise(tmp_path, open_index, made, asked, name):
+def test_file_cannot_be_opened_with_different_chunking_or_grouping(
+    tmp_path, open_index, written, requested, name
+):
     path = tmp_path / "i.e2g"
-    with open_index(path, **made) as rag:
-        rag.add(document(sentences_of(5, 9)))
-    with pytest.raises(SettingsMismatchError, match=f"{name}={made[name]}, not '{asked}'"):
-        open_index(path, **({"chunk_overlap": None, name: asked}))
+    with open_index(path, **written) as rag:
+        rag.add(document(make_sentences(5, 9)))
+    with pytest.raises(SettingsMismatchError, match=f"{name}={written[name]}, not '{requested}'"):
+        open_index(path, **({"chunk_overlap": None, name: requested}))
 
 
 @pytest.mark.parametrize("wrong", [CONTENT | {"chunk_overlap": 4}, CONTENT | {"grouping": "tree"}])
-def test_settings_that_do_not_fit_are_refused_before_there_is_a_file(tmp_path, open_index, wrong):
+def test_conflicting_settings_are_rejected_before_a_file_is_created(tmp_path, open_index, wrong):
     with pytest.raises(InvalidInputError, match=r"chunk_overlap=4|grouping='tree'"):
         open_index(tmp_path / "i.e2g", **wrong)
     assert not list(tmp_path.iterdir())
 
 
-def rewrite_manifest(path, change):
-    """Change what a file says it was made with."""
+def rewrite_recorded_settings(path, change):
+    """Change the settings that a file records."""
     with closing(sqlite3.connect(path)) as db:
         [(value,)] = db.execute("SELECT value FROM manifest WHERE key = 'made_with'")
         value = json.dumps(change(json.loads(value)))
@@ -220,13 +226,14 @@ def rewrite_manifest(path, change):
         db.commit()
 
 
-def test_a_file_from_before_there_was_a_choice_goes_on_fixed(tmp_path, open_index):
-    path, first, second = tmp_path / "i.e2g", sentences_of(6), sentences_of(7)
+def test_file_written_before_these_settings_existed_stays_fixed(tmp_path, open_index):
+    path, first, second = tmp_path / "i.e2g", make_sentences(6), make_sentences(7)
     fixed = {"chunk_overlap": 4, "summarizer": CountingLLM(), "summarizer_id": "digests"}
     with open_index(path, **fixed) as rag:
         rag.add(document(first))
-    rewrite_manifest(
-        path, lambda made: {k: v for k, v in made.items() if k not in ("chunking", "grouping")}
+    rewrite_recorded_settings(
+        path,
+        lambda settings: {k: v for k, v in settings.items() if k not in ("chunking", "grouping")},
     )
     with pytest.raises(SettingsMismatchError, match="chunking=fixed, not 'content'"):
         open_index(path, chunk_overlap=None, chunking="content")
@@ -242,22 +249,21 @@ def test_a_file_from_before_there_was_a_choice_goes_on_fixed(tmp_path, open_inde
     assert found == list(rebuilt.export())
 
 
-def test_verify_notices_trees_that_are_grouped_otherwise_than_the_file_says(tmp_path, open_index):
+def test_verify_reports_trees_that_do_not_match_the_files_grouping(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path, **CONTENT) as rag:
-        rag.add(document(sentences_of(8)))
+        rag.add(document(make_sentences(8)))
         assert rag.verify().ok
-    rewrite_manifest(path, lambda made: made | {"grouping": "fixed"})
+    rewrite_recorded_settings(path, lambda settings: settings | {"grouping": "fixed"})
     problems = open_index(path, chunk_overlap=None).verify().problems
-    assert any("is not where its chunks put it" in problem for problem in problems)
+    assert any("is in the wrong place of the tree" in problem for problem in problems)
 
 
 # Real vectors
 
 
-def test_an_edited_document_answers_like_a_rebuilt_one_on_real_vectors(
-    real_embedder, real_extractor
-):
+@pytest.mark.slow
+def test_edited_document_ranks_like_a_rebuilt_one_on_real_vectors(real_embedder, real_extractor):
     about = ("the violin", "a photograph", "the harbour at night", "three eggs", "whales", "taxes")
     people = ("Irene Adler", "Doctor Watson", "Mary Morstan", "Sherlock Holmes")
     old = [
@@ -274,14 +280,14 @@ def test_an_edited_document_answers_like_a_rebuilt_one_on_real_vectors(
     )
     with (
         E2GraphRAG.open(":memory:", **options) as rag,
-        E2GraphRAG.open(":memory:", **options) as anew,
+        E2GraphRAG.open(":memory:", **options) as rebuilt,
     ):
         rag.add(document(old))
         rag.update(document(new))
-        anew.add(document(new))
+        rebuilt.add(document(new))
         assert "telescope" in rag.retrieve(questions[0], k=1).nodes[0].text
         for question in questions:
-            found, expected = (one.retrieve(question, k=6) for one in (rag, anew))
+            found, expected = (one.retrieve(question, k=6) for one in (rag, rebuilt))
             assert found.route == expected.route
             assert [n.node_id for n in found.nodes] == [n.node_id for n in expected.nodes]
             assert [n.text for n in found.nodes] == [n.text for n in expected.nodes]

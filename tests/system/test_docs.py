@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import shlex
@@ -66,6 +67,36 @@ def test_readme_reaches_each_framework_in_less_than_twelve_lines(framework):
     assert len(code.splitlines()) < 12
 
 
+def test_langchain_page_calls_save_and_open_one_file(tmp_path, monkeypatch):
+    """Run the calls of the section "Files" in their order on one file."""
+    pytest.importorskip("langchain_core")
+    from langchain_core.documents import Document
+
+    from e2graphrag_integrations import E2GraphRAG
+    from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+
+    page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
+    section = page.partition("## Files")[2].partition("\n## ")[0]
+    calls = re.findall(r"`((?:index|E2GraphRAGIndex|E2GraphRAGRetriever)[.(][^`]+\))`", section)
+    save, load, open_retriever, _ = calls  # the last is LlamaIndex's
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "E2GraphRAG": E2GraphRAG,
+        "E2GraphRAGIndex": E2GraphRAGIndex,
+        "E2GraphRAGRetriever": E2GraphRAGRetriever,
+        "index": E2GraphRAGIndex.from_documents(
+            [Document("Bob gave Alice a map.", id="letter-1")], embeddings="hashing"
+        ),
+    }
+    eval(save, names)  # noqa: S307 - our own docs
+    with contextlib.closing(eval(load, names)) as loaded:  # noqa: S307 - our own docs
+        found = loaded.invoke("Who has a map?")
+    retriever = eval(open_retriever, names)  # noqa: S307 - our own docs
+    with retriever.index:
+        assert retriever.invoke("Who has a map?") == found
+    assert [document.page_content for document in found] == ["Bob gave Alice a map."]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_in_the_docs_and_its_options_exist(command, capsys):
     words = shlex.split(command)
@@ -79,6 +110,7 @@ def test_command_in_the_docs_and_its_options_exist(command, capsys):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_update_transcript_in_the_docs_is_what_the_commands_print(tmp_path, monkeypatch, capsys):
     [block] = [b for b in blocks(ROOT / "docs" / "updating.md", "console") if "sed -i" in b]
     expected = [line for line in block.splitlines() if not line.startswith("$")]

@@ -1,4 +1,4 @@
-"""Writing from event loops: turns are taken without a deadlock, and nothing waits for itself."""
+"""Writing from event loops: writers take turns without a deadlock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
 
 async def summarize(prompt: str) -> str:
-    # Like a client that looks names up, it needs a thread of the loop's pool.
+    # Needs a thread of the loop's pool, as an HTTP client does for DNS lookups.
     return await asyncio.to_thread(lambda: f"Summary of {len(prompt)} characters.")
 
 
-async def test_more_writers_than_the_loop_has_threads_take_their_turns(open_index):
+async def test_more_writers_than_pool_threads_do_not_deadlock(open_index):
     rag = open_index(summarizer=summarize, **FOUR)
     count = min(32, (os.cpu_count() or 1) + 4) + 2
     adding = (rag.aadd(numbered(6, f"d{n}", 10 * n)) for n in range(count))
@@ -26,40 +26,41 @@ async def test_more_writers_than_the_loop_has_threads_take_their_turns(open_inde
     assert len(rag.document_ids) == count
 
 
-def held():
-    begun, go = asyncio.Event(), asyncio.Event()
+def blocking_summarizer():
+    """Return an event that the summarizer sets, one that it waits for, and the summarizer."""
+    started, release = asyncio.Event(), asyncio.Event()
 
     async def wait(prompt: str) -> str:
-        begun.set()
-        await go.wait()
+        started.set()
+        await release.wait()
         return f"Summary of {len(prompt)} characters."
 
-    return begun, go, wait
+    return started, release, wait
 
 
-async def test_a_write_that_would_wait_for_its_own_loop_is_refused(open_index):
-    begun, go, wait = held()
+async def test_write_that_would_wait_for_its_own_loop_is_rejected(open_index):
+    started, release, wait = blocking_summarizer()
     rag = open_index(summarizer=wait, **FOUR)
     adding = asyncio.create_task(rag.aadd(numbered(6)))
-    await begun.wait()
+    await started.wait()
     for write in (lambda: rag.add(numbered(2, "other")), lambda: rag.delete("x"), rag.compact):
         with pytest.raises(InvalidInputError, match="await it first"):
             write()
-    go.set()
+    release.set()
     assert (await adding).documents == 1
     assert rag.add(numbered(1, "other")).documents == 1
 
 
-async def test_an_index_closed_while_its_loop_writes_lets_go_of_the_file_at_the_end(
+async def test_index_closed_during_an_async_write_releases_the_file_when_it_ends(
     open_index, tmp_path
 ):
-    begun, go, wait = held()
+    started, release, wait = blocking_summarizer()
     path = tmp_path / "i.e2g"
     rag = open_index(path, summarizer=wait, **FOUR)
     adding = asyncio.create_task(rag.aadd(numbered(30)))
-    await begun.wait()
+    await started.wait()
     rag.close()
-    go.set()
+    release.set()
     with pytest.raises(StoppedError):
         await adding
     assert rag.store.is_closed
@@ -67,13 +68,13 @@ async def test_an_index_closed_while_its_loop_writes_lets_go_of_the_file_at_the_
         assert [state.status for state in again.status()] == ["pending"]
 
 
-async def test_a_write_that_waits_for_another_can_be_cancelled(open_index):
-    begun, go, wait = held()
+async def test_waiting_write_can_be_cancelled(open_index):
+    started, release, wait = blocking_summarizer()
     rag = open_index(summarizer=wait, **FOUR)
     adding = asyncio.create_task(rag.aadd(numbered(6)))
-    await begun.wait()
+    await started.wait()
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(rag.aadd(numbered(6, "late")), 0.2)
-    go.set()
+    release.set()
     await adding
     assert rag.document_ids == ["numbered"]

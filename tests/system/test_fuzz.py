@@ -1,4 +1,4 @@
-"""Whatever comes in from outside: an answer or a typed error, never a traceback."""
+"""Any file and any command line gives a result or a typed error, never a traceback."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.loaders import read_documents
 from fakes import numbered
+from strategies import examples
 
 KINDS = ("txt", "md", "html", "htm", "pdf", "docx", "csv", "unknown")
 BEGINNINGS = (b"", b"%PDF-1.4\n", b"PK\x03\x04", b"<html><body>", b"\xff\xfe", b"\xef\xbb\xbf")
-FUZZ = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150
-)
+FUZZ = settings(examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def docx_of(xml: bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+def as_docx(xml: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("word/document.xml", xml)
         archive.writestr("[Content_Types].xml", xml)
-    return made.getvalue()
+    return file.getvalue()
 
 
 contents = st.one_of(
     st.builds(bytes.__add__, st.sampled_from(BEGINNINGS), st.binary(max_size=300)),
     st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    st.binary(max_size=200).map(docx_of),
+    st.binary(max_size=200).map(as_docx),
 )
 
 
 @FUZZ
 @given(kind=st.sampled_from(KINDS), content=contents)
-def test_any_file_is_read_or_refused(tmp_path, kind, content):
+def test_any_file_is_loaded_or_rejected(tmp_path, kind, content):
     path = tmp_path / f"file.{kind}"
     path.write_bytes(content)
     with contextlib.suppress(E2GraphRAGError):
         for document in read_documents([path]):
-            document.text.encode("utf-8")  # what comes out can be stored
+            document.text.encode("utf-8")  # raises for text that cannot be stored
 
 
+@pytest.mark.slow
 @FUZZ
 @given(data=st.data())
-def test_a_damaged_file_of_a_known_kind_is_read_or_refused(tmp_path, data):
+def test_damaged_docx_is_loaded_or_rejected(tmp_path, data):
     pytest.importorskip("docx")
     from docx import Document
 
-    whole = io.BytesIO()
+    saved = io.BytesIO()
     document = Document()
     document.add_paragraph("Anna met Bert in Oslo.")
-    document.save(whole)
-    damaged = bytearray(whole.getvalue())
+    document.save(saved)
+    damaged = bytearray(saved.getvalue())
     for _ in range(data.draw(st.integers(1, 8))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path / "file.docx"
@@ -68,7 +68,7 @@ def test_a_damaged_file_of_a_known_kind_is_read_or_refused(tmp_path, data):
         read_documents([path])
 
 
-words = st.one_of(
+arguments_of_any_kind = st.one_of(
     st.sampled_from(
         [
             *("index", "query", "update", "delete", "status", "stats", "verify", "resume"),
@@ -82,32 +82,33 @@ words = st.one_of(
 )
 
 
-plausible = st.builds(
+plausible_commands = st.builds(
     lambda command, file, rest: [command, file, *rest],
     st.sampled_from(["query", "update", "delete", "status", "stats", "verify", "export"]),
     st.sampled_from(["i.e2g", "i.e2g", "broken.e2g", "a.txt"]),
-    st.lists(words, max_size=5),
+    st.lists(arguments_of_any_kind, max_size=5),
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
-@given(arguments=st.one_of(st.lists(words, max_size=7), plausible))
+@pytest.mark.slow
+@settings(examples(150), suppress_health_check=list(HealthCheck))
+@given(arguments=st.one_of(st.lists(arguments_of_any_kind, max_size=7), plausible_commands))
 @example(arguments=["query", "i.e2g", "Who?", "--where", "{" * 10_000])
 @example(arguments=["query", "i.e2g", "\x00"])
 @example(arguments=["delete", "i.e2g", "\ud800"])
 @example(arguments=["export", "i.e2g", "a.txt"])
 @example(arguments=["import", "a.txt", "--out", "new.e2g"])
 @example(arguments=["update", "broken.e2g", "a.txt"])
-def test_any_command_line_ends_with_an_exit_code(arguments, workplace, monkeypatch, capsys):
-    monkeypatch.chdir(workplace)
+def test_any_command_line_ends_with_an_exit_code(arguments, index_folder, monkeypatch, capsys):
+    monkeypatch.chdir(index_folder)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Anna met Bert.")))
     assert cli.main(arguments) in {0, 1, 2, 3}
     assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    """Make a folder with an index, a broken one and a text; models stay as they were loaded."""
+def index_folder(tmp_path, monkeypatch):
+    """A folder with an index, a truncated index and a text file."""
     with E2GraphRAG.open(tmp_path / "i.e2g", embedder="hashing") as rag:
         rag.add(numbered(3))
     (tmp_path / "broken.e2g").write_bytes((tmp_path / "i.e2g").read_bytes()[:5000])

@@ -1,4 +1,4 @@
-"""Whatever happens to an index, it is one built anew from the documents that survived."""
+"""After any history of operations an index equals a rebuild from its documents."""
 
 from __future__ import annotations
 
@@ -7,104 +7,106 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from fakes import CountingLLM, NameExtractor
+from strategies import examples
 
 QUESTIONS = ("Did Anna meet Bert?", "Who ran?")
 SENTENCES = [
-    f"{one} {verb} {other}."
-    for one in ("Anna", "Bert", "Cleo", "Dora")
+    f"{subject} {verb} {object_}."
+    for subject in ("Anna", "Bert", "Cleo", "Dora")
     for verb in ("met", "saw", "left")
-    for other in ("Emil", "Fay", "Gus")
+    for object_ in ("Emil", "Fay", "Gus")
 ]
 texts = st.lists(st.sampled_from(SENTENCES), max_size=14).map(" ".join)
 ids = st.sampled_from("abcd")
 batches = st.dictionaries(ids, texts, min_size=1, max_size=3)
 
 
-class Death(BaseException):
-    """The end of a process."""
+class Crash(BaseException):
+    """Stands for the end of the process."""
 
 
-class MortalLLM(CountingLLM):
-    """A model in the middle of whose work the process may die."""
+class CrashingLLM(CountingLLM):
+    """Raises `Crash` after `calls_left` calls, if that is set."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lives: int | None = None
+        self.calls_left: int | None = None
 
     def __call__(self, prompt: str) -> str:
-        if self.lives is not None:
-            self.lives -= 1
-            if self.lives < 0:
-                raise Death
+        if self.calls_left is not None:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise Crash
         return super().__call__(prompt)
 
 
-def opened(path, llm, cut):
+def open_rag(path, llm, method):
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(16),
         extractor=NameExtractor(),
         summarizer=llm,
-        summarizer_id="mortal",
+        summarizer_id="crashing",
         concurrency=2,
         chunk_size=9,
         chunk_overlap=0,
         group_size=2,
-        chunking=cut,
-        grouping=cut,
+        chunking=method,
+        grouping=method,
     )
 
 
-def of(documents):
-    return [SourceDocument(id_, text, metadata={"of": id_}) for id_, text in documents.items()]
+def documents_from(documents):
+    return [SourceDocument(id_, text, metadata={"source": id_}) for id_, text in documents.items()]
 
 
-def seen(rag):
+def observe(rag):
     return list(rag.export()), [rag.retrieve(question, k=6).nodes for question in QUESTIONS]
 
 
 @lru_cache(maxsize=500)
-def fresh(cut, documents):
-    with opened(":memory:", CountingLLM(), cut) as rag:
-        rag.add(of(dict(documents)))
-        return seen(rag)
+def rebuilt(method, documents):
+    with open_rag(":memory:", CountingLLM(), method) as rag:
+        rag.add(documents_from(dict(documents)))
+        return observe(rag)
 
 
 class Histories(RuleBasedStateMachine):
-    """Adds, updates, deletes, reopenings and deaths in any order."""
+    """Adds, updates, deletes, reopens, compactions and crashes in any order."""
 
-    cut = "fixed"
+    method = "fixed"
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.deaths = 0
-        self.llm = MortalLLM()
-        self.rag = opened(self.path, self.llm, self.cut)
+        self.crashes = 0
+        self.llm = CrashingLLM()
+        self.rag = open_rag(self.path, self.llm, self.method)
         self.model: dict[str, str] = {}
 
     @property
     def path(self) -> Path:
-        return self.folder / f"{self.deaths}.e2g"
+        return self.folder / f"{self.crashes}.e2g"
 
-    @rule(given=batches)
-    def add(self, given):
-        report = self.rag.add(of(given), on_duplicate="replace")
-        unchanged = {id_ for id_, text in given.items() if self.model.get(id_) == text}
+    @rule(batch=batches)
+    def add(self, batch):
+        report = self.rag.add(documents_from(batch), on_duplicate="replace")
+        unchanged = {id_ for id_, text in batch.items() if self.model.get(id_) == text}
         assert set(report.skipped) == unchanged
-        assert report.documents == len(given) - len(unchanged)
-        self.model |= given
+        assert report.documents == len(batch) - len(unchanged)
+        self.model |= batch
 
-    @rule(given=batches)
-    def keep_the_first_version(self, given):
-        self.rag.add(of(given), on_duplicate="skip")
-        self.model = given | self.model
+    @rule(batch=batches)
+    def add_without_replacing(self, batch):
+        self.rag.add(documents_from(batch), on_duplicate="skip")
+        self.model = batch | self.model
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), sentence=st.sampled_from(SENTENCES))
@@ -113,68 +115,68 @@ class Histories(RuleBasedStateMachine):
         parts = self.model[id_].split(". ")
         at = data.draw(st.integers(0, len(parts)))
         text = ". ".join([*parts[:at], sentence.rstrip("."), *parts[at:]])
-        estimate = self.rag.estimate(update=of({id_: text})).llm_calls
-        report = self.rag.update(of({id_: text}))
+        estimate = self.rag.estimate(update=documents_from({id_: text})).llm_calls
+        report = self.rag.update(documents_from({id_: text}))
         assert report.llm_calls + report.saved_calls == estimate
         self.model[id_] = text
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def delete(self, data):
-        gone = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1))
-        assert self.rag.delete(gone).documents == len(gone)
-        self.model = {id_: text for id_, text in self.model.items() if id_ not in gone}
+        deleted = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1))
+        assert self.rag.delete(deleted).documents == len(deleted)
+        self.model = {id_: text for id_, text in self.model.items() if id_ not in deleted}
 
     @rule()
     def reopen(self):
         self.rag.close()
-        self.rag = opened(self.path, self.llm, self.cut)
+        self.rag = open_rag(self.path, self.llm, self.method)
 
     @rule()
     def compact(self):
         self.rag.compact()
 
-    @rule(given=batches, lives=st.integers(0, 8))
-    def die(self, given, lives):
-        self.llm.lives = lives
-        made = self.llm.calls
+    @rule(batch=batches, calls_left=st.integers(0, 8))
+    def crash_during_add(self, batch, calls_left):
+        self.llm.calls_left = calls_left
+        calls = self.llm.calls
         try:
-            self.rag.add(of(given), on_duplicate="replace")
-        except Death:
-            died = True
+            self.rag.add(documents_from(batch), on_duplicate="replace")
+        except Crash:
+            crashed = True
         else:
-            died = False
-        self.llm.lives = None
-        if died:
-            self.come_back(given, made)
-        self.model |= given
+            crashed = False
+        self.llm.calls_left = None
+        if crashed:
+            self.recover(batch, calls)
+        self.model |= batch
 
-    def come_back(self, given, made):
-        """Go on in another process with the files as they were when the first one died."""
-        before, self.deaths = self.path, self.deaths + 1
+    def recover(self, batch, calls):
+        """Continue with the files as they were at the crash, like a new process."""
+        crashed, self.crashes = self.path, self.crashes + 1
         for suffix in ("", "-wal"):
-            if Path(f"{before}{suffix}").exists():
-                shutil.copy(f"{before}{suffix}", f"{self.path}{suffix}")
-        old, self.rag = self.rag, opened(self.path, self.llm, self.cut)
+            if Path(f"{crashed}{suffix}").exists():
+                shutil.copy(f"{crashed}{suffix}", f"{self.path}{suffix}")
+        old, self.rag = self.rag, open_rag(self.path, self.llm, self.method)
         old.close()
         assert self.rag.verify().problems == ()
-        there = {id_: self.rag.document(id_).text for id_ in self.rag.document_ids}
+        indexed = {id_: self.rag.document(id_).text for id_ in self.rag.document_ids}
         waiting = {state.id for state in self.rag.status() if state.status != "done"}
-        for id_, text in (self.model | given).items():
-            assert there.get(id_) in {text, self.model.get(id_)}
-            assert there.get(id_) == text or id_ in waiting
+        for id_, text in (self.model | batch).items():
+            assert indexed.get(id_) in {text, self.model.get(id_)}
+            assert indexed.get(id_) == text or id_ in waiting
         self.rag.resume()
         assert {state.status for state in self.rag.status()} == {"done"}
-        prompts = self.llm.prompts[made:]
-        # What was finished before the death is not asked for again.
+        prompts = self.llm.prompts[calls:]
+        # Calls that finished before the crash are not repeated.
         assert len(prompts) == len(set(prompts))
 
     @invariant()
-    def it_is_one_built_anew_from_what_is_there(self):
-        assert seen(self.rag) == fresh(self.cut, tuple(sorted(self.model.items())))
+    def index_equals_a_rebuild(self):
+        assert observe(self.rag) == rebuilt(self.method, tuple(sorted(self.model.items())))
 
     @invariant()
-    def it_is_sound(self):
+    def index_is_valid(self):
         assert self.rag.verify().problems == ()
         assert [state.id for state in self.rag.status()] == sorted(self.model)
 
@@ -184,13 +186,15 @@ class Histories(RuleBasedStateMachine):
 
 
 class ContentHistories(Histories):
-    """The same where chunks and groups are cut by content."""
+    """The same with content-defined chunks and groups."""
 
-    cut = "content"
+    method = "content"
 
 
-HISTORIES = settings(max_examples=25, stateful_step_count=15, deadline=None)
+HISTORY_SETTINGS = settings(examples(25), stateful_step_count=15)
 TestFixed = Histories.TestCase
-TestFixed.settings = HISTORIES
+TestFixed.pytestmark = [pytest.mark.slow]
+TestFixed.settings = HISTORY_SETTINGS
 TestContent = ContentHistories.TestCase
-TestContent.settings = HISTORIES
+TestContent.pytestmark = [pytest.mark.slow]
+TestContent.settings = HISTORY_SETTINGS

@@ -1,21 +1,22 @@
-"""What must hold for any text: spans, trees, hops, determinism, and the whole way round."""
+"""Properties of any text: exact spans, valid trees, correct hops and deterministic results."""
 
 from __future__ import annotations
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy, SourceDocument
 from e2graphrag_integrations.entities.normalize import normal_form
 from fakes import CountingLLM, NameExtractor
+from strategies import examples
 
 NAMES = [a + b for a in ("An", "Be", "Cl", "Do", "Em") for b in ("na", "rt", "eo")]
 sentences = st.lists(
     st.sampled_from([*NAMES, "met", "ran", "😀", "量子"]), min_size=1, max_size=7
 ).map(lambda words: " ".join(words) + ". ")
 stories = st.lists(sentences, max_size=30).map("".join)
-wild = st.text(max_size=400)
+any_text = st.text(max_size=400)
 questions = st.lists(st.sampled_from([*NAMES, "who"]), min_size=1, max_size=5).map(" ".join)
 
 
@@ -30,9 +31,9 @@ def index(**options):
     return E2GraphRAG.open(":memory:", **(defaults | options))
 
 
-@settings(max_examples=60, deadline=None)
-@given(text=st.one_of(stories, wild))
-def test_any_text_gives_exact_spans_and_a_sound_tree(text):
+@examples(60)
+@given(text=st.one_of(stories, any_text))
+def test_any_text_has_exact_spans_and_a_valid_tree(text):
     try:
         document = SourceDocument("d", text)
     except ValueError:
@@ -40,16 +41,16 @@ def test_any_text_gives_exact_spans_and_a_sound_tree(text):
         return
     with index() as rag:
         report = rag.add(document)
-        stored = [s.node for s in rag._store.all_nodes()]
+        nodes = [s.node for s in rag._store.all_nodes()]
         assert rag.verify().problems == ()
         assert rag.document("d") == document
-    chunks = [node for node in stored if node.level == 0]
+    chunks = [node for node in nodes if node.level == 0]
     assert len(chunks) == report.chunks
     assert all(text[n.start : n.end] == n.text and n.text.strip() == n.text for n in chunks)
     starts = [node.start for node in chunks]
     assert starts == sorted(set(starts))
-    by_id = {node.id: node for node in stored}
-    assert len(by_id) == len(stored)
+    by_id = {node.id: node for node in nodes}
+    assert len(by_id) == len(nodes)
     roots = set()
     for chunk in chunks:  # every chunk is under exactly one root
         node = chunk
@@ -62,12 +63,12 @@ def test_any_text_gives_exact_spans_and_a_sound_tree(text):
         roots.add(node.id)
     if chunks:
         assert 1 <= len(roots) <= 3
-        assert roots == {node.id for node in stored if node.parent_id is None}
+        assert roots == {node.id for node in nodes if node.parent_id is None}
 
 
-@settings(max_examples=40, deadline=None)
-@given(texts=st.lists(stories, min_size=1, max_size=3), reach=st.integers(1, 5))
-def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts, reach):
+@examples(40)
+@given(texts=st.lists(stories, min_size=1, max_size=3), cutoff=st.integers(1, 5))
+def test_graph_sums_over_sentences_and_hops_match_networkx(texts, cutoff):
     with index() as rag:
         rag.add([SourceDocument(str(n), text) for n, text in enumerate(texts)])
         graph = rag.graph
@@ -86,8 +87,8 @@ def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts, 
     assert set(map(frozenset, found.edges)) == set(map(frozenset, expected.edges))
     for a, b, data in expected.edges(data=True):
         assert abs(found.edges[a, b]["weight"] - data["weight"]) < 1e-9
-    lengths = dict(nx.all_pairs_shortest_path_length(expected, cutoff=reach))
-    hops = graph.hops(range(len(graph.names)), reach)
+    lengths = dict(nx.all_pairs_shortest_path_length(expected, cutoff=cutoff))
+    hops = graph.hops(range(len(graph.names)), cutoff)
     within = {
         (a, b): distance
         for a, reached in lengths.items()
@@ -97,9 +98,9 @@ def test_the_graph_is_the_sum_over_sentences_and_its_hops_are_networkx_s(texts, 
     assert {(graph.names[a], graph.names[b]): d for (a, b), d in hops.items()} == within
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(texts=st.lists(stories, min_size=1, max_size=3), question=questions, k=st.integers(1, 8))
-def test_retrieval_is_deterministic_and_true_to_its_trace(texts, question, k):
+def test_retrieval_is_deterministic_and_matches_its_trace(texts, question, k):
     documents = [SourceDocument(str(n), text) for n, text in enumerate(texts)]
     with index(summarizer=CountingLLM()) as rag, index(summarizer=CountingLLM()) as other:
         rag.add(documents)
@@ -119,9 +120,10 @@ def test_retrieval_is_deterministic_and_true_to_its_trace(texts, question, k):
         assert len(trace.links) >= 2
         assert trace.chosen_h is not None
         assert all(node.level == 0 and len(node.entities) >= 2 for node in result.nodes)
-        pair = {(p.a, p.b) for p in trace.pairs if p.hops and p.hops <= trace.chosen_h}
+        pairs = {(p.a, p.b) for p in trace.pairs if p.hops and p.hops <= trace.chosen_h}
         assert all(
-            any(a in node.entities and b in node.entities for a, b in pair) for node in result.nodes
+            any(a in node.entities and b in node.entities for a, b in pairs)
+            for node in result.nodes
         )
     elif not trace.links:
         assert len(result.nodes) == min(k, nodes)
@@ -129,12 +131,12 @@ def test_retrieval_is_deterministic_and_true_to_its_trace(texts, question, k):
     assert counts == sorted(counts, reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(texts=st.lists(stories, min_size=2, max_size=4), question=questions, data=st.data())
-def test_where_shows_nothing_else_and_equals_an_index_of_that_alone(texts, question, data):
-    """Filtering by document is as good as having only those documents, but for shared entities."""
+def test_document_filter_equals_an_index_of_only_those_documents(texts, question, data):
+    """Global retrieval with a filter by document equals an index without the other documents."""
     documents = [SourceDocument(str(n), text) for n, text in enumerate(texts)]
-    kept = data.draw(st.sets(st.sampled_from([d.id for d in documents])))
+    allowed_ids = data.draw(st.sets(st.sampled_from([d.id for d in documents])))
     with index() as rag:
         rag.add(documents)
         result = rag.retrieve(
@@ -142,14 +144,14 @@ def test_where_shows_nothing_else_and_equals_an_index_of_that_alone(texts, quest
             k=50,
             mode="global",
             strategy=PaperStrategy(),
-            where={"document_id": {"$in": sorted(kept)}},
+            where={"document_id": {"$in": sorted(allowed_ids)}},
         )
-        hybrid = rag.retrieve(question, k=50, where={"document_id": {"$in": sorted(kept)}})
-    assert {node.document_id for node in result.nodes} <= kept
-    with index() as alone:
-        alone.add([d for d in documents if d.id in kept])
-        expected = alone.retrieve(question, k=50, mode="global", strategy=PaperStrategy())
-        hybrid_alone = alone.retrieve(question, k=50)
+        hybrid = rag.retrieve(question, k=50, where={"document_id": {"$in": sorted(allowed_ids)}})
+    assert {node.document_id for node in result.nodes} <= allowed_ids
+    with index() as filtered_index:
+        filtered_index.add([d for d in documents if d.id in allowed_ids])
+        expected = filtered_index.retrieve(question, k=50, mode="global", strategy=PaperStrategy())
+        hybrid_alone = filtered_index.retrieve(question, k=50)
     assert result.nodes == expected.nodes
-    # How rare a word is, the hybrid counts over all documents: the same nodes, in another order.
+    # BM25 counts words over all documents, so the hybrid returns the same nodes in another order.
     assert {n.node_id for n in hybrid.nodes} == {n.node_id for n in hybrid_alone.nodes}

@@ -1,4 +1,4 @@
-"""The public names, and the promises that the source as a whole keeps."""
+"""The public names, and rules that the entire source follows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ HEAVY = (
 PRINTERS = {"cli.app", "cli.output"}
 
 
-def imports(path):
-    """Yield the modules of this package that a file imports, at its top or within functions."""
+def imported_modules(path):
+    """Yield the modules that a file imports, at the top or in functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
@@ -36,29 +36,29 @@ def imports(path):
 
 
 @pytest.mark.parametrize("name", package.__all__)
-def test_every_public_name_is_there(name):
+def test_every_public_name_resolves(name):
     assert getattr(package, name) is not None
     assert name in dir(package)
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="Nowhere"):
         _ = package.Nowhere
 
 
-def test_every_error_is_one_of_the_tree():
+def test_every_error_derives_from_the_base_error():
     errors = [e for e in vars(package.errors).values() if isinstance(e, type)]
     assert len(errors) > 15
     assert all(issubclass(error, package.E2GraphRAGError) for error in errors)
 
 
-def test_importing_the_package_loads_nothing_heavy():
+def test_importing_the_package_loads_no_heavy_library():
     code = f"import sys, e2graphrag_integrations\nprint([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_the_engine_itself_loads_no_framework_and_no_model_library():
+def test_engine_loads_no_framework_and_no_model_library():
     code = (
         "import sys\n"
         "from e2graphrag_integrations import E2GraphRAG\n"
@@ -70,17 +70,17 @@ def test_the_engine_itself_loads_no_framework_and_no_model_library():
     assert done.stdout.strip() == "[]"
 
 
-def test_nothing_unsafe_is_deserialized():
+def test_no_unsafe_deserialization_or_eval():
     for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        tops = {module.split(".")[0] for module in imports(path)}
+        tops = {module.split(".")[0] for module in imported_modules(path)}
         assert not tops & {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}, name
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
             called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            plain = isinstance(node.func, ast.Name)
-            assert not (plain and called in {"eval", "exec", "compile", "__import__"}), name
+            is_builtin = isinstance(node.func, ast.Name)
+            assert not (is_builtin and called in {"eval", "exec", "compile", "__import__"}), name
             allowed = {k.arg: k.value for k in node.keywords}.get("allow_pickle")
             assert allowed is None or ast.literal_eval(allowed) is False, name
 
@@ -93,8 +93,8 @@ def test_only_the_command_line_prints():
         assert "print" not in {getattr(call.func, "id", "") for call in calls}, name
 
 
-def test_no_module_holds_mutable_state():
-    """Module-level names are constants: no list, set, dict that changes, no `global`."""
+def test_no_module_has_mutable_state():
+    """Module-level names are constants: no list, set or built dict, and no `global`."""
     for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), name
@@ -104,17 +104,17 @@ def test_no_module_holds_mutable_state():
             names = [t.id for t in targets if isinstance(t, ast.Name)]
             if not names or names == ["__all__"]:
                 continue
-            made = isinstance(value, ast.List | ast.Set | ast.ListComp | ast.SetComp) or (
+            is_mutable = isinstance(value, ast.List | ast.Set | ast.ListComp | ast.SetComp) or (
                 isinstance(value, ast.Call)
                 and getattr(value.func, "id", "") in {"list", "set", "dict", "defaultdict", "deque"}
             )
-            assert not made, f"{name}: {names}"
+            assert not is_mutable, f"{name}: {names}"
 
 
-def test_module_level_dicts_are_never_written_to():
+def test_module_level_dicts_are_never_modified():
     for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        dicts = {
+        module_dicts = {
             target.id
             for node in tree.body
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
@@ -122,27 +122,27 @@ def test_module_level_dicts_are_never_written_to():
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(tree):
-            stored = (
+            is_assigned = (
                 isinstance(node, ast.Subscript)
                 and isinstance(node.ctx, ast.Store | ast.Del)
-                and getattr(node.value, "id", "") in dicts
+                and getattr(node.value, "id", "") in module_dicts
             )
-            changed = (
+            is_updated = (
                 isinstance(node, ast.Attribute)
                 and node.attr in {"update", "setdefault", "pop", "clear", "popitem"}
-                and getattr(node.value, "id", "") in dicts
+                and getattr(node.value, "id", "") in module_dicts
             )
-            written = stored or changed
-            assert not written, f"{name}, line {getattr(node, 'lineno', 0)}"
+            is_modified = is_assigned or is_updated
+            assert not is_modified, f"{name}, line {getattr(node, 'lineno', 0)}"
 
 
-def test_the_package_says_that_it_is_typed():
+def test_package_is_marked_as_typed():
     assert (SOURCE / "py.typed").exists()
 
 
 @pytest.mark.parametrize(
     "name", sorted(n for n, path in MODULES.items() if ">>> " in path.read_text(encoding="utf-8"))
 )
-def test_the_examples_in_docstrings_are_true(name):
+def test_docstring_examples_run(name):
     module = importlib.import_module(f"{package.__name__}.{name}")
     assert doctest.testmod(module).failed == 0

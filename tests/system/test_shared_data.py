@@ -1,4 +1,4 @@
-"""What needs ../shared: a whole novel, and the bundled pipeline on the treebank's test half."""
+"""Tests that need ../shared: a complete novel, and the bundled pipeline on test treebanks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from e2graphrag_integrations.tree import level_sizes
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is missing"),
 ]
 
 
-def test_a_novel_is_indexed_and_asked(tmp_path):
+def test_novel_is_indexed_and_queried(tmp_path):
     text = (DATA / "novels" / "pride_and_prejudice.txt").read_text(encoding="utf-8")
     with E2GraphRAG.open(tmp_path / "pp.e2g", embedder="hashing") as rag:
         estimate = rag.estimate(SourceDocument("pp", text))
@@ -44,17 +45,17 @@ def test_a_novel_is_indexed_and_asked(tmp_path):
         assert rag.verify().ok
 
 
-def test_the_bundled_pipeline_has_the_scores_of_its_card():
+def test_bundled_pipeline_reaches_the_scores_in_its_metadata():
     pipeline = ROOT / "src" / "e2graphrag_integrations" / "models" / "en_e2g_sm"
     command = [sys.executable, "training/evaluate.py", "--split", "test"]
     command += ["--data", str(DATA / "treebanks"), "--pipeline", str(pipeline)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     scores = json.loads(done.stdout[done.stdout.index("{") :])
-    card = json.loads((pipeline / "meta.json").read_text(encoding="utf-8"))["performance"]
+    metadata = json.loads((pipeline / "meta.json").read_text(encoding="utf-8"))["performance"]
     assert scores["pos_acc"] >= 0.95
     assert scores["lemma_acc"] >= 0.96
     assert scores["ents_f"] >= 0.68
     for name in ("pos_acc", "lemma_acc", "ents_f"):
-        assert card[f"test_{name}"] == pytest.approx(scores[name], abs=0.005)
+        assert metadata[f"test_{name}"] == pytest.approx(scores[name], abs=0.005)
     size = sum(file.stat().st_size for file in pipeline.rglob("*") if file.is_file())
     assert size <= 8_000_000

@@ -21,7 +21,7 @@ def sentences(text):
         ("The U.S. Army came. It left.", ["The U.S. Army came.", "It left."]),
         ("Some fruit, e.g. apples, is red. So.", ["Some fruit, e.g. apples, is red.", "So."]),
         ("It cost 3.14 dollars. Cheap.", ["It cost 3.14 dollars.", "Cheap."]),
-        ("He stopped. and went on.", ["He stopped. and went on."]),  # a small letter follows
+        ("He stopped. and went on.", ["He stopped. and went on."]),  # a lowercase letter follows
         ("A title\n\nThe text", ["A title", "The text"]),
         ("A title\r\n \r\nThe text", ["A title", "The text"]),
         ("Signed, Mr.\n\nThe end", ["Signed, Mr.", "The end"]),
@@ -32,13 +32,13 @@ def sentences(text):
         ("", []),
     ],
 )
-def test_sentences_are_cut_at_stops_but_not_after_abbreviations(text, expected):
+def test_sentences_end_at_full_stops_but_not_after_abbreviations(text, expected):
     assert sentences(text) == expected
 
 
 @quick
 @given(texts())
-def test_starts_ascend_from_zero_and_stay_inside(text):
+def test_starts_ascend_from_zero_within_the_text(text):
     starts = sentence_starts(text)
     assert starts[0] == 0
     assert all(a < b for a, b in pairwise(starts))
@@ -47,16 +47,16 @@ def test_starts_ascend_from_zero_and_stay_inside(text):
 
 @quick
 @given(texts())
-def test_spans_hold_every_character_but_white_space_between_them(text):
-    at = 0
+def test_spans_cover_every_character_except_white_space(text):
+    position = 0
     for start, end in sentence_spans(text):
-        assert not text[at:start].strip()
+        assert not text[position:start].strip()
         assert text[start:end] == text[start:end].strip() != ""
-        at = end
-    assert not text[at:].strip()
+        position = end
+    assert not text[position:].strip()
 
 
-def test_a_long_line_of_dots_takes_linear_time():
-    """At quadratic cost this would take hours; no time is asserted."""
+def test_long_run_of_dots_takes_linear_time():
+    """With quadratic time this would take hours, so no time is asserted."""
     dots = "." * 500_000
     assert sentence_starts(f"Contents{dots}12. Next") == [0, len(dots) + 12]

@@ -46,7 +46,7 @@ def test_approximate_tokens_follow_the_rules(text, expected):
 
 @quick
 @given(texts())
-def test_approximate_tokens_hold_every_character_but_white_space(text):
+def test_approximate_tokens_cover_every_character_except_white_space(text):
     spans = ApproximateTokenCounter().spans(text)
     covered = "".join(text[start:end] for start, end in spans)
     assert covered == "".join(c for c in text if not c.isspace())
@@ -71,7 +71,7 @@ def test_wordpiece_spans_point_into_the_original_text():
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     counter = HuggingFaceTokenCounter(tokenizer)
     text = "  Unaffable\r\nCafe\u0301 !"
-    # The accent is normalized away; the token's span still covers the letters it stands for.
+    # Normalization removes the accent; the span of the token still includes it.
     spans = counter.spans(text)
     assert [text[s:e] for s, e in spans] == ["Un", "aff", "able", text[13:17], "!"]
     assert counter.count(text) == 5
@@ -91,7 +91,7 @@ def test_special_tokens_are_not_counted():
     assert minilm_counter().count("") == 0
 
 
-def test_truncation_and_padding_of_the_original_are_left_alone_and_ignored():
+def test_truncation_and_padding_are_ignored_and_left_unchanged():
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.enable_truncation(2)
@@ -103,21 +103,21 @@ def test_truncation_and_padding_of_the_original_are_left_alone_and_ignored():
     assert tokenizer.padding["length"] == 8
 
 
-def test_a_transformers_fast_tokenizer_is_taken_by_its_backend():
+def test_fast_tokenizer_of_transformers_is_accepted():
     class Fast:
         backend_tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
 
     assert HuggingFaceTokenCounter(Fast()).count("word") == 1
 
 
-def test_a_slow_tokenizer_is_refused_with_advice():
+def test_slow_tokenizer_is_rejected_with_advice():
     with pytest.raises(InvalidInputError, match=r"object is not a fast tokenizer.*TokenCounter"):
         HuggingFaceTokenCounter(object())
 
 
 @quick
 @given(counters(), texts())
-def test_token_spans_are_ordered_disjoint_and_not_empty(counter, text):
+def test_token_spans_are_ordered_disjoint_and_nonempty(counter, text):
     spans = token_spans(counter, text)
     assert spans.shape[1:] == (2,)
     flat = spans.ravel()
@@ -128,13 +128,13 @@ def test_token_spans_are_ordered_disjoint_and_not_empty(counter, text):
         assert flat[-1] <= len(text)
 
 
-def test_byte_pieces_of_one_character_fold_into_one_span():
+def test_byte_tokens_of_one_character_share_one_span():
     text = "a👍b"
     assert byte_level_counter().count(text) == 6  # a, four bytes, b
     assert token_spans(byte_level_counter(), text).tolist() == [[0, 1], [1, 2], [2, 3]]
 
 
-def test_overlapping_spans_are_made_disjoint():
+def test_overlapping_spans_become_disjoint():
     class Overlapping:
         def count(self, text):
             return 3
@@ -142,12 +142,12 @@ def test_overlapping_spans_are_made_disjoint():
         def spans(self, text):
             return [(0, 3), (1, 3), (2, 5)]
 
-    # (2, 5) starts where (0, 3) ended; (1, 3) lies within what is covered already.
+    # (2, 5) becomes (3, 5), because (0, 3) covers its start; (1, 3) is covered entirely.
     assert token_spans(Overlapping(), "abcdef").tolist() == [[0, 3], [3, 5]]
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (0, 4), (2, 1)])
-def test_spans_outside_the_text_are_an_error(span):
+def test_span_outside_the_text_is_an_error(span):
     class Wrong:
         def count(self, text):
             return 1
@@ -159,13 +159,13 @@ def test_spans_outside_the_text_are_an_error(span):
         token_spans(Wrong(), "abc")
 
 
-def test_all_counters_fit_the_port():
-    made = [ApproximateTokenCounter(), minilm_counter(), metaspace_counter()]
-    assert all(isinstance(counter, TokenCounter) for counter in made)
+def test_all_counters_implement_the_protocol():
+    kinds = [ApproximateTokenCounter(), minilm_counter(), metaspace_counter()]
+    assert all(isinstance(counter, TokenCounter) for counter in kinds)
 
 
-class Given:
-    """Answers what it is given, or raises it."""
+class FixedCounter:
+    """Returns a fixed answer, or raises it."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -197,24 +197,26 @@ class Given:
         KeyError("oops"),
     ],
 )
-def test_what_is_no_list_of_spans_in_order_is_refused_naming_the_counter(answer):
-    with pytest.raises(InvalidInputError, match=r"Given\.spans\(\)"):
-        token_spans(Given(answer), "abc")
+def test_error_for_invalid_spans_names_the_counter(answer):
+    with pytest.raises(InvalidInputError, match=r"FixedCounter\.spans\(\)"):
+        token_spans(FixedCounter(answer), "abc")
 
 
-def test_spans_of_numpy_and_those_of_no_character_are_taken():
-    assert token_spans(Given(np.array([(0, 1), (1, 3)], dtype=np.uint8)), "abc").tolist() == [
+def test_numpy_spans_and_empty_spans_are_accepted():
+    assert token_spans(
+        FixedCounter(np.array([(0, 1), (1, 3)], dtype=np.uint8)), "abc"
+    ).tolist() == [
         [0, 1],
         [1, 3],
     ]
-    assert token_spans(Given([(1, 3), (0, 0)]), "abc").tolist() == [[1, 3]]
+    assert token_spans(FixedCounter([(1, 3), (0, 0)]), "abc").tolist() == [[1, 3]]
 
 
 @pytest.mark.parametrize("answer", [None, "5", -1, 2.5, float("nan"), True, ValueError("oops")])
-def test_what_is_no_count_is_refused_naming_the_counter(answer):
-    with pytest.raises(InvalidInputError, match=r"Given\.count\(\)"):
-        count_tokens(Given(answer), "abc")
+def test_error_for_an_invalid_count_names_the_counter(answer):
+    with pytest.raises(InvalidInputError, match=r"FixedCounter\.count\(\)"):
+        count_tokens(FixedCounter(answer), "abc")
 
 
-def test_a_count_may_be_of_numpy():
-    assert type(count_tokens(Given(np.int64(3)), "abc")) is int
+def test_numpy_count_becomes_an_int():
+    assert type(count_tokens(FixedCounter(np.int64(3)), "abc")) is int
