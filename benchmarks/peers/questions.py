@@ -1,4 +1,4 @@
-"""The questions of the novel's half: about Pride and Prejudice, local and global mixed."""
+"""Local and global questions about Pride and Prejudice."""
 
 QUESTIONS = (
     "What does Mr. Darcy think of Elizabeth Bennet when they first meet?",

@@ -1,17 +1,18 @@
-r"""This package beside other graph RAG packages: what indexing and asking cost, what is found.
+r"""Compare this package with other graph RAG packages: costs of indexing and queries, and recall.
 
 From the repository's root:
 
     python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
         --out benchmarks/results/peers.json
-    python benchmarks/peers/run.py ... --only lightrag,raptor    # the rows of the others stay
+    python benchmarks/peers/run.py ... --only lightrag,raptor    # keeps the other rows
 
-Each peer is installed from PyPI into benchmarks/.peers, runs as a process of its own against a
-fresh stub server, and retrieves without the LLM that would answer. LLM and embeddings come from
-that server for all, over HTTP: the stub's LLM is rules (no simulated latency), its vectors are
-all-MiniLM-L6-v2's. Two parts: one novel, where calls, tokens and time are counted, and passages of
-hotpotqa, where what is found is. The graphs of the peers are of the entities that the stub's rules
-find, so the second says nothing of a peer with a real LLM; the modes over chunks alone need none.
+Each peer is installed from PyPI into benchmarks/.peers, runs in its own process against a fresh
+stub server, and retrieves without the answering LLM. All use the LLM and the embeddings of that
+server over HTTP: its LLM is a set of rules without latency, its vectors are those of
+all-MiniLM-L6-v2. There are two parts: one novel, which counts calls, tokens and time, and passages
+of hotpotqa, which measure recall. The peers' graphs contain the entities that the stub's rules
+extract, so the recall of a graph-based mode says nothing about that peer with a real LLM. Modes
+over chunks alone use no LLM.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ NOVEL = "pride_and_prejudice"
 
 @dataclass(frozen=True)
 class System:
-    """A peer as it is run.
+    """A peer and how it runs.
 
     Attributes:
-        adapter: The module of `adapters` that runs it.
-        modes: Its ways of retrieving, the first its own default where that asks no LLM.
-        environment: Of `requirements`; None is the one that runs this script.
-        variables: Told to the adapter.
-        parts: What it is measured on; GraphRAG not on the passages, which would take it too long.
+        adapter: Module of `adapters`.
+        modes: Retrieval modes. The first is the peer's default, unless that needs an LLM.
+        environment: A file of `requirements`; None for the environment of this script.
+        variables: Environment variables for the adapter.
+        parts: Parts of the benchmark. GraphRAG skips the passages, which would take too long.
     """
 
     adapter: str
@@ -75,21 +76,23 @@ SYSTEMS = {
 }
 
 
-def measured(system: System, job: dict[str, Any], stub: Path, timeout: float) -> dict[str, Any]:
-    """Run the adapter on the job beside a fresh stub; return what it measured, or its error."""
+def measure(system: System, job: dict[str, Any], stub: Path, timeout: float) -> dict[str, Any]:
+    """Run the adapter on the job with a fresh stub; return its measurements or its error."""
     try:
         python = python_of(system.environment)
     except subprocess.CalledProcessError as error:
         return {"error": f"not installed: {error}"}
     with tempfile.TemporaryDirectory() as folder, stub_server(stub) as base:
-        given, told, out = (Path(folder) / name for name in ("job.json", "log.txt", "out.json"))
+        job_file, log_file, out = (
+            Path(folder) / name for name in ("job.json", "log.txt", "out.json")
+        )
         index = Path(folder) / "index"
         index.mkdir()
         job = job | {"base": base, "folder": str(index), "modes": system.modes}
-        given.write_text(json.dumps(job), encoding="utf-8")
-        command = [python, "-m", f"adapters.{system.adapter}", str(given), str(out)]
+        job_file.write_text(json.dumps(job), encoding="utf-8")
+        command = [python, "-m", f"adapters.{system.adapter}", str(job_file), str(out)]
         variables = offline() | dict(system.variables)
-        with told.open("w", encoding="utf-8") as log:
+        with log_file.open("w", encoding="utf-8") as log:
             try:
                 subprocess.run(
                     command,
@@ -101,12 +104,12 @@ def measured(system: System, job: dict[str, Any], stub: Path, timeout: float) ->
                     timeout=timeout,
                 )
             except subprocess.TimeoutExpired:
-                return {"error": f"not done after {timeout:.0f} s"}
+                return {"error": f"timeout after {timeout:.0f} s"}
             except subprocess.CalledProcessError:
-                lines = told.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                return {"error": lines[-1][:300] if lines else "it said nothing"}
-        measured_there: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-        return measured_there
+                lines = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                return {"error": lines[-1][:300] if lines else "failed without output"}
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return result
 
 
 def novel_job(data: Path) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def novel_job(data: Path) -> dict[str, Any]:
 
 
 def passage_job(data: Path, count: int) -> tuple[dict[str, Any], list[frozenset[str]]]:
-    """Return the first passages with the report questions they answer, and the gold of each."""
+    """Return the first passages with the report questions they answer, and the gold ids of each."""
     [corpus] = corpora(data, ["hotpotqa"])
     documents = corpus.documents()[:count]
     texts = {one.id: one.text for one in documents}
@@ -130,18 +133,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--stub", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="JSON; a .md is written beside it")
-    parser.add_argument("--only", default=",".join(SYSTEMS), help="systems, by name")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="JSON file; the tables (.md) are named after it"
+    )
+    parser.add_argument("--only", default=",".join(SYSTEMS), help="comma-separated systems")
     parser.add_argument("--parts", default="novel,hotpotqa")
-    parser.add_argument("--passages", type=int, default=1000, help="of hotpotqa, the first so many")
-    parser.add_argument("--timeout", type=float, default=1800, help="seconds a system and part")
+    parser.add_argument("--passages", type=int, default=1000, help="number of hotpotqa passages")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds per system and part")
     options = parser.parse_args()
     result: dict[str, Any] = {"novel": {}, "hotpotqa": {}}
     if options.out.exists():
         result = json.loads(options.out.read_text(encoding="utf-8"))
     passages, gold = passage_job(options.data, options.passages)
     if result.get("passages") != len(texts := passages["texts"]):
-        result["hotpotqa"] = {}  # rows of another corpus
+        result["hotpotqa"] = {}  # they measured another corpus
     result |= {
         **this_run(),
         "text": NOVEL,
@@ -153,9 +158,9 @@ def main() -> None:
         for part in [p for p in SYSTEMS[name].parts if p in options.parts.split(",")]:
             job = novel_job(options.data) if part == "novel" else passages
             load = round(os.getloadavg()[0], 1)
-            raw = measured(SYSTEMS[name], job, stub, options.timeout)
+            raw = measure(SYSTEMS[name], job, stub, options.timeout)
             row = novel_row(raw) if part == "novel" else passage_row(raw, passages, gold)
-            result[part][name] = row | {"load before": load}
+            result[part][name] = row | {"load average before": load}
             print(name, part, json.dumps(row), flush=True)
             options.out.parent.mkdir(parents=True, exist_ok=True)
             options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

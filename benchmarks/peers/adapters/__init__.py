@@ -1,1 +1,1 @@
-"""One module a peer: how its index is built and asked, run inside the peer's own environment."""
+"""Adapters: one module per peer, run in the peer's own environment."""

@@ -1,4 +1,4 @@
-"""This package, in the environment that runs the benchmark: LLM and vectors from the stub."""
+"""This package, with the LLM and the vectors of the stub."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ TOP_K = 20
 
 
 class ServedEmbedder:
-    """Vectors over HTTP, from the same server as the peers'; the tokenizer alone is local.
+    """Embeds over HTTP with the same server as the peers; only the tokenizer is local.
 
-    The model reads 256 tokens, two of them special. Texts are split into windows of that length,
-    so more of them are embedded than by peers whose chunks of 1200 tokens the server cuts off.
+    The model reads 256 tokens, two of them special. This package splits texts into windows of that
+    length, so it embeds more texts than peers whose chunks of 1200 tokens the server truncates.
     """
 
     dimension = DIMENSION
@@ -45,8 +45,8 @@ class ServedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         vectors: list[list[float]] = []
-        for at in range(0, len(texts), 32):
-            batch = list(texts[at : at + 32])
+        for start in range(0, len(texts), 32):
+            batch = list(texts[start : start + 32])
             reply = self._client.embeddings.create(model="stub", input=batch)
             vectors += [one.embedding for one in reply.data]
         return np.asarray(vectors, dtype=np.float32).reshape(-1, DIMENSION)
@@ -65,7 +65,7 @@ class Peer:
         self._documents = [
             SourceDocument(id_, text, title=job.titles.get(id_)) for id_, text in job.texts.items()
         ]
-        if "TITLES" in os.environ:  # as the peers take them, who have no field for them
+        if "TITLES" in os.environ:  # like the peers, which have no title field
             self._documents = [SourceDocument(id_, text) for id_, text in job.titled.items()]
         self._rag = E2GraphRAG.open(
             job.folder / "index.e2g",
@@ -83,8 +83,8 @@ class Peer:
         self._rag.add(self._documents)
 
     def ask(self, question: str, mode: str) -> Sequence[str]:
-        found = self._rag.retrieve(question, k=TOP_K, strategy=STRATEGIES[mode])
-        return [node.text for node in found.nodes]
+        result = self._rag.retrieve(question, k=TOP_K, strategy=STRATEGIES[mode])
+        return [node.text for node in result.nodes]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""fast-graphrag: with `only_context` a query ends before the answering LLM."""
+"""fast-graphrag: with `only_context` a query stops before the answering LLM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLS_AT_ONCE = 16
 
 
 class Peer:
-    """Its OpenAI services; every query opens its storages anew, as its `query` does."""
+    """Uses its OpenAI services. Its `query` reopens its storages for every query."""
 
     package = "fast-graphrag"
 
@@ -46,9 +46,9 @@ class Peer:
     def index(self) -> None:
         self._rag.insert(self._texts, show_progress=False)
 
-    def ask(self, question: str, mode: str) -> Sequence[str]:  # noqa: ARG002 - it has one mode
-        found = self._rag.query(question, QueryParam(only_context=True)).context
-        return [str(chunk.content) for chunk, _ in found.chunks]
+    def ask(self, question: str, mode: str) -> Sequence[str]:  # noqa: ARG002 - it has only one mode
+        context = self._rag.query(question, QueryParam(only_context=True)).context
+        return [str(chunk.content) for chunk, _ in context.chunks]
 
 
 if __name__ == "__main__":

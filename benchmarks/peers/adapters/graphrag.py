@@ -1,8 +1,8 @@
-"""Microsoft GraphRAG: local search builds its context without an LLM; the answer is left out.
+"""Microsoft GraphRAG: local search builds its context without an LLM; the benchmark stops there.
 
-`graphrag` indexes with the LLM, `graphrag_fast` with noun phrases found by spaCy. Its default for
-noun phrases needs NLTK data, which no package index has; the context-free grammar over a spaCy
-pipeline is its own alternative.
+`GRAPHRAG_METHOD` selects `standard` indexing, with the LLM, or `fast`, with noun phrases. The
+default noun phrase extractor needs NLTK data that no package contains. The benchmark uses
+GraphRAG's own alternative, a context-free grammar over a spaCy pipeline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TABLES = ("entities", "communities", "community_reports", "text_units", "relatio
 
 
 class Peer:
-    """Indexed by `method`: `standard` or `fast`."""
+    """Uses its default settings with the stub's models."""
 
     package = "graphrag"
 
@@ -71,16 +71,16 @@ class Peer:
             if output.error:
                 raise output.error
 
-    def ask(self, question: str, mode: str) -> Sequence[str]:  # noqa: ARG002 - local is the one
-        self._engine = self._engine or self._opened()
+    def ask(self, question: str, mode: str) -> Sequence[str]:  # noqa: ARG002 - local is the only mode
+        self._engine = self._engine or self._open_engine()
         context = self._engine.context_builder.build_context(
             query=question, **self._engine.context_builder_params
         )
         sources = context.context_records.get("sources")
         return [] if sources is None or sources.empty else list(sources["text"])
 
-    def _opened(self) -> Any:
-        """Return the local search over the tables, read once: the API reads them at every query."""
+    def _open_engine(self) -> Any:
+        """Return local search over tables that are read once; the API always reads them again."""
         frames = {
             name: pd.read_parquet(self._folder / "output" / f"{name}.parquet") for name in TABLES
         }
@@ -100,7 +100,7 @@ class Peer:
 
 
 def config(job: Job) -> GraphRagConfig:
-    """Return the default settings, with the stub's models and all files under the job's folder."""
+    """Return the default settings with the stub's models and all files in the job's folder."""
     server = {"model_provider": "openai", "api_base": job.api, "api_key": "none"}
     folder = job.folder
     return GraphRagConfig(

@@ -1,4 +1,4 @@
-"""LightRAG: `aquery_data` returns what retrieval found, before the answering LLM."""
+"""LightRAG: `aquery_data` returns the retrieved data and stops before the answering LLM."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lightrag import LightRAG, QueryParam
 from lightrag.llm.openai import openai_complete_if_cache, openai_embed
 from lightrag.utils import EmbeddingFunc
 
-from adapters.measure import DIMENSION, PATIENCE, Job, run
+from adapters.measure import DIMENSION, TIMEOUT, Job, run
 
 
 class Peer:
-    """Its OpenAI functions, its files."""
+    """Uses its OpenAI functions and file storages."""
 
     package = "lightrag-hku"
 
@@ -25,7 +25,7 @@ class Peer:
         self._loop = asyncio.new_event_loop()
         self._rag = LightRAG(
             working_dir=str(job.folder),
-            default_embedding_timeout=PATIENCE,
+            default_embedding_timeout=TIMEOUT,
             llm_model_func=partial(openai_complete_if_cache, "stub", **server),
             embedding_func=EmbeddingFunc(
                 DIMENSION, partial(openai_embed.func, model="stub", **server)
@@ -53,8 +53,8 @@ class Peer:
 
     def ask(self, question: str, mode: str) -> Sequence[str]:
         param = QueryParam(mode=mode, enable_rerank=False)
-        found = self._loop.run_until_complete(self._rag.aquery_data(question, param))
-        return [chunk["content"] for chunk in found["data"].get("chunks", ())]
+        result = self._loop.run_until_complete(self._rag.aquery_data(question, param))
+        return [chunk["content"] for chunk in result["data"].get("chunks", ())]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What every adapter shares: the job it is given, the clock, the counts of the stub server.
+"""Parts that all adapters share: the job, the timing, and the counters of the stub server.
 
-Runs inside each peer's own environment, so it needs the standard library alone.
+This module runs in each peer's environment, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ COUNTED = (
     *("embed_calls", "embed_texts", "embed_seconds"),
 )
 DIMENSION = 384
-"""Of the vectors that the stub serves: all-MiniLM-L6-v2."""
-PATIENCE = 600
-"""Seconds a request may take: all vectors come from one core, and a retry would double its work."""
+"""Dimension of the stub's vectors (all-MiniLM-L6-v2)."""
+
+TIMEOUT = 600
+"""Seconds per request: one core computes all vectors, and retries would double its work."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to index and to ask.
+    """Documents to index and questions to ask.
 
     Attributes:
-        base: Address of the stub server.
-        folder: Where the peer may keep its index.
-        texts: Of the documents, by id.
-        titles: Of those that have one, by id.
-        questions: Asked in every mode; the first warms up and is not counted.
-        modes: Ways of retrieving, in the peer's own words.
+        base: URL of the stub server.
+        folder: Folder for the peer's index.
+        texts: Texts of the documents by id.
+        questions: Questions for every mode. The first one is a warm-up and does not count.
+        modes: Retrieval modes, as the peer names them.
+        titles: Titles by document id; documents without one are missing.
     """
 
     base: str
@@ -49,7 +50,7 @@ class Job:
 
     @property
     def titled(self) -> dict[str, str]:
-        """The texts, each after its title, for those who take texts alone."""
+        """The texts with their titles in front, for peers without a title field."""
         return {
             id_: f"{self.titles[id_]}\n{text}" if id_ in self.titles else text
             for id_, text in self.texts.items()
@@ -57,12 +58,12 @@ class Job:
 
     @property
     def api(self) -> str:
-        """Where an OpenAI client finds the stub."""
+        """The base URL for an OpenAI client."""
         return f"{self.base}/v1"
 
 
 class Peer(Protocol):
-    """A way to build an index and to retrieve from it, without the LLM that would answer."""
+    """Builds an index and retrieves from it, without the answering LLM."""
 
     package: str
     settings: dict[str, Any]
@@ -70,22 +71,22 @@ class Peer(Protocol):
     def index(self) -> None: ...
 
     def ask(self, question: str, mode: str) -> Sequence[str]:
-        """Return the passages found, best first."""
+        """Return the retrieved passages, best first."""
         ...
 
 
 def run(new: Callable[[Job], Peer]) -> None:
-    """Index, ask every question in every mode, and write what it took to the second argument."""
-    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    job = Job(**given | {"folder": Path(given["folder"])})
-    logging.disable(logging.INFO)  # some log every request, which would count as query time
+    """Run the job in the file `sys.argv[1]` and write the measurements to `sys.argv[2]`."""
+    values = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    job = Job(**values | {"folder": Path(values["folder"])})
+    logging.disable(logging.INFO)  # some peers log every request, which costs query time
     peer = new(job)
-    _, index = _measured(job.base, peer.index)
+    _, index = _measure(job.base, peer.index)
     modes = {}
     for mode in job.modes:
         warm_up, *questions = job.questions
         peer.ask(warm_up, mode)
-        modes[mode] = [_asked(peer, job.base, question, mode) for question in questions]
+        modes[mode] = [_measure_question(peer, job.base, question, mode) for question in questions]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result = {
         "version": f"{peer.package} {version(peer.package)}",
@@ -97,21 +98,21 @@ def run(new: Callable[[Job], Peer]) -> None:
     Path(sys.argv[2]).write_text(json.dumps(result), encoding="utf-8")
 
 
-def _asked(peer: Peer, base: str, question: str, mode: str) -> dict[str, Any]:
-    passages, counts = _measured(base, lambda: peer.ask(question, mode))
+def _measure_question(peer: Peer, base: str, question: str, mode: str) -> dict[str, Any]:
+    passages, counts = _measure(base, lambda: peer.ask(question, mode))
     return counts | {"passages": list(passages)}
 
 
-def _measured(base: str, work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    before = _served(base)
+def _measure(base: str, work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    before = _server_stats(base)
     began = time.perf_counter()
     value = work()
     seconds = time.perf_counter() - began
-    after = _served(base)
+    after = _server_stats(base)
     return value, {"seconds": seconds} | {name: after[name] - before[name] for name in COUNTED}
 
 
-def _served(base: str) -> dict[str, Any]:
+def _server_stats(base: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{base}/stats", timeout=60) as reply:  # noqa: S310 - loopback
-        counted: dict[str, Any] = json.load(reply)
-        return counted
+        stats: dict[str, Any] = json.load(reply)
+        return stats

@@ -1,4 +1,4 @@
-"""nano-graphrag: with `only_need_context` a query ends before the answering LLM."""
+"""nano-graphrag: with `only_need_context` a query stops before the answering LLM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOURCES = re.compile(r'^\d+,\t"(.*?)"\s*$(?=\n\d+,\t|\n?```|\Z)', re.MULTILINE 
 
 
 class Peer:
-    """Its files; its functions for OpenAI written anew, as theirs take no address."""
+    """Uses its file storages, and OpenAI functions that take a URL, which its own do not."""
 
     package = "nano-graphrag"
 
@@ -34,9 +34,9 @@ class Peer:
             system = [{"role": "system", "content": system_prompt}] if system_prompt else []
             messages = [*system, *history_messages, {"role": "user", "content": prompt}]
             key = compute_args_hash("stub", messages)
-            known = await hashing_kv.get_by_id(key)
-            if known is not None:
-                return str(known["return"])
+            cached = await hashing_kv.get_by_id(key)
+            if cached is not None:
+                return str(cached["return"])
             reply = await client.chat.completions.create(model="stub", messages=messages, **options)
             answer = reply.choices[0].message.content or ""
             await hashing_kv.upsert({key: {"return": answer, "model": "stub"}})

@@ -1,7 +1,7 @@
-"""RAPTOR, as the LlamaIndex pack: its retriever asks no LLM.
+"""RAPTOR, as the LlamaIndex pack: its retriever calls no LLM.
 
-Asked by `aretrieve` in one event loop: `retrieve` starts a loop a question, and with a new loop
-each embedding of a question took half a second here, against 40 ms in one that stays.
+The adapter calls `aretrieve` in one event loop. `retrieve` starts a new loop for each question,
+which raises the time to embed a question from 40 ms to half a second.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from llama_index.embeddings.openai_like import OpenAILikeEmbedding
 from llama_index.llms.openai_like import OpenAILike
 from llama_index.packs.raptor import RaptorRetriever
 
-from adapters.measure import PATIENCE, Job, run
+from adapters.measure import TIMEOUT, Job, run
 
 CHUNK, OVERLAP, TOP_K = 400, 50, 20
 
 
 class Peer:
-    """The pack's retriever over LlamaIndex's own vector store in memory."""
+    """Uses the pack's retriever with LlamaIndex's in-memory vector store."""
 
     package = "llama-index-packs-raptor"
 
@@ -39,7 +39,7 @@ class Peer:
         server: dict[str, Any] = {
             "api_base": self._job.api,
             "api_key": "none",
-            "timeout": PATIENCE,
+            "timeout": TIMEOUT,
         }
         self._retriever = RaptorRetriever(
             [Document(text=text, id_=id_) for id_, text in self._job.titled.items()],
@@ -50,8 +50,8 @@ class Peer:
         )
 
     def ask(self, question: str, mode: str) -> Sequence[str]:
-        found = self._loop.run_until_complete(self._retriever.aretrieve(question, mode))
-        return [one.node.get_content() for one in found if one.node.ref_doc_id]  # no summaries
+        results = self._loop.run_until_complete(self._retriever.aretrieve(question, mode))
+        return [one.node.get_content() for one in results if one.node.ref_doc_id]  # no summaries
 
 
 if __name__ == "__main__":
