@@ -54,13 +54,8 @@ class Components:
     Args:
         path: Index file named in error messages.
         manifest: Manifest of the index; empty for a new one.
-        embedder: Object or name. None means the manifest's embedder, or all-MiniLM-L6-v2.
-        extractor: Object, or name or path of a spaCy pipeline. None means the manifest's
-            extractor, or the bundled English pipeline.
-        summarizer: Object or function from prompt to text. None means extractive summaries.
-        token_counter: Object. None means a rule-based count.
-        summarizer_id: Name of a function's model in the cache.
-        prompts: Prompts for a function.
+        embedder, extractor, summarizer, token_counter, summarizer_id, prompts: See
+            `E2GraphRAG.open`.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -195,7 +190,7 @@ class Components:
         return self._extractor_fingerprint
 
     def check_for_writing(self) -> dict[str, str]:
-        """Check every model against the manifest and return the models' manifest entries.
+        """Check every model against the manifest, and return the models' manifest entries.
 
         Raises:
             SettingsMismatchError: If a model differs from the one that built the index.

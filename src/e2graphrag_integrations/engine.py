@@ -529,6 +529,7 @@ class E2GraphRAG:
         Raises:
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             StoppedError: If the run was stopped while it waited.
+            InvalidInputError: If the operation that is writing needs the event loop of this thread.
         """
         return self._index.exclusive(run)
 

@@ -76,10 +76,6 @@ class Settings:
     def from_manifest(cls, manifest: Mapping[str, str], path: str) -> Settings:
         """Return the settings in a manifest, with defaults for missing entries.
 
-        Args:
-            manifest: Manifest of an index; empty for a new one.
-            path: Index file named in error messages.
-
         Raises:
             CorruptStoreError: If the manifest contains invalid settings.
         """
@@ -115,13 +111,9 @@ class Settings:
 def resolve_settings(
     requested: Mapping[str, Any], manifest: Mapping[str, str], path: str
 ) -> Settings:
-    """Combine the requested settings with those in a manifest.
+    """Combine the requested settings with those in a manifest, which is empty for a new index.
 
-    Args:
-        requested: Values by the names of the fields of `Settings`; None means the stored value or
-            the default.
-        manifest: Manifest of the index; empty for a new one.
-        path: Index file named in error messages.
+    `requested` has the fields of `Settings`; None means the stored value or the default.
 
     Raises:
         InvalidInputError: If a requested value is out of range.

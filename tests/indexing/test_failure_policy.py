@@ -19,7 +19,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing import pipeline, planning
 from e2graphrag_integrations.indexing import run as indexing_run
-from e2graphrag_integrations.indexing.failure_policy import FailurePolicy
+from e2graphrag_integrations.indexing.run import FailurePolicy
 from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.embedding import Windows
+from e2graphrag_integrations.indexing.embedding import Embeddings
 from e2graphrag_integrations.indexing.extraction import Extractions
 from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.run import RunControl
@@ -27,25 +27,20 @@ class FinishedBatch:
         documents: All documents of the batch, including failed ones.
         nodes: Nodes of each document, with texts, by document id.
         extractions: Extractions of the chunks.
-        windows: Windows of each node, by node id.
-        embedded: Nodes that needed a new vector.
+        embeddings: Vectors of the nodes.
     """
 
     documents: Sequence[SourceDocument]
     nodes: Mapping[str, Sequence[Node]]
     extractions: Extractions
-    windows: Mapping[str, Windows]
-    embedded: int
+    embeddings: Embeddings
 
 
 @dataclass
 class RunTotals:
-    """Counts over all committed documents of a run.
+    """Counts over all committed documents of a run; see `IndexReport`.
 
     Attributes:
-        documents, chunks, summaries: Documents and nodes written.
-        embedded: Nodes that needed a new vector.
-        empty: Ids of documents without text.
         unlinked: Cache keys that replaced versions of documents linked to.
         graph: Entity graph of the documents. Entities and edges are counted in it, because edges
             are capped by weight per entity.
@@ -100,20 +95,16 @@ def commit_batch(
 
     `stored_hashes` are the content hashes of the stored versions that may be replaced, by id.
     """
-    totals.embedded += batch.embedded
+    totals.embedded += batch.embeddings.embedded
     for document in batch.documents:
         if document.id in control.failures.failed:
             continue
         nodes = batch.nodes[document.id]
         with control.timer.timed("write"):
-            totals.unlinked.update(
-                context.store.write_document(
-                    document,
-                    _link_nodes(nodes, batch, context.summaries),
-                    context.manifest,
-                    stored_hashes.get(document.id),
-                )
-            )
+            linked = _link_nodes(nodes, batch, context.summaries)
+            replaces = stored_hashes.get(document.id)
+            unlinked = context.store.write_document(document, linked, context.manifest, replaces)
+        totals.unlinked.update(unlinked)
         control.timer.advance("write", 1)
         chunks = [node for node in nodes if not node.level]
         totals.documents += 1
@@ -137,7 +128,8 @@ def _link_nodes(
         children = [by_id[child] for child in node.child_ids]
         return summaries.key(without_overlap(children), node.level)
 
+    windows = batch.embeddings.windows
     return [
-        StoredNode(node, count_words(node.text), content_key(node), batch.windows[node.id])
+        StoredNode(node, count_words(node.text), content_key(node), windows[node.id])
         for node in nodes
     ]

@@ -29,6 +29,9 @@ class Embeddings:
     windows: Mapping[str, Windows]
     embedded: int
 
+    def __add__(self, other: Embeddings) -> Embeddings:
+        return Embeddings({**self.windows, **other.windows}, self.embedded + other.embedded)
+
 
 def embed_nodes(
     nodes: Sequence[Node],

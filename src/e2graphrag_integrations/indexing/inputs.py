@@ -18,10 +18,8 @@ Documents = SourceDocument | Iterable[SourceDocument]
 def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[SourceDocument]:
     """Return one or many documents as a list with unique ids.
 
-    Args:
-        given: One document, or an iterable of documents.
-        on_duplicate: For an id that occurs twice: `error` raises, `skip` keeps the first document,
-            `replace` keeps the last.
+    For an id that occurs twice, `error` raises, `skip` keeps the first document, and `replace`
+    keeps the last.
 
     Raises:
         InvalidInputError: For an item that is not a document, or an unknown `on_duplicate`.

@@ -50,11 +50,7 @@ class OpenIndex:
 
     Attributes:
         store: The file.
-        settings: How documents are split and summarized.
-        components: The models.
-        planner: Builds document trees.
-        concurrency: Maximum number of simultaneous summarizer calls.
-        retry: Retry policy for transient errors of the summarizer.
+        settings, components, planner, concurrency, retry: The arguments of `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
     """
 
@@ -97,17 +93,7 @@ class OpenIndex:
 
     @contextlib.contextmanager
     def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
-        """Exclude other threads and processes from writing. Reentrant.
-
-        Args:
-            run: Options of an indexing run; its `stop` also ends the wait for access.
-
-        Raises:
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            StoppedError: If the operation was stopped while it waited.
-            InvalidInputError: If the running operation needs the event loop of this thread, so
-                that waiting here would never end.
-        """
+        """Exclude other threads and processes from writing; see `E2GraphRAG.write_lock`."""
         if self._needs_this_loop():
             raise InvalidInputError(
                 "an operation that is writing needs this event loop, so waiting for it here would "
@@ -150,10 +136,7 @@ class OpenIndex:
             stop.stop_all()
 
     def close(self) -> None:
-        """Stop all operations and close the file; idempotent.
-
-        If a running operation needs this event loop, the file closes when that operation ends.
-        """
+        """Stop all operations and close the file; see `E2GraphRAG.close`."""
         self._closing = True
         self.stop()
         if not self._needs_this_loop():

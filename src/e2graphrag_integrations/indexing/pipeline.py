@@ -31,12 +31,11 @@ from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, co
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.embedding import embed_nodes
 from e2graphrag_integrations.indexing.extraction import extract_chunks
-from e2graphrag_integrations.indexing.failure_policy import FailurePolicy
 from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
-from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
 from e2graphrag_integrations.indexing.summaries import summarize_trees
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
@@ -106,13 +105,9 @@ def _index_selection(
         return IndexReport(skipped=skipped)
     manifest = index.components.check_for_writing() | index.settings.to_manifest()
     store.check_manifest(manifest)
+    summaries = index.summary_builder(run)
     context = IndexingContext(
-        store,
-        index.components,
-        manifest,
-        index.summary_builder(run),
-        index.planner,
-        index.concurrency,
+        store, index.components, manifest, summaries, index.planner, index.concurrency
     )
 
     def mark_processing(ids: Sequence[str]) -> None:
@@ -235,14 +230,8 @@ def _start(
         embedding_summaries = threads["embed"].submit(
             embed_nodes, summaries, batch.prefixes, *resources
         )
-        extractions, chunks = extracting.result(), embedding.result()
-        embedded = embedding_summaries.result()
-        return FinishedBatch(
-            batch.documents,
-            nodes,
-            extractions,
-            {**chunks.windows, **embedded.windows},
-            chunks.embedded + embedded.embedded,
-        )
+        extractions = extracting.result()
+        vectors = embedding.result() + embedding_summaries.result()
+        return FinishedBatch(batch.documents, nodes, extractions, vectors)
 
     return finish

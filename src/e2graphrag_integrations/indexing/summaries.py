@@ -19,8 +19,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing.failure_policy import FailurePolicy
-from e2graphrag_integrations.indexing.run import WorkStopped
+from e2graphrag_integrations.indexing.run import FailurePolicy, WorkStopped
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
