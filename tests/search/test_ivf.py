@@ -17,7 +17,7 @@ from e2graphrag_integrations.search import dense as dense_module
 from e2graphrag_integrations.search import ivf as ivf_module
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
-from fakes import damaged, numbered
+from fakes import damage_file, numbered
 from strategies import quick
 
 COUNT = 9_000
@@ -376,7 +376,7 @@ def test_persisted_lists_are_reused_by_other_processes(path, open_index, trainin
 def test_damaged_list_files_are_rebuilt(path, open_index, trainings, name, damage):
     expected = results(open_index(path, **CHUNKING))
     file = lists_folder(path) / name
-    damaged(file, damage)
+    damage_file(file, damage)
     with open_index(path, **CHUNKING) as rag:
         assert results(rag) == expected
         assert rag.verify().problems == ()

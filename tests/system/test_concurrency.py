@@ -79,7 +79,7 @@ def test_other_instances_see_only_complete_documents(tmp_path, open_index):
     """Other instances behave like other processes: they see all chunks of a document or none."""
     path = tmp_path / "i.e2g"
     writer = open_index(path, chunk_size=4, chunk_overlap=0)
-    writer.add(numbered(3, "always"))
+    writer.add(numbered(3, "permanent"))
     readers = threading.local()
     opened = []
 
@@ -88,15 +88,15 @@ def test_other_instances_see_only_complete_documents(tmp_path, open_index):
             readers.rag = open_index(path, chunk_size=4, chunk_overlap=0)
             opened.append(readers.rag)
         found = readers.rag.retrieve("Item", k=99, mode="global").nodes
-        sizes = {"always": 3, "comes": 9}
+        sizes = {"permanent": 3, "temporary": 9}
         for document_id in {node.document_id for node in found}:
             chunks = [n for n in found if n.document_id == document_id and n.level == 0]
             assert len(chunks) == sizes[document_id]
 
     def write():
         for _ in range(6):
-            writer.add(numbered(9, "comes", first=50))
-            writer.delete("comes")
+            writer.add(numbered(9, "temporary", first=50))
+            writer.delete("temporary")
 
     query_during(write, query)
     assert len(opened) == THREADS

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import QUESTIONS, demo_text
+
+pytestmark = pytest.mark.slow
 
 
 def test_demo_answers_six_questions_that_take_both_routes(demo):

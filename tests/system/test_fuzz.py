@@ -68,7 +68,7 @@ def test_damaged_docx_is_loaded_or_rejected(tmp_path, data):
         read_documents([path])
 
 
-arguments_of_any_kind = st.one_of(
+any_argument = st.one_of(
     st.sampled_from(
         [
             *("index", "query", "update", "delete", "status", "stats", "verify", "resume"),
@@ -86,13 +86,13 @@ plausible_commands = st.builds(
     lambda command, file, rest: [command, file, *rest],
     st.sampled_from(["query", "update", "delete", "status", "stats", "verify", "export"]),
     st.sampled_from(["i.e2g", "i.e2g", "broken.e2g", "a.txt"]),
-    st.lists(arguments_of_any_kind, max_size=5),
+    st.lists(any_argument, max_size=5),
 )
 
 
 @pytest.mark.slow
 @settings(examples(150), suppress_health_check=list(HealthCheck))
-@given(arguments=st.one_of(st.lists(arguments_of_any_kind, max_size=7), plausible_commands))
+@given(arguments=st.one_of(st.lists(any_argument, max_size=7), plausible_commands))
 @example(arguments=["query", "i.e2g", "Who?", "--where", "{" * 10_000])
 @example(arguments=["query", "i.e2g", "\x00"])
 @example(arguments=["delete", "i.e2g", "\ud800"])

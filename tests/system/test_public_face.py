@@ -22,7 +22,7 @@ HEAVY = (
     "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
     "sentence_transformers transformers openai aiohttp"
 ).split()
-PRINTERS = {"cli.app", "cli.output"}
+PRINTERS = {"cli.app", "cli.demo", "cli.output"}
 
 
 def imported_modules(path):

@@ -7,6 +7,8 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
 from fakes import CountingLLM
 
+pytestmark = pytest.mark.slow  # loads PyTorch and spaCy
+
 PARAGRAPHS = [
     "Sherlock Holmes sat in Baker Street with Doctor Watson. Holmes played the violin all evening.",
     "Irene Adler had a photograph that the King of Bohemia wanted. Holmes admired Irene Adler.",
