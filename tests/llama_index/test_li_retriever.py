@@ -611,7 +611,7 @@ def no_models(monkeypatch) -> None:
         for name in ("resolve_llm", "resolve_embed_model"):
             for where in (f"llama_index.core.{module}.utils", "llama_index.core.settings"):
                 monkeypatch.setattr(sys.modules[where], name, fail, raising=False)
-    for module in ("components", "llama_index.adapters.models"):
+    for module in ("components", "llama_index.models"):
         monkeypatch.setattr(f"e2graphrag_integrations.{module}.embedder_from_name", fail)
 
 

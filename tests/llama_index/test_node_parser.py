@@ -259,5 +259,17 @@ def test_invalid_sizes_raise(document):
         SummaryTreeNodeParser(chunk_size=60, chunk_overlap=60).get_nodes_from_documents([document])
 
 
+def test_an_unknown_field_raises_and_the_message_suggests_the_right_name():
+    with pytest.raises(InvalidInputError, match="'chunksize': did you mean 'chunk_size'"):
+        SummaryTreeNodeParser(chunksize=3)
+
+
+def test_the_fields_of_a_parser_survive_serialization():
+    fields = SummaryTreeNodeParser(chunk_size=77).to_dict()
+    del fields["id_func"]  # LlamaIndex cannot load its own output for this field
+    assert SummaryTreeNodeParser.from_dict(fields).chunk_size == 77
+    assert SummaryTreeNodeParser.model_validate(fields).chunk_size == 77
+
+
 def test_arguments_of_other_transformations_are_ignored(parser, document):
     assert parser([document], llm=None, embed_model=None, foo=1)

@@ -1,4 +1,4 @@
-"""Validation of arguments and user components, with typed errors."""
+"""Validation of arguments and of components that users supply."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
 MAX_COUNT = 10_000_000
-"""Largest accepted size or count. NumPy does not accept integers beyond 2**63."""
+"""Largest accepted size or count. NumPy does not accept integers of 2**63 or more."""
 
 _MAX_SECONDS = 1_000_000
+"""Longest accepted duration, in seconds: about eleven days."""
+
 _MAX_REPR = 80
-"""Characters of a value quoted in a message."""
+"""Maximum number of characters of a value that a message quotes."""
 
 T = TypeVar("T")
 
@@ -25,13 +27,13 @@ def short_repr(value: object) -> str:
     """Return the `repr` of a value for a message, truncated to 80 characters."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an int of 5000 digits; a deeply nested list
+    except (ValueError, RecursionError):  # an integer with over 4,300 digits; a deeply nested list
         return f"({type(value).__name__}, too large to print)"
     return text if len(text) <= _MAX_REPR else f"{text[:_MAX_REPR]}..."
 
 
 def type_name(value: object) -> str:
-    """Return the type of a user's component for a message; its `repr` may contain a secret.
+    """Return the type of a user's component for a message, since its `repr` may contain a secret.
 
     >>> type_name({"api_key": "secret"}), type_name(dict)
     ('dict', 'class dict')
@@ -70,7 +72,7 @@ def check_seconds(name: str, value: Any) -> float:
 
 
 def check_text(what: str, value: object) -> str:
-    """Return a string that can be encoded as UTF-8.
+    """Check that a value is a string that can be encoded as UTF-8, and return it.
 
     Raises:
         InvalidInputError: If the value is not a string or contains a lone surrogate.
@@ -88,7 +90,7 @@ def check_text(what: str, value: object) -> str:
 
 
 def check_name(what: str, value: object) -> str:
-    """Return a string that is not blank and can be encoded as UTF-8.
+    """Check that a value is a string that is not blank and can be encoded as UTF-8; return it.
 
     Raises:
         InvalidInputError: For any other value.
@@ -102,7 +104,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Check that an argument is one of the allowed strings.
 
     Raises:
-        InvalidInputError: If it is not.
+        InvalidInputError: If the argument is not one of `choices`.
     """
     if not isinstance(value, str) or value not in choices:
         raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
@@ -112,7 +114,7 @@ def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
     """Return the argument, or a default instance of `kind` if it is None.
 
     Raises:
-        InvalidInputError: If the argument is of another class.
+        InvalidInputError: If the argument is not an instance of `kind`.
     """
     if value is None:
         return kind()
@@ -125,7 +127,7 @@ def check_protocol(name: str, component: object, protocol: type) -> None:
     """Check that a user's component has the members of a protocol.
 
     Raises:
-        InvalidInputError: If it is a class, or an object that lacks a member.
+        InvalidInputError: If the component is a class, or lacks a member.
     """
     with wrap_errors(InvalidInputError, f"{name} could not be inspected"):
         names = sorted(n for n in dir(protocol) if not n.startswith("_"))
@@ -139,7 +141,7 @@ def check_protocol(name: str, component: object, protocol: type) -> None:
 
 
 def _has(component: object, name: str) -> bool:
-    """Return whether an object has an attribute, without computing a property."""
+    """Return whether an object has an attribute, without evaluating a property."""
     try:
         inspect.getattr_static(component, name)
     except AttributeError:
@@ -149,12 +151,12 @@ def _has(component: object, name: str) -> bool:
 
 @contextmanager
 def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
-    """Convert exceptions of a user's component to an error of this package.
+    """Convert an exception raised by a user's component to an error of this package.
 
     Args:
-        kind: Class of the error.
-        what: What failed; the start of the message.
-        hint: What to do; the end of the message.
+        kind: Class of the error to raise.
+        what: Description of the failure, for the start of the message.
+        hint: Advice to the user, for the end of the message.
     """
     try:
         yield
@@ -169,12 +171,14 @@ def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any])
     """Reject unknown keyword arguments.
 
     Raises:
-        InvalidInputError: If there is one. The message suggests the closest known name.
+        InvalidInputError: If there is an unknown argument. The message suggests the closest known
+            name.
     """
     if not unknown:
         return
     name = next(iter(unknown))
-    own = [p.name for p in inspect.signature(of).parameters.values() if p.name != "self"]
-    near = difflib.get_close_matches(name, own[:-1], 1, 0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"the arguments are {', '.join(own[:-1])}"
+    parameters = inspect.signature(of).parameters.values()
+    own = [p.name for p in parameters if p.name != "self" and p.kind != p.VAR_KEYWORD]
+    near = difflib.get_close_matches(name, own, 1, 0.6)
+    hint = f"did you mean {near[0]!r}?" if near else f"the arguments are {', '.join(own)}"
     raise InvalidInputError(f"unknown argument {name!r}: {hint}")

@@ -8,12 +8,15 @@ from __future__ import annotations
 from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
-    from e2graphrag_integrations.llama_index.adapters.embedding import EmbedModel
-    from e2graphrag_integrations.llama_index.events import E2RoutingEvent
     from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
+    from e2graphrag_integrations.llama_index.models import EmbedModel
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
     from e2graphrag_integrations.llama_index.property_graph import EntityCooccurrenceExtractor
-    from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
+    from e2graphrag_integrations.llama_index.retriever import (
+        E2GraphRAGRetriever,
+        E2RoutingEvent,
+        RetrieverMode,
+    )
     from e2graphrag_integrations.llama_index.selector import GraphProximitySelector
     from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 except ModuleNotFoundError as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
 from llama_index.core.schema import Document
 
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
@@ -21,7 +21,6 @@ from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, texts_below
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path
 from e2graphrag_integrations.snapshot.build import build_snapshot
@@ -34,14 +33,6 @@ from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
 _DOCUMENT_ID = "document_id"
 """Metadata key that index files reserve for the document id."""
-
-
-class EmbedTexts(Protocol):
-    """Embeds texts of one document."""
-
-    def __call__(self, texts: Sequence[str], title: str | None) -> FloatArray:
-        """Return unit vectors of texts with the title as prefix, shape (texts, dimension)."""
-        ...
 
 
 # Import
@@ -60,20 +51,13 @@ def read_e2g(path: str | os.PathLike[str]) -> tuple[list[IndexedDocument], dict[
     name = checked_path(path)
     if not Path(name).is_file():
         raise InvalidInputError(f"{name} is not a file")
-    store = Store(name)
-    try:
-        with store.read_transaction():
-            snapshot = build_snapshot(store)
-            nodes: dict[str, list[StoredNode]] = {id_: [] for id_ in snapshot.documents}
-            for stored in store.all_nodes():
-                nodes[stored.node.document_id].append(stored)
-            documents = [
-                _read_document(store, snapshot, document_id, own)
-                for document_id, own in nodes.items()
-            ]
-            return documents, store.manifest()
-    finally:
-        store.close()
+    with closing(Store(name)) as store, store.read_transaction():
+        snapshot = build_snapshot(store)
+        nodes: dict[str, list[StoredNode]] = {id_: [] for id_ in snapshot.documents}
+        for stored in store.all_nodes():
+            nodes[stored.node.document_id].append(stored)
+        documents = [_read_document(store, snapshot, id_, own) for id_, own in nodes.items()]
+        return documents, store.manifest()
 
 
 def _read_document(
@@ -93,9 +77,7 @@ def _read_document(
         hash_,
         document.metadata,
         InheritedFields(
-            document.id,
-            hash_,
-            lambda node: {**title, **common_metadata(snapshot, row_of[node.id])},
+            document.id, hash_, lambda node: {**title, **common_metadata(snapshot, row_of[node.id])}
         ),
         leaf_metadata=leaf_metadata,
         leaf_metadata_rows=leaf_metadata_rows,
@@ -126,13 +108,16 @@ def _leaf_metadata(
 # Export
 
 
-def write_e2g(storage: IndexStorage, path: str | os.PathLike[str], embed: EmbedTexts) -> None:
+def write_e2g(
+    storage: IndexStorage, path: str | os.PathLike[str], components: Callable[[], Components]
+) -> None:
     """Write an index to a new index file; a failure leaves no file.
 
     Args:
         storage: The storage of the index.
         path: Path of the file; must not exist.
-        embed: Embeds texts again if the vector store cannot return vectors.
+        components: Returns the models, which embed texts again if the vector store cannot return
+            vectors.
 
     Raises:
         InvalidInputError: If the file exists, or a tree cannot be stored in an index file.
@@ -142,26 +127,31 @@ def write_e2g(storage: IndexStorage, path: str | os.PathLike[str], embed: EmbedT
     if Path(name).exists():
         raise InvalidInputError(f"{name} exists: delete it, or choose another name")
     temporary = f"{name}.new-{uuid.uuid4().hex}"
-    store = Store(temporary)
     try:
-        for record in storage.struct.records():
-            _write_document(store, storage, record, embed)
-        store.close()
+        with closing(Store(temporary)) as store:
+            for record in storage.struct.records():
+                _write_document(store, storage, record, components)
         Path(temporary).rename(name)
     finally:
-        store.close()
         for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
             Path(leftover).unlink(missing_ok=True)
 
 
 def _write_document(
-    store: Store, storage: IndexStorage, record: DocumentRecord, embed: EmbedTexts
+    store: Store,
+    storage: IndexStorage,
+    record: DocumentRecord,
+    components: Callable[[], Components],
 ) -> None:
     made_with = storage.struct.made_with
     nodes = storage.tree_nodes(record)
     chunks = [node for node in nodes if node.level == 0]
     text = _document_text(record, chunks)
-    vectors = _vectors(storage, record, nodes, embed)
+    vectors = storage.read_vectors(record)
+    if vectors is None:
+        embedder = components().embedder
+        prefix = embedder.title_prefix(record.title)
+        vectors = embedder.embed([prefix + text for text in record.window_texts(nodes)])
     grouping = Settings.from_manifest(made_with, storage.where).groups
     file_nodes = _nodes_with_file_ids(record, nodes, text, grouping)
     vector_keys = [
@@ -214,18 +204,6 @@ def _document_text(record: DocumentRecord, chunks: Sequence[Node]) -> str:
         parts += [chunk.text[max(0, end - chunk.start) :], gap]
         end = max(end, chunk.end)
     return "".join(parts)
-
-
-def _vectors(
-    storage: IndexStorage, record: DocumentRecord, nodes: Sequence[Node], embed: EmbedTexts
-) -> FloatArray:
-    if not record.windows:
-        return np.empty((0, 0), dtype=np.float32)
-    vectors = storage.vectors.read([w.vector_id for w in record.windows])
-    if vectors is not None:
-        return vectors
-    texts = [nodes[w.node_row].text[w.span.start : w.span.end] for w in record.windows]
-    return embed(texts, record.title)
 
 
 def _nodes_with_file_ids(

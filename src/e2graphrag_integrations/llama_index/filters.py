@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from llama_index.core.vector_stores.types import (
-    ExactMatchFilter,
-    FilterCondition,
-    FilterOperator,
-)
+from llama_index.core.vector_stores.types import ExactMatchFilter, FilterCondition, FilterOperator
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
@@ -75,13 +71,14 @@ def node_filter(
         allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
         for level in np.unique(snapshot.nodes.level).tolist():
             place = {LEVEL: level, KIND: "summary" if level else "chunk"}
-            matching = allowed_nodes(
-                snapshot.records,
-                lambda record, place=place: (  # type: ignore[misc] # mypy cannot infer the default
-                    (allowed_documents is None or record[TREE] in allowed_documents)
-                    and (filters is None or _matches(filters, {**_with_ids(record), **place}))
-                ),
-            )
+
+            def passes(record: Mapping[str, Any], place: Mapping[str, Any] = place) -> bool:
+                if allowed_documents is not None and record[TREE] not in allowed_documents:
+                    return False
+                ids = dict.fromkeys(_DOCUMENT_ID_KEYS, record[TREE])
+                return filters is None or _matches(filters, {**ids, **record, **place})
+
+            matching = allowed_nodes(snapshot.records, passes)
             allowed |= matching & (snapshot.nodes.level == level)
         if allowed_ids is not None:
             ids = snapshot.nodes.ids
@@ -89,10 +86,6 @@ def node_filter(
         return allowed
 
     return mask
-
-
-def _with_ids(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {**dict.fromkeys(_DOCUMENT_ID_KEYS, record[TREE]), **record}
 
 
 def _check(filters: MetadataFilters | None) -> None:

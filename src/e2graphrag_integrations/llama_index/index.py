@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 - the base class passes arguments that have no effect here
 """`E2GraphRAGIndex`: summary trees and an entity graph as a LlamaIndex index."""
 
 from __future__ import annotations
@@ -5,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.data_structs.data_structs import IndexStruct
+from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
@@ -31,11 +32,7 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.llama_index.adapters.models import (
-    EmbedModelType,
-    ExtractorType,
-    Models,
-)
+from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.indexing.inputs import (
     DocumentInput,
@@ -43,7 +40,8 @@ from e2graphrag_integrations.llama_index.indexing.inputs import (
     inputs_from_documents,
     inputs_from_nodes,
 )
-from e2graphrag_integrations.llama_index.indexing.pipeline import InsertOptions, InsertPipeline
+from e2graphrag_integrations.llama_index.indexing.pipeline import Inputs, InsertPipeline
+from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
 from e2graphrag_integrations.llama_index.options import (
     BuildOptions,
     EngineOptions,
@@ -53,16 +51,15 @@ from e2graphrag_integrations.llama_index.options import (
 )
 from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.storage.index_struct import TYPE, E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.protocols import FloatArray, TokenCounter
+from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.query import Expand, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
-from e2graphrag_integrations.settings import Cut, RequestedSettings, checked_path, resolve_settings
+from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
+from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -170,11 +167,16 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
         context = storage_context or StorageContext.from_defaults()
         # Assign every attribute before super().__init__(), which builds the index.
-        self._storage = IndexStorage(struct, context)
-        sizes = RequestedSettings(
-            chunk_size, chunk_overlap, group_size, summary_tokens, chunking, grouping
-        )
-        settings = resolve_settings(sizes, struct.made_with, self._storage.where)
+        self.storage = IndexStorage(struct, context)
+        requested = {
+            "chunk_size": chunk_size,
+            "chunk_overlap": chunk_overlap,
+            "group_size": group_size,
+            "summary_tokens": summary_tokens,
+            "chunking": chunking,
+            "grouping": grouping,
+        }
+        settings = resolve_settings(requested, struct.made_with, self.storage.where)
         models = Models(
             llm,
             embed_model,
@@ -184,30 +186,27 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             ApproximateTokenCounter() if token_counter is None else token_counter,
             callback_manager,
         )
-        self._strategy = HybridStrategy() if strategy is None else strategy
-        check_strategy(self._strategy)
+        self.strategy = HybridStrategy() if strategy is None else strategy
+        check_strategy(self.strategy)
         self._pipeline = InsertPipeline(
-            self._storage,
+            self.storage,
             settings,
             models,
             check_int("num_workers", num_workers),
             instance_or_default("retry", retry, RetryPolicy),
             Store(checked_path(summary_cache)),
+            show_progress,
         )
         self._user_transformations = list(transformations or ())
-        self._show_progress = show_progress
-        self._object_map: dict[str, Any] = {}
-        self._is_built = index_struct is not None
         super().__init__(
-            nodes=list(nodes) if nodes is not None else [] if index_struct is None else None,
-            objects=list(objects) if objects is not None else None,
+            nodes=list(nodes or ()),
+            objects=list(objects or ()),
             index_struct=index_struct,
             storage_context=context,
             callback_manager=callback_manager,
             transformations=self._user_transformations or [_NoTransformation()],
             show_progress=show_progress,
         )
-        self._is_built = True
 
     @classmethod
     def from_documents(  # type: ignore[override] # the base class accepts any keyword
@@ -234,7 +233,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             **options,
         )
         with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            index._insert_documents(index._inputs(as_documents(documents)))
+            index._write(index._inputs(as_documents(documents)))
         return index
 
     @classmethod
@@ -242,22 +241,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
-        show_progress: bool = False,
-        callback_manager: CallbackManager | None = None,
-        transformations: list[TransformComponent] | None = None,
-        **options: Unpack[BuildOptions],
+        **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
         """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
-        index = cls(
-            [],
-            storage_context=storage_context,
-            show_progress=show_progress,
-            callback_manager=callback_manager,
-            transformations=transformations,
-            **options,
-        )
+        index = cls([], storage_context=storage_context, **options)
         with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            await index._ainsert_documents(await index._ainputs(as_documents(documents)))
+            await index._awrite(await index._ainputs(as_documents(documents)))
         return index
 
     # Writing
@@ -269,15 +258,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             DuplicateDocumentError: If its id exists with other content: use `update_ref_doc`.
             IndexingError: If a model fails; nothing changes.
         """
-        del insert_kwargs
         with self._callback_manager.as_trace("insert"):
-            self._insert_documents(self._inputs([document]))
+            self._write(self._inputs([document]))
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Index one document like `insert`, without blocking the event loop."""
-        del insert_kwargs
         with self._callback_manager.as_trace("ainsert"):
-            await self._ainsert_documents(await self._ainputs([document]))
+            await self._awrite(await self._ainputs([document]))
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes, adding them to the trees of documents that exist.
@@ -288,32 +275,27 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Raises:
             IndexingError: If a model fails; nothing changes.
         """
-        del insert_kwargs
         with self._callback_manager.as_trace("insert_nodes"):
-            self._insert_documents(lambda: self._node_inputs(nodes), replace=True)
+            self._write(lambda: self._node_inputs(nodes), replace=True)
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
-        del insert_kwargs
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._ainsert_documents(lambda: self._node_inputs(nodes), replace=True)
+            await self._awrite(lambda: self._node_inputs(nodes), replace=True)
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete nodes and the summaries above them; ignore unknown ids."""
-        del delete_kwargs
         with self._pipeline.lock:
-            self._storage.prepare_write()
-            self._storage.delete_nodes(
-                frozenset(as_ids(node_ids)), from_docstore=delete_from_docstore
-            )
+            self.storage.prepare_write()
+            ids = frozenset(as_ids(node_ids))
+            self.storage.delete_nodes(ids, from_docstore=delete_from_docstore)
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Run `delete_nodes` in a thread."""
-        del delete_kwargs
         await asyncio.to_thread(self.delete_nodes, node_ids, delete_from_docstore)
 
     def delete_ref_doc(
@@ -324,19 +306,17 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Unlike LlamaIndex's own indexes, this one also deletes the texts from the docstore by
         default.
         """
-        del delete_kwargs
         with self._pipeline.lock:
-            self._storage.prepare_write()
-            if ref_doc_id not in self._storage.struct.payloads:
+            self.storage.prepare_write()
+            if ref_doc_id not in self.storage.struct.payloads:
                 logger.warning("document %s is not in the index: nothing to delete", ref_doc_id)
                 return
-            self._storage.delete_documents([ref_doc_id], from_docstore=delete_from_docstore)
+            self.storage.delete_documents([ref_doc_id], from_docstore=delete_from_docstore)
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Run `delete_ref_doc` in a thread."""
-        del delete_kwargs
         await asyncio.to_thread(self.delete_ref_doc, ref_doc_id, delete_from_docstore)
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
@@ -360,21 +340,18 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Raises:
             IndexingError: If a model fails; nothing changes.
         """
-        del update_kwargs
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            changed = self._insert_documents(self._inputs(documents), replace=True)
+            changed = self._write(self._inputs(documents), replace=True)
         return [document.node_id in changed for document in documents]
 
     async def arefresh_ref_docs(
         self, documents: Sequence[Document], **update_kwargs: Any
     ) -> list[bool]:
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
-        del update_kwargs
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            inputs = await self._ainputs(documents)
-            changed = await self._ainsert_documents(inputs, replace=True)
+            changed = await self._awrite(await self._ainputs(documents), replace=True)
         return [document.node_id in changed for document in documents]
 
     # Methods that the base class calls
@@ -383,14 +360,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
         """Build the index; unlike the base class, store no node before all are ready."""
-        return self._build_index_from_nodes(nodes, **build_kwargs)
+        self._write(self._node_inputs(nodes))
+        return self.storage.struct
 
-    def _build_index_from_nodes(
-        self, nodes: Sequence[BaseNode], **build_kwargs: Any
-    ) -> E2GraphRAGIndexStruct:
-        del build_kwargs
-        self._insert_documents(self._node_inputs(nodes))
-        return self._storage.struct
+    _build_index_from_nodes = build_index_from_nodes
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         self.insert_nodes(nodes, **insert_kwargs)
@@ -403,7 +376,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """The node ids and the metadata of each document, by document id."""
         return {
             record.id: RefDocInfo([node.id for node in record.nodes], dict(record.metadata))
-            for record in self._storage.struct.records()
+            for record in self.storage.struct.records()
         }
 
     def as_retriever(  # type: ignore[override] # the base class accepts any keyword
@@ -424,20 +397,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> E2GraphRAGRetriever:
         """Return a retriever; `E2GraphRAGRetriever` describes the arguments.
 
-        Args:
-            mode: `adaptive`, `local` or `global`.
-            similarity_top_k: Maximum number of nodes.
-            strategy: The ranking strategy; None uses the strategy of the index.
-            filters: Metadata conditions for nodes.
-            doc_ids: Only return nodes of these documents.
-            node_ids: Only return these nodes.
-            expand: `children` or `leaves` replaces each summary by those nodes.
-            callback_manager: None uses the callback manager of the index.
-            object_map: Objects of index nodes, by id; None uses those of the index.
-            objects: Index nodes that lead to other retrievers or query engines.
-            verbose: Print each step of a recursive retrieval.
-            **engine_options: Ignored. `as_query_engine` and `as_chat_engine` pass the options of
-                their engines to this method; `EngineOptions` lists the accepted names.
+        `strategy`, `callback_manager` and `object_map` are those of the index by default.
+        `as_query_engine` and `as_chat_engine` pass the options of their engines to this method,
+        which ignores them; `EngineOptions` lists the accepted names.
 
         Raises:
             InvalidInputError: If an argument is unknown or out of range.
@@ -465,22 +427,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     @property
     def vector_store(self) -> BasePydanticVectorStore:
         """The vector store of the storage context."""
-        return self._storage.context.vector_store
-
-    @property
-    def storage(self) -> IndexStorage:
-        """The index struct and the stores around it."""
-        return self._storage
+        return self.storage.context.vector_store
 
     @property
     def graph(self) -> EntityGraph:
         """The current entity graph."""
-        return self._storage.snapshot().graph
-
-    @property
-    def strategy(self) -> Strategy:
-        """The ranking strategy for retrievers that have none of their own."""
-        return self._strategy
+        return self.storage.snapshot().graph
 
     @property
     def last_report(self) -> IndexReport:
@@ -490,7 +442,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     @property
     def made_with(self) -> Mapping[str, str]:
         """The settings and the model fingerprints of the index."""
-        return self._storage.struct.made_with
+        return self.storage.struct.made_with
 
     def answer(
         self, query: Query, strategy: Strategy
@@ -502,7 +454,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             SettingsMismatchError: If a model differs from the one that built the index.
         """
         components = self._pipeline.query_components()
-        return self._storage.answer(query, strategy, components, self._pipeline.lock)
+        return self.storage.answer(query, strategy, components, self._pipeline.lock)
 
     def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds of tokens.
@@ -520,12 +472,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Raises:
             InvalidInputError: If the file exists, or the file format cannot represent a tree.
         """
-
-        def embed(texts: Sequence[str], title: str | None) -> FloatArray:
-            embedder = self._pipeline.components().embedder
-            return embedder.embed([embedder.title_prefix(title) + text for text in texts])
-
-        write_e2g(self._storage, path, embed)
+        write_e2g(self.storage, path, self._pipeline.query_components)
 
     @classmethod
     def from_e2g(
@@ -548,7 +495,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         with index._removed_on_error():
             if "dimension" in made_with:
                 index.storage.vectors.check_dimension(int(made_with["dimension"]))
-            index.storage.put(built, made_with, save=True)
+            index.storage.put(built, made_with)
         return index
 
     @classmethod
@@ -614,23 +561,21 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Returns:
             The number of written items of each kind.
         """
-        return export_property_graph(self._storage, self.graph, store, min_weight)
+        return export_property_graph(self.storage, self.graph, store, min_weight)
 
     def _inputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
         """Return the inputs of documents, without duplicates."""
         if not self._user_transformations:
             return inputs_from_documents(documents)
-        nodes = run_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
-        )
+        changed, show = self._changed(documents), self._show_progress
+        nodes = run_transformations(changed, self._user_transformations, show_progress=show)
         return inputs_from_nodes(nodes, self._pipeline.settings.groups)
 
     async def _ainputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
         if not self._user_transformations:
             return inputs_from_documents(documents)
-        nodes = await arun_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
-        )
+        changed, show = self._changed(documents), self._show_progress
+        nodes = await arun_transformations(changed, self._user_transformations, show_progress=show)
         return inputs_from_nodes(list(nodes), self._pipeline.settings.groups)
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
@@ -650,35 +595,17 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 node.obj = None  # a docstore cannot store it
         return self._pipeline.inputs_from_nodes(nodes)
 
-    def _insert_documents(
-        self,
-        inputs: Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]],
-        *,
-        replace: bool = False,
-    ) -> set[str]:
-        loop = OwnLoop()
-        try:
-            options = InsertOptions(
-                loop, replace=replace, show_progress=self._show_progress, save=self._is_built
-            )
-            return self._pipeline.insert(inputs, options)
-        finally:
-            loop.close()
+    def _write(self, inputs: Inputs, *, replace: bool = False) -> set[str]:
+        with closing(OwnLoop()) as loop:
+            return self._pipeline.insert(inputs, loop, replace_changed=replace)
 
-    async def _ainsert_documents(
-        self,
-        inputs: Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]],
-        *,
-        replace: bool = False,
-    ) -> set[str]:
-        options = InsertOptions(
-            CallerLoop(asyncio.get_running_loop()),
-            is_async=True,
-            replace=replace,
-            show_progress=self._show_progress,
-        )
+    async def _awrite(self, inputs: Inputs, *, replace: bool = False) -> set[str]:
+        loop, stop = CallerLoop(asyncio.get_running_loop()), StopSignal()
         return await run_in_thread(
-            lambda: self._pipeline.insert(inputs, options), options.stop.stop_all
+            lambda: self._pipeline.insert(
+                inputs, loop, replace_changed=replace, is_async=True, stop=stop
+            ),
+            stop.stop_all,
         )
 
     @contextmanager
@@ -688,8 +615,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             yield
         except BaseException:
             # A cancelled build may have stored its nodes before it could be stopped.
-            self._storage.delete_documents(list(self._storage.struct.payloads), from_docstore=True)
-            self._storage.context.index_store.delete_index_struct(self.index_id)
+            self.storage.delete_documents(list(self.storage.struct.payloads), from_docstore=True)
+            self.storage.context.index_store.delete_index_struct(self.index_id)
             raise
 
 
@@ -704,9 +631,6 @@ class _NoTransformation(TransformComponent):
 
 def register() -> None:
     """Add the index to the registries of `load_index_from_storage`, which has no plug-in API."""
-    from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
-
-    structs: dict[Any, type[IndexStruct]] = INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
-    indices: dict[Any, Any] = INDEX_STRUCT_TYPE_TO_INDEX_CLASS
-    structs[TYPE] = E2GraphRAGIndexStruct
-    indices[TYPE] = E2GraphRAGIndex
+    type_ = E2GraphRAGIndexStruct.get_type()
+    INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS[type_] = E2GraphRAGIndexStruct
+    INDEX_STRUCT_TYPE_TO_INDEX_CLASS[type_] = E2GraphRAGIndex

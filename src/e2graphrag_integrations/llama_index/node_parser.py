@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document, MetadataMode
+from llama_index.core.schema import BaseNode, Document
 from llama_index.core.utils import get_tqdm_iterable
 
 from e2graphrag_integrations._utils.event_loop import (
@@ -20,17 +21,21 @@ from e2graphrag_integrations._utils.event_loop import (
     ContextThreads,
     OwnLoop,
 )
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments
 from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
-from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
-from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, tree_to_nodes
+from e2graphrag_integrations.llama_index.models import settings_llm, summarizer_for
+from e2graphrag_integrations.llama_index.storage.nodes import (
+    InheritedFields,
+    node_text,
+    tree_to_nodes,
+)
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
-from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
 
@@ -46,7 +51,7 @@ class SummaryTreeNodeParser(NodeParser):
     be replaced without the others.
 
     Raises:
-        InvalidInputError: If a size is out of range.
+        InvalidInputError: If a field is unknown or a size is out of range.
         SummaryError: If a summary fails; finished summaries stay in `summary_cache`.
     """
 
@@ -82,6 +87,15 @@ class SummaryTreeNodeParser(NodeParser):
         default=":memory:", description="Path of a file that stores finished summaries."
     )
 
+    if not TYPE_CHECKING:  # type checkers read the signature from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            known = {*type(self).model_fields, "class_name"}  # LlamaIndex serializes the class name
+            reject_unknown_arguments(
+                {k: v for k, v in fields.items() if k not in known}, type(self)
+            )
+            super().__init__(**fields)
+
     @classmethod
     def class_name(cls) -> str:
         """Return the name under which pipelines store this parser."""
@@ -93,11 +107,8 @@ class SummaryTreeNodeParser(NodeParser):
         show_progress: bool = False,
         **kwargs: Any,  # noqa: ARG002 - pipelines pass the arguments of all transformations
     ) -> list[BaseNode]:
-        loop = OwnLoop()
-        try:
+        with closing(OwnLoop()) as loop:
             return self._build(nodes, loop, is_async=False, show_progress=show_progress)
-        finally:
-            loop.close()
 
     async def _aparse_nodes(
         self,
@@ -136,23 +147,30 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
-        trees = [plan_document(_to_source(document), settings, counter) for document in documents]
+        # The texts alone: metadata would leak into the summaries.
+        sources = [SourceDocument(document.node_id, node_text(document)) for document in documents]
+        trees = [plan_document(source, settings, counter) for source in sources]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
         summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
-        store = Store(self.summary_cache)
-        try:
+        total = sum(node.level > 0 for tree in trees for node in tree.nodes)
+        steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
+        with (
+            closing(Store(self.summary_cache)) as store,
+            ContextThreads(self.num_workers, "e2graphrag-llm") as pool,
+        ):
             builder = SummaryBuilder(
-                summarizer=summarizer,
-                fingerprint=object_fingerprint(summarizer),
-                counter=counter,
-                max_tokens=self.summary_tokens,
-                retry=RetryPolicy(attempts=self.max_attempts),
-                store=store,
-                runner=runner,
+                summarizer,
+                object_fingerprint(summarizer),
+                counter,
+                self.summary_tokens,
+                RetryPolicy(attempts=self.max_attempts),
+                store,
+                runner,
             )
-            summaries = self._summarize(trees, builder, show_progress=show_progress)
-        finally:
-            store.close()
+            summaries: Sequence[Any] = summarize_trees(
+                trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
+            )
+        next(steps, None)  # closes the bar
         return [
             node
             for document, tree, texts in zip(documents, trees, summaries, strict=True)
@@ -161,21 +179,3 @@ class SummaryTreeNodeParser(NodeParser):
                 [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes],
             )
         ]
-
-    def _summarize(
-        self, trees: list[Tree], builder: SummaryBuilder, *, show_progress: bool
-    ) -> list[Any]:
-        """Return the summaries of each tree, by node id."""
-        total = sum(node.level > 0 for tree in trees for node in tree.nodes)
-        steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
-        with ContextThreads(self.num_workers, "e2graphrag-llm") as pool:
-            summaries = summarize_trees(
-                trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
-            )
-        next(steps, None)  # closes the bar
-        return summaries
-
-
-def _to_source(document: BaseNode) -> SourceDocument:
-    # The text alone: metadata would leak into the summaries.
-    return SourceDocument(document.node_id, document.get_content(metadata_mode=MetadataMode.NONE))

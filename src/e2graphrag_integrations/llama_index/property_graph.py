@@ -17,14 +17,12 @@ from llama_index.core.graph_stores.types import (
     PropertyGraphStore,
     Relation,
 )
-from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
+from llama_index.core.schema import BaseNode, TransformComponent
 
-from e2graphrag_integrations.entities.spacy_extractor import (
-    SpacyEntityExtractor,
-    extract_checked,
-)
+from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.snapshot.build import normalize_mentions
 
@@ -69,7 +67,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
             self._spacy_extractor = (
                 SpacyEntityExtractor(self.extractor) if self.extractor else SpacyEntityExtractor()
             )
-        texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
+        texts = [node_text(node) for node in nodes]
         labels = [f"node {node.node_id}" for node in nodes]
         builder = GraphBuilder()
         for sentences in extract_checked(self._spacy_extractor, texts, labels):
@@ -82,12 +80,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
             # Keep the results of other extractors.
             node.metadata.setdefault(KG_NODES_KEY, []).extend(_entity(graph, row) for row in rows)
             node.metadata.setdefault(KG_RELATIONS_KEY, []).extend(
-                Relation(
-                    label=MENTIONS,
-                    source_id=node.node_id,
-                    target_id=_entity(graph, row).id,
-                    properties={"count": count},
-                )
+                _mention(graph, node.node_id, row, count)
                 for row, count in zip(rows, counts, strict=True)
             )
         nodes[0].metadata[KG_RELATIONS_KEY].extend(_co_occurrences(graph, self.min_weight))
@@ -104,6 +97,13 @@ def export_property_graph(
     """
     records = list(storage.struct.records())
     chunk_ids = [node.id for record in records for node in record.leaves]
+    postings = graph.postings.tocoo()
+    by_chunk = np.lexsort((postings.row, postings.col))
+    columns = (postings.col[by_chunk], postings.row[by_chunk], postings.data[by_chunk])
+    mentions = (
+        _mention(graph, chunk_ids[int(chunk)], int(row), int(count))
+        for chunk, row, count in zip(*columns, strict=True)
+    )
     entities = (_entity(graph, row) for row in range(len(graph.names)))
     parents = (
         Relation(label=PART_OF, source_id=node.id, target_id=node.parent_id)
@@ -115,20 +115,19 @@ def export_property_graph(
         "nodes": _upsert(store.upsert_nodes, _nodes(storage)),
         "entities": _upsert(store.upsert_nodes, entities),
         "co_occurrences": _upsert(store.upsert_relations, _co_occurrences(graph, min_weight)),
-        "mentions": _upsert(store.upsert_relations, _mentions(graph, chunk_ids)),
+        "mentions": _upsert(store.upsert_relations, mentions),
         "parts": _upsert(store.upsert_relations, parents),
     }
 
 
 def _nodes(storage: IndexStorage) -> Iterator[LabelledNode]:
     for record in storage.struct.records():
-        ids = [node.id for node in record.nodes]
-        for node in storage.context.docstore.get_nodes(ids, raise_error=False):
+        for node in storage.nodes.get(record).values():
             flat = {k: v for k, v in node.metadata.items() if isinstance(v, str | int | float)}
             yield ChunkNode(
                 id_=node.node_id,
                 label="summary" if node.metadata.get("e2_level") else "text_chunk",
-                text=node.get_content(metadata_mode=MetadataMode.NONE),
+                text=node_text(node),
                 properties={**flat, "document_id": record.id},
             )
 
@@ -149,15 +148,11 @@ def _co_occurrences(graph: EntityGraph, min_weight: float) -> Iterator[Relation]
         )
 
 
-def _mentions(graph: EntityGraph, chunk_ids: Sequence[str]) -> Iterator[Relation]:
-    postings = graph.postings.tocoo()
-    for position in np.lexsort((postings.row, postings.col)).tolist():
-        yield Relation(
-            label=MENTIONS,
-            source_id=chunk_ids[int(postings.col[position])],
-            target_id=_entity(graph, int(postings.row[position])).id,
-            properties={"count": int(postings.data[position])},
-        )
+def _mention(graph: EntityGraph, chunk_id: str, row: int, count: int) -> Relation:
+    target_id = _entity(graph, row).id
+    return Relation(
+        label=MENTIONS, source_id=chunk_id, target_id=target_id, properties={"count": count}
+    )
 
 
 def _upsert(upsert: Any, items: Iterator[Any]) -> int:

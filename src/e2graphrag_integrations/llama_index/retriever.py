@@ -7,25 +7,28 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from llama_index.core import instrumentation
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.events import E2RoutingEvent
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.query import Expand, Mode, Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
 
@@ -41,31 +44,28 @@ class RetrieverMode(StrEnum):
     GLOBAL = "global"
 
 
-_MODES: Mapping[RetrieverMode, Mode] = {
-    RetrieverMode.ADAPTIVE: "auto",
-    RetrieverMode.LOCAL: "local",
-    RetrieverMode.GLOBAL: "global",
+_MODES: Mapping[str, Mode] = {
+    "adaptive": "auto",
+    "auto": "auto",
+    "local": "local",
+    "global": "global",
 }
 
 
-class SearchableIndex(Protocol):
-    """The part of an index that a retriever uses."""
+class E2RoutingEvent(BaseEvent):
+    """The route of one retrieval; sent between RetrievalStartEvent and RetrievalEndEvent."""
 
-    @property
-    def strategy(self) -> Strategy:
-        """The strategy for retrievers that have none of their own."""
-        ...
+    route: str = Field(description="`local` or `global`.")
+    reason: str = Field(description="The reason for the route, in words.")
+    entities: list[str] = Field(description="Entities of the query that the index contains.")
+    node_ids: list[str] = Field(description="Ids of the returned nodes, best first.")
+    reasons: dict[str, list[str]] = Field(description="For each node, the reasons for its rank.")
+    trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
 
-    @property
-    def made_with(self) -> Mapping[str, str]:
-        """The settings and the model fingerprints of the index."""
-        ...
-
-    def answer(
-        self, query: Query, strategy: Strategy
-    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query and the docstore's nodes by id."""
-        ...
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return "E2RoutingEvent"
 
 
 class E2GraphRAGRetriever(BaseRetriever):
@@ -101,7 +101,7 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: SearchableIndex,
+        index: E2GraphRAGIndex,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         similarity_top_k: int = 10,
@@ -122,7 +122,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         self._template = Query(
             "?",
             k=similarity_top_k,
-            mode=_MODES[_parse_mode(mode)],
+            mode=_parse_mode(mode),
             where=node_filter(filters, doc_ids, node_ids),
             expand=expand,
         )
@@ -190,11 +190,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         ]
 
 
-def _parse_mode(mode: str | RetrieverMode) -> RetrieverMode:
-    if mode == "auto":
-        return RetrieverMode.ADAPTIVE
+def _parse_mode(mode: str | RetrieverMode) -> Mode:
     try:
-        return RetrieverMode(mode)
-    except ValueError as error:
-        names = ", ".join(one.value for one in RetrieverMode)
+        return _MODES[mode]
+    except (KeyError, TypeError) as error:
+        names = ", ".join(RetrieverMode)
         raise InvalidInputError(f"mode={short_repr(mode)} must be one of {names}") from error

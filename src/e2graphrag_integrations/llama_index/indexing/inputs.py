@@ -7,12 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Document, MetadataMode
+from llama_index.core.schema import BaseNode, Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
-from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, OWN_KEYS, InheritedFields
+from e2graphrag_integrations.llama_index.storage.nodes import (
+    LEVEL,
+    OWN_KEYS,
+    InheritedFields,
+    node_text,
+)
 from e2graphrag_integrations.tree import (
     ContentGroups,
     FixedGroups,
@@ -39,7 +44,6 @@ class DocumentInput:
         metadata: Metadata of the document as plain JSON values.
         inherited: Fields that its nodes inherit.
         tree: Tree over the user's nodes; None if the document is still to be chunked.
-        summaries: Texts of the summaries among the user's nodes, by id.
         user_nodes: The user's nodes by id; the index stores copies of them.
         leaf_metadata: Distinct metadata of the chunks; empty if all equal `metadata`.
         leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
@@ -52,7 +56,6 @@ class DocumentInput:
     metadata: Mapping[str, Any]
     inherited: InheritedFields
     tree: Tree | None = None
-    summaries: Mapping[str, str] = field(default_factory=dict)
     user_nodes: Mapping[str, BaseNode] = field(default_factory=dict)
     leaf_metadata: Sequence[Mapping[str, Any]] = ()
     leaf_metadata_rows: Sequence[Sequence[int]] = ()
@@ -162,25 +165,18 @@ def group_by_document(nodes: Iterable[BaseNode]) -> dict[str, dict[str, BaseNode
     return groups
 
 
-def node_text(node: BaseNode) -> str:
-    """Return the text of a node without metadata."""
-    return node.get_content(metadata_mode=MetadataMode.NONE)
-
-
 def _input_from_nodes(
     document_id: str, group: Sequence[BaseNode], grouping: Grouping
 ) -> DocumentInput:
     texts = {n.node_id: text for n in group if (text := node_text(n)).strip()}
     leaves = _in_text_order([n for n in group if not n.metadata.get(LEVEL) and n.node_id in texts])
-    summaries = {
-        n.node_id: texts[n.node_id] for n in group if n.metadata.get(LEVEL) and n.node_id in texts
-    }
+    summary_ids = {n.node_id for n in group if n.metadata.get(LEVEL) and n.node_id in texts}
     text, spans = _join_leaves(leaves, [texts[n.node_id] for n in leaves])
     chunks = [
         Node(n.node_id, document_id, 0, position, start, end, texts[n.node_id])
         for position, (n, (start, end)) in enumerate(zip(leaves, spans, strict=True))
     ]
-    tree = _matching_tree(document_id, chunks, summaries, group, grouping)
+    tree = _matching_tree(document_id, chunks, summary_ids, group, grouping)
     tree_ids = {node.id for node in tree.nodes}
     metadata = [_plain_metadata(node.metadata, f"node {node.node_id!r}") for node in leaves]
     shared = _shared_metadata(metadata)
@@ -205,7 +201,6 @@ def _input_from_nodes(
             first.excluded_llm_metadata_keys,
         ),
         tree=tree,
-        summaries={id_: summary for id_, summary in summaries.items() if id_ in tree_ids},
         user_nodes={node.node_id: node for node in group if node.node_id in tree_ids},
         leaf_metadata=leaf_metadata,
         leaf_metadata_rows=leaf_metadata_rows,
@@ -227,7 +222,7 @@ def _in_text_order(leaves: Sequence[BaseNode]) -> Sequence[BaseNode]:
 def _matching_tree(
     document_id: str,
     chunks: Sequence[Node],
-    summaries: Mapping[str, str],
+    summary_ids: set[str],
     group: Sequence[BaseNode],
     grouping: Grouping,
 ) -> Tree:
@@ -239,13 +234,13 @@ def _matching_tree(
     tree = tree_from_chunks(document_id, chunks, grouping)
     widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
     candidates: list[Grouping] = []
-    if summaries and widest > 1:
+    if summary_ids and widest > 1:
         # Content-defined groups of size g have (g + 1) // 2 to 2 g nodes.
         sizes = range(max(2, (widest + 1) // 2), 2 * widest)
         candidates = [FixedGroups(widest), *(ContentGroups(size) for size in sizes)]
     for candidate in candidates:
         other = tree_from_chunks(document_id, chunks, candidate)
-        if candidate != grouping and {n.id for n in other.nodes if n.level} == set(summaries):
+        if candidate != grouping and {n.id for n in other.nodes if n.level} == summary_ids:
             return other
     return tree
 
@@ -319,13 +314,9 @@ def _distinct_metadata(
     """Return the distinct metadata of chunks and each chunk's rows in them."""
     if all(own == shared for own in metadata):
         return [], []
-    row_of: dict[str, int] = {}
-    distinct: list[Mapping[str, Any]] = []
-    rows = []
-    for own in metadata:
-        key = json.dumps(own, sort_keys=True)
-        if key not in row_of:
-            row_of[key] = len(distinct)
-            distinct.append(own)
-        rows.append([row_of[key]])
-    return distinct, rows
+    keys = [json.dumps(own, sort_keys=True) for own in metadata]
+    distinct: dict[str, Mapping[str, Any]] = {}
+    for key, own in zip(keys, metadata, strict=True):
+        distinct.setdefault(key, own)
+    row_of = {key: row for row, key in enumerate(distinct)}
+    return list(distinct.values()), [[row_of[key]] for key in keys]

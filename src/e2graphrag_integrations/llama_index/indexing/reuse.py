@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
@@ -9,8 +10,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
-from e2graphrag_integrations.llama_index.storage.nodes import texts_below
-from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
+from e2graphrag_integrations.llama_index.storage.nodes import node_text, texts_below
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.store.records import encode_sentences
 from e2graphrag_integrations.types import Node
@@ -18,15 +18,11 @@ from e2graphrag_integrations.types import Node
 
 def user_summaries(document: DocumentInput, summaries: SummaryBuilder) -> dict[bytes, bytes]:
     """Return the summaries among a user's nodes, by cache key."""
-    if document.tree is None or not document.summaries:
+    if document.tree is None:
         return {}
-    nodes = [replace(n, text=document.summaries.get(n.id, n.text)) for n in document.tree.nodes]
-    below = texts_below(nodes)
-    return {
-        summaries.key(below[node.id], node.level): node.text.encode()
-        for node in nodes
-        if node.id in document.summaries
-    }
+    texts = {id_: node_text(node) for id_, node in document.user_nodes.items()}
+    nodes = [replace(n, text=texts.get(n.id, n.text)) for n in document.tree.nodes]
+    return _summaries(nodes, summaries)
 
 
 def stored_summaries(
@@ -52,47 +48,37 @@ def stored_contents(
         return {}
     record = storage.struct.record(document_id)
     chunks = [node for node in nodes if node.level == 0]
-    extractions = {
+    contents = _summaries(nodes, summaries) | {
         extraction_key(components.extractor_fingerprint, chunk.text): encode_sentences(sentences)
         for chunk, sentences in zip(chunks, record.mentions.to_chunks(), strict=True)
     }
-    return _summaries(nodes, summaries) | extractions | _vectors(storage, record, nodes, components)
+    try:
+        vectors = storage.read_vectors(record)
+    except StoreError:
+        vectors = None
+    if vectors is None:
+        return contents
+    embedder, fingerprint = components.embedder, components.embedder_fingerprint
+    prefix = embedder.title_prefix(record.title)
+    return contents | {
+        embedder.cache_key(prefix + text, fingerprint): vector.astype("<f4").tobytes()
+        for text, vector in zip(record.window_texts(nodes), vectors, strict=True)
+    }
 
 
 def _stored_nodes(storage: IndexStorage, document_id: str) -> list[Node]:
     if document_id not in storage.struct.payloads:
         return []
-    record = storage.struct.record(document_id)
     try:
-        return storage.tree_nodes(record)
+        return storage.tree_nodes(storage.struct.record(document_id))
     except CorruptStoreError:
         return []  # everything is built again
 
 
-def _summaries(nodes: list[Node], summaries: SummaryBuilder) -> dict[bytes, bytes]:
+def _summaries(nodes: Sequence[Node], summaries: SummaryBuilder) -> dict[bytes, bytes]:
     below = texts_below(nodes)
     return {
         summaries.key(below[node.id], node.level): node.text.encode()
         for node in nodes
-        if node.id in below
-    }
-
-
-def _vectors(
-    storage: IndexStorage, record: DocumentRecord, nodes: list[Node], components: Components
-) -> dict[bytes, bytes]:
-    if not record.windows:
-        return {}
-    try:
-        vectors = storage.vectors.read([w.vector_id for w in record.windows])
-    except StoreError:
-        return {}
-    if vectors is None:
-        return {}
-    embedder, fingerprint = components.embedder, components.embedder_fingerprint
-    prefix = embedder.title_prefix(record.title)
-    texts = [nodes[w.node_row].text[w.span.start : w.span.end] for w in record.windows]
-    return {
-        embedder.cache_key(prefix + text, fingerprint): vector.astype("<f4").tobytes()
-        for text, vector in zip(texts, vectors, strict=True)
+        if node.id in below and node.text.strip()
     }

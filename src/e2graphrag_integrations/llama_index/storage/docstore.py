@@ -16,11 +16,7 @@ from e2graphrag_integrations.tree import with_child_ids
 
 
 class DocstoreAdapter:
-    """Reads, adds and deletes the nodes of an index.
-
-    Args:
-        docstore: The docstore of the storage context.
-    """
+    """Reads, adds and deletes the nodes of an index."""
 
     def __init__(self, docstore: BaseDocumentStore) -> None:
         self._docstore = docstore
@@ -32,10 +28,6 @@ class DocstoreAdapter:
 
     def put(self, documents: Sequence[IndexedDocument], old: Sequence[DocumentRecord]) -> None:
         """Add the nodes of documents, or restore the old versions if the docstore fails.
-
-        Args:
-            documents: Documents to add.
-            old: Records of the versions that they replace.
 
         Raises:
             StoreError: If the docstore failed.

@@ -73,10 +73,6 @@ class E2GraphRAGIndexStruct(IndexStruct):
         for document_id in sorted(self.payloads):
             yield self.record(document_id)
 
-    def add_leftovers(self, kind: str, ids: Iterable[str]) -> None:
-        """Add ids to remove from a store; `kind` is `nodes`, `documents` or `vectors`."""
-        self.leftovers.setdefault(kind, []).extend(ids)
-
     def put_records(self, records: Iterable[DocumentRecord]) -> None:
         """Add or replace documents."""
         for record in records:
@@ -114,10 +110,6 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
         }
 
-    def to_json(self, **kwargs: Any) -> str:
-        """Return the struct as JSON; `kwargs` go to `json.dumps`."""
-        return json.dumps(self.to_dict(), **kwargs)
-
     @classmethod
     def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the signature of the base class
         """Decode the output of `to_dict`.
@@ -152,12 +144,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     @classmethod
     def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
-        """Decode the output of `to_json`; `kwargs` go to `json.loads`.
-
-        Raises:
-            SchemaVersionError: If a newer version of this package wrote the struct.
-            CorruptStoreError: If the struct is damaged.
-        """
+        """Decode the output of `to_json` like `from_dict`; `kwargs` go to `json.loads`."""
         try:
             plain = json.loads(s, **kwargs)
         except ValueError as error:

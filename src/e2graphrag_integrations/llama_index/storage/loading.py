@@ -36,11 +36,7 @@ T = TypeVar("T")
 
 
 def find_struct(context: StorageContext, index_id: str | None) -> E2GraphRAGIndexStruct:
-    """Return the struct of an E2GraphRAG index.
-
-    Args:
-        context: A storage context.
-        index_id: Id of the index; None if there is only one E2GraphRAG index.
+    """Return the struct of an index; `index_id` may be None if there is only one.
 
     Raises:
         InvalidInputError: If no index matches, or several do.
@@ -93,15 +89,13 @@ def load_context(
     folder = Path(persist_dir)
     if not folder.is_dir():
         raise InvalidInputError(f"persist_dir={str(folder)!r} is not a folder")
-    docstore, index_store = _read_json(folder / _DOCSTORE), _read_json(folder / _INDEX_STORE)
     # Load the data of other indexes as well: otherwise the next persist() would overwrite it.
-    graphs, properties = folder / _GRAPH, folder / _PROPERTY_GRAPH
     context = StorageContext.from_defaults(
-        docstore=SimpleDocumentStore.from_dict(docstore),
-        index_store=SimpleIndexStore.from_dict(index_store),
+        docstore=SimpleDocumentStore.from_dict(_read_json(folder / _DOCSTORE)),
+        index_store=SimpleIndexStore.from_dict(_read_json(folder / _INDEX_STORE)),
         vector_store=_load_vectors(folder) if vector_store is None else vector_store,
-        graph_store=_decode(graphs, SimpleGraphStore.from_dict),
-        property_graph_store=_decode(properties, SimplePropertyGraphStore.from_dict),
+        graph_store=_decode(folder / _GRAPH, SimpleGraphStore.from_dict),
+        property_graph_store=_decode(folder / _PROPERTY_GRAPH, SimplePropertyGraphStore.from_dict),
     )
     for path in folder.glob(f"*{_VECTORS_SUFFIX}"):
         if path.name != _VECTORS and _is_json(path):
@@ -161,9 +155,8 @@ def _load_faiss(folder: Path) -> BasePydanticVectorStore:
             f"{folder / _VECTORS} is not JSON and looks like a FAISS index: pip install "
             "llama-index-vector-stores-faiss, or pass vector_store="
         ) from error
-    kind = (
-        package.FaissMapVectorStore if (folder / _FAISS_MAP).exists() else package.FaissVectorStore
-    )
+    has_map = (folder / _FAISS_MAP).exists()
+    kind = package.FaissMapVectorStore if has_map else package.FaissVectorStore
     try:
         store: BasePydanticVectorStore = kind.from_persist_dir(str(folder))
         if store.client is None:  # FAISS reads the text "null" as no index

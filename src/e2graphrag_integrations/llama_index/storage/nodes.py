@@ -9,6 +9,7 @@ from typing import Any
 
 from llama_index.core.schema import (
     BaseNode,
+    MetadataMode,
     NodeRelationship,
     ObjectType,
     RelatedNodeInfo,
@@ -22,6 +23,11 @@ from e2graphrag_integrations.types import Node, Span
 LEVEL, KIND, TREE, NODE = "e2_level", "e2_kind", "e2_tree", "e2_node"
 """Metadata keys: level in the tree, `chunk` or `summary`, document id, id of a vector's node."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE)
+
+
+def node_text(node: BaseNode) -> str:
+    """Return the text of a node without metadata."""
+    return node.get_content(metadata_mode=MetadataMode.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +67,27 @@ def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[Bas
     NEXT link nodes of one level. Links carry only ids and types: the links that LlamaIndex makes
     copy the metadata, which then goes stale.
     """
-    text_nodes: list[BaseNode] = [_text_node(inherited, node) for node in nodes]
+    source = _source_link(inherited.document_id, inherited.hash)
+    text_nodes: list[BaseNode] = []
+    for node in nodes:
+        text_node = TextNode(
+            id_=node.id,
+            text=node.text,
+            start_char_idx=node.start,
+            end_char_idx=node.end,
+            metadata=dict(inherited.metadata(node)),
+            excluded_embed_metadata_keys=list(inherited.excluded_embed),
+            excluded_llm_metadata_keys=list(inherited.excluded_llm),
+            relationships={NodeRelationship.SOURCE: source},
+        )
+        set_position(text_node, node)
+        text_nodes.append(text_node)
     link_levels(text_nodes, nodes)
     return text_nodes
 
 
-def _text_node(inherited: InheritedFields, node: Node) -> TextNode:
-    text_node = TextNode(
-        id_=node.id,
-        text=node.text,
-        start_char_idx=node.start,
-        end_char_idx=node.end,
-        metadata=dict(inherited.metadata(node)),
-        excluded_embed_metadata_keys=list(inherited.excluded_embed),
-        excluded_llm_metadata_keys=list(inherited.excluded_llm),
-        relationships={
-            NodeRelationship.SOURCE: _source_link(inherited.document_id, inherited.hash)
-        },
-    )
-    set_position(text_node, node)
-    return text_node
-
-
 def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
-    """Set PREVIOUS and NEXT within each level.
-
-    Args:
-        text_nodes: The nodes to link; changed in place.
-        nodes: The same nodes in the core's tree, by level and position.
-    """
+    """Set PREVIOUS and NEXT within each level; `nodes` are the same nodes in the core's tree."""
     for (left, left_node), (right, right_node) in pairwise(zip(text_nodes, nodes, strict=True)):
         if left_node.level == right_node.level:
             left.relationships[NodeRelationship.NEXT] = _node_link(right.node_id)
@@ -97,12 +95,7 @@ def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
 
 
 def set_position(text_node: BaseNode, node: Node) -> None:
-    """Set PARENT, CHILD and the position metadata of a LlamaIndex node.
-
-    Args:
-        text_node: The node to change in place.
-        node: The same node in the core's tree.
-    """
+    """Set PARENT, CHILD and the position metadata; `node` is the same node in the core's tree."""
     links = text_node.relationships
     links.pop(NodeRelationship.PARENT, None)
     links.pop(NodeRelationship.CHILD, None)
@@ -124,12 +117,6 @@ def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray
     """Return the vector store entry of one vector, still with a random id.
 
     Metadata are flat, because many vector stores accept no nested values.
-
-    Args:
-        text_node: The node that the vector belongs to.
-        node: The same node in the core's tree, with its text.
-        span: Characters of the text that the vector covers.
-        vector: Unit vector, shape (dimension,).
     """
     flat = {k: v for k, v in text_node.metadata.items() if isinstance(v, str | int | float | bool)}
     return TextNode(
@@ -137,10 +124,8 @@ def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray
         metadata=flat | {NODE: node.id},
         excluded_embed_metadata_keys=_with_own_keys(text_node.excluded_embed_metadata_keys),
         excluded_llm_metadata_keys=_with_own_keys(text_node.excluded_llm_metadata_keys),
-        relationships={
-            # Vector stores delete and filter by SOURCE; a user's own node may have none.
-            NodeRelationship.SOURCE: _source_link(node.document_id, "")
-        },
+        # Vector stores delete and filter by SOURCE; a user's own node may have none.
+        relationships={NodeRelationship.SOURCE: _source_link(node.document_id, "")},
         embedding=vector.tolist(),
     )
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from llama_index.core.schema import BaseNode, TextNode
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.types import Mention, Node, Sentences, Span
+
+T = TypeVar("T")
 
 
 class Window(NamedTuple):
@@ -86,16 +89,7 @@ class MentionColumns:
                 self.name_rows, self.label_rows, self.starts, self.lengths, strict=True
             )
         ]
-        ends = list(accumulate(self.sentence_sizes, initial=0))
-        sentences = [
-            mentions[end - size : end]
-            for size, end in zip(self.sentence_sizes, ends[1:], strict=True)
-        ]
-        ends = list(accumulate(self.chunk_sizes, initial=0))
-        return [
-            sentences[end - size : end]
-            for size, end in zip(self.chunk_sizes, ends[1:], strict=True)
-        ]
+        return _split(_split(mentions, self.sentence_sizes), self.chunk_sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +129,14 @@ class DocumentRecord:
         """The chunks."""
         return [node for node in self.nodes if node.level == 0]
 
+    def window_texts(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the text of each window; `nodes` are the nodes of the record with their texts."""
+        return [nodes[w.node_row].text[w.span.start : w.span.end] for w in self.windows]
+
     def with_vector_ids(self, vector_ids: Mapping[str, str]) -> DocumentRecord:
         """Return the record with new vector ids, looked up by window key."""
-        return replace(
-            self,
-            windows=[
-                w._replace(vector_id=vector_ids.get(w.key, w.vector_id)) for w in self.windows
-            ],
-        )
+        windows = [w._replace(vector_id=vector_ids.get(w.key, w.vector_id)) for w in self.windows]
+        return replace(self, windows=windows)
 
     def without_nodes(self, node_ids: frozenset[str]) -> DocumentRecord:
         """Return the record without some nodes and without every summary above them.
@@ -155,6 +149,7 @@ class DocumentRecord:
                 removed.add(node.parent_id)
         chunks = self.mentions.to_chunks()
         kept = [i for i, node in enumerate(self.nodes) if node.id not in removed]
+        nodes = [self.nodes[i] for i in kept]
         leaves = [i for i in kept if self.nodes[i].level == 0]
         new_row = {old: new for new, old in enumerate(kept)}
         leaf_rows = [self.leaf_metadata_rows[i] for i in leaves]
@@ -164,7 +159,14 @@ class DocumentRecord:
             self,
             leaf_metadata=[self.leaf_metadata[row] for row in used_rows],
             leaf_metadata_rows=[[new_metadata_row[row] for row in rows] for rows in leaf_rows],
-            nodes=_renumber([self.nodes[i] for i in kept], removed),
+            nodes=[
+                replace(
+                    node,
+                    position=position,
+                    parent_id=None if node.parent_id in removed else node.parent_id,
+                )
+                for node, position in zip(nodes, _positions([n.level for n in nodes]), strict=True)
+            ],
             word_counts=[self.word_counts[i] for i in leaves],
             windows=[
                 w._replace(node_row=new_row[w.node_row])
@@ -178,6 +180,7 @@ class DocumentRecord:
     def encode(self) -> str:
         """Encode the record as base64 of zlib-compressed JSON, which includes a checksum."""
         rows = {node.id: row for row, node in enumerate(self.nodes)}
+        has_own_ids = any(w.vector_id != w.key for w in self.windows)
         m = self.mentions
         columns = {
             "id": self.id,
@@ -198,11 +201,7 @@ class DocumentRecord:
             "window_spans": [list(w.span) for w in self.windows],
             "window_keys": [w.key for w in self.windows],
             # Empty if every vector id is the key, as in most stores.
-            "window_stored": (
-                []
-                if all(w.vector_id == w.key for w in self.windows)
-                else [w.vector_id for w in self.windows]
-            ),
+            "window_stored": [w.vector_id for w in self.windows] if has_own_ids else [],
             "mentions": [
                 *(m.names, m.labels, m.name_rows, m.label_rows),
                 *(m.starts, m.lengths, m.sentence_sizes, m.chunk_sizes),
@@ -216,10 +215,6 @@ class DocumentRecord:
     @classmethod
     def decode(cls, text: str, where: str) -> DocumentRecord:
         """Decode the output of `encode`.
-
-        Args:
-            text: The encoded record.
-            where: Name of the record for error messages.
 
         Raises:
             CorruptStoreError: If the text is damaged.
@@ -235,31 +230,19 @@ class DocumentRecord:
 
     @classmethod
     def _from_columns(cls, columns: Mapping[str, Any]) -> DocumentRecord:
-        ids = columns["nodes"]
-        level_sizes: dict[int, int] = {}
-        nodes = []
-        for id_, level, start, end, parent in zip(
-            ids,
-            columns["levels"],
-            columns["starts"],
-            columns["ends"],
-            columns["parents"],
-            strict=True,
-        ):
-            position = level_sizes.get(level, 0)
-            level_sizes[level] = position + 1
-            parent_id = ids[parent] if parent >= 0 else None
-            nodes.append(Node(id_, columns["id"], level, position, start, end, "", parent_id))
-        keys = columns["window_keys"]
+        ids, levels, keys = columns["nodes"], columns["levels"], columns["window_keys"]
+        parent_ids = [ids[row] if row >= 0 else None for row in columns["parents"]]
+        positions = _positions(levels)
+        node_columns = (ids, levels, positions, columns["starts"], columns["ends"], parent_ids)
+        nodes = [
+            Node(id_, columns["id"], level, position, start, end, "", parent_id)
+            for id_, level, position, start, end, parent_id in zip(*node_columns, strict=True)
+        ]
+        vector_ids = columns["window_stored"] or keys
+        window_columns = (columns["window_nodes"], columns["window_spans"], keys, vector_ids)
         windows = [
             Window(node_row, Span(*span), key, vector_id)
-            for node_row, span, key, vector_id in zip(
-                columns["window_nodes"],
-                columns["window_spans"],
-                keys,
-                columns["window_stored"] or keys,
-                strict=True,
-            )
+            for node_row, span, key, vector_id in zip(*window_columns, strict=True)
         ]
         return cls(
             id=columns["id"],
@@ -267,7 +250,7 @@ class DocumentRecord:
             title=columns["title"],
             metadata=columns["metadata"],
             leaf_metadata=columns["leaf_metadata"],
-            leaf_metadata_rows=columns["of_leaf"] or [()] * level_sizes.get(0, 0),
+            leaf_metadata_rows=columns["of_leaf"] or [()] * levels.count(0),
             segments=[(start, end, metadata) for start, end, metadata in columns["segments"]],
             gaps=columns["gaps"],
             nodes=nodes,
@@ -292,13 +275,17 @@ class IndexedDocument:
     vectors: Sequence[TextNode]
 
 
-def _renumber(nodes: Sequence[Node], removed: set[str]) -> list[Node]:
-    """Return nodes with new positions in their levels and without removed parents."""
-    level_sizes: dict[int, int] = {}
-    renumbered = []
-    for node in nodes:
-        position = level_sizes.get(node.level, 0)
-        level_sizes[node.level] = position + 1
-        parent_id = None if node.parent_id in removed else node.parent_id
-        renumbered.append(replace(node, position=position, parent_id=parent_id))
-    return renumbered
+def _positions(levels: Sequence[int]) -> list[int]:
+    """Return the position of each node in its level."""
+    sizes: Counter[int] = Counter()
+    positions = []
+    for level in levels:
+        positions.append(sizes[level])
+        sizes[level] += 1
+    return positions
+
+
+def _split(items: Sequence[T], sizes: Sequence[int]) -> list[Sequence[T]]:
+    """Return consecutive lists of the given sizes."""
+    rest = iter(items)
+    return [list(islice(rest, size)) for size in sizes]

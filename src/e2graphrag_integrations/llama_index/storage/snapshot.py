@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
 from e2graphrag_integrations._utils.validation import wrap_errors
@@ -15,16 +15,12 @@ from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.nodes import LEVEL
+from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.snapshot.build import build_node_table, window_texts
-from e2graphrag_integrations.snapshot.snapshot import (
-    MetadataRecords,
-    NodeTable,
-    Snapshot,
-)
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import NOUN, Node
 
@@ -72,7 +68,7 @@ def build_snapshot(
 
 def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
     ids = list(snapshot.nodes.ids)
-    texts = {n.node_id: _text(n) for n in _get_nodes(docstore, ids)}
+    texts = {n.node_id: node_text(n) for n in _get_nodes(docstore, ids)}
     return build_bm25(window_texts(snapshot, [texts.get(id_, "") for id_ in ids]))
 
 
@@ -136,10 +132,6 @@ def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> Me
 class DocstoreReader:
     """Reads node texts from a docstore and keeps the LlamaIndex nodes for the answer.
 
-    Args:
-        docstore: The docstore of the index.
-        struct: The struct of the index, whose generation shows changes.
-
     Attributes:
         text_nodes: The LlamaIndex nodes of all calls, by id.
     """
@@ -172,7 +164,7 @@ def _get_nodes(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode
 
 
 def _core_node(node: BaseNode) -> Node:
-    text = _text(node)
+    text = node_text(node)
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     return Node(
         node.node_id,
@@ -184,7 +176,3 @@ def _core_node(node: BaseNode) -> Node:
         text,
         None if node.parent_node is None else node.parent_node.node_id,
     )
-
-
-def _text(node: BaseNode) -> str:
-    return node.get_content(metadata_mode=MetadataMode.NONE)

@@ -12,20 +12,22 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from llama_index.core.schema import BaseNode, MetadataMode
+import numpy as np
+from llama_index.core.schema import BaseNode
 from llama_index.core.storage import StorageContext
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader, build_snapshot
 from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
+from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.pipeline import retrieve
-from e2graphrag_integrations.retrieval.query import Query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.tree import with_child_ids
@@ -37,10 +39,6 @@ _ANSWER_RETRIES = 5
 
 class IndexStorage:
     """An index struct with the docstore and the vector store that it refers to.
-
-    Args:
-        struct: The struct of the index; changed in place.
-        context: The storage context with the stores.
 
     Attributes:
         nodes: Adapter of the docstore.
@@ -85,12 +83,6 @@ class IndexStorage:
         If a write changes the index meanwhile, the query starts again. The last try waits for the
         write lock.
 
-        Args:
-            query: The query.
-            strategy: Ranks the nodes.
-            components: The models.
-            write_lock: The lock that serializes writes.
-
         Raises:
             CorruptStoreError: If the docstore lacks a node or the vector store lacks the vectors.
         """
@@ -126,9 +118,14 @@ class IndexStorage:
                 "the index was built with"
             )
         return [
-            replace(node, text=found[node.id].get_content(metadata_mode=MetadataMode.NONE))
-            for node in with_child_ids(record.nodes)
+            replace(node, text=node_text(found[node.id])) for node in with_child_ids(record.nodes)
         ]
+
+    def read_vectors(self, record: DocumentRecord) -> FloatArray | None:
+        """Return the vectors of a record's windows, or None if the vector store cannot."""
+        if not record.windows:
+            return np.empty((0, 0), dtype=np.float32)
+        return self.vectors.read([w.vector_id for w in record.windows])
 
     # Write
 
@@ -144,7 +141,7 @@ class IndexStorage:
             self._saved_payloads = dict(stored.payloads)
         elif self._saved_payloads != self.struct.payloads:
             self._save_struct()  # an earlier write failed to save it
-        self._remove_leftovers(save=True)
+        self._remove_leftovers()
 
     def _save_struct(self) -> None:
         try:
@@ -156,15 +153,8 @@ class IndexStorage:
             ) from error
         self._saved_payloads = dict(self.struct.payloads)
 
-    def put(
-        self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str], *, save: bool
-    ) -> None:
+    def put(self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str]) -> None:
         """Store documents; they replace earlier versions.
-
-        Args:
-            documents: The documents.
-            made_with: Settings and model fingerprints.
-            save: Save the struct in the index store.
 
         Raises:
             StoreError: If a store failed. Until the struct is saved, nothing has changed.
@@ -173,36 +163,25 @@ class IndexStorage:
         old = [self.struct.record(r.id) for r in records if r.id in self.struct.payloads]
         old_vector_ids = {w.key: w.vector_id for record in old for w in record.windows}
         new_vectors = [v for d in documents for v in d.vectors if v.node_id not in old_vector_ids]
-        new_vector_ids: dict[str, str] = {}
-        if new_vectors:
-            added = self.vectors.add(new_vectors)
-            new_vector_ids = dict(zip((v.node_id for v in new_vectors), added, strict=True))
+        added = self.vectors.add(new_vectors) if new_vectors else []
+        new_vector_ids = dict(zip((v.node_id for v in new_vectors), added, strict=True))
         try:
             self.nodes.put(documents, old)
         except StoreError:
             live = [w.vector_id for record in self.struct.records() for w in record.windows]
             with contextlib.suppress(Exception):  # report the first error only
-                self.vectors.remove(list(new_vector_ids.values()), live)
+                self.vectors.remove(added, live)
             raise
         records = [r.with_vector_ids(old_vector_ids | new_vector_ids) for r in records]
         self.struct.made_with = dict(made_with)
         self.struct.put_records(records)
-        used_keys = {w.key for record in records for w in record.windows}
-        self.struct.add_leftovers(
-            "vectors", (id_ for key, id_ in old_vector_ids.items() if key not in used_keys)
-        )
-        node_ids = {node.id for record in records for node in record.nodes}
-        self.struct.add_leftovers(
-            "nodes", (n.id for record in old for n in record.nodes if n.id not in node_ids)
-        )
-        if save:
-            self._save_struct()
-        replaced = {record.id for record in old}
+        self._add_leftovers(old, records)
+        self._save_struct()
+        new_nodes = {document.record.id: document.nodes for document in documents}
         with self._removal_errors():
-            for document in documents:
-                if document.record.id in replaced:
-                    self.nodes.replace_ref_doc_metadata(document.record.id, document.nodes)
-        self._remove_leftovers(save=save)
+            for record in old:
+                self.nodes.replace_ref_doc_metadata(record.id, new_nodes[record.id])
+        self._remove_leftovers()
 
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents of the index.
@@ -219,15 +198,14 @@ class IndexStorage:
         self.struct.remove_records(record.id for record in records)
         if not self.struct.payloads:
             self.struct.made_with = {}  # an empty index accepts other settings and models
-        self.struct.add_leftovers("vectors", (w.vector_id for r in records for w in r.windows))
-        if from_docstore:
-            others = self._other_structs()
-            for record in records:
-                if not any(record.id in other.payloads for other in others):
-                    self.struct.add_leftovers("nodes", (node.id for node in record.nodes))
-                    self.struct.add_leftovers("documents", [record.id])
+        others = self._other_structs() if from_docstore else []
+        for record in records:
+            only_here = not any(record.id in other.payloads for other in others)
+            self._add_leftovers([record], [], nodes=from_docstore and only_here)
+            if from_docstore and only_here:
+                self.struct.leftovers.setdefault("documents", []).append(record.id)
         self._save_struct()
-        self._remove_leftovers(save=True)
+        self._remove_leftovers()
 
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
         """Delete nodes and the summaries above them; unknown ids are ignored.
@@ -250,22 +228,27 @@ class IndexStorage:
             if not rest.leaves:
                 emptied.append(record.id)
                 continue
-            kept = {node.id for node in rest.nodes}
             self.struct.put_records([rest])
-            self.struct.add_leftovers(
-                "vectors",
-                (w.vector_id for w in record.windows if record.nodes[w.node_row].id not in kept),
-            )
-            if from_docstore:
-                self.struct.add_leftovers("nodes", (n.id for n in record.nodes if n.id not in kept))
+            self._add_leftovers([record], [rest], nodes=from_docstore)
             self._save_struct()
             with self._removal_errors():
                 self.nodes.relink(rest)
-            self._remove_leftovers(save=True)
+            self._remove_leftovers()
         if emptied:
             self.delete_documents(emptied, from_docstore=from_docstore)
 
-    def _remove_leftovers(self, *, save: bool) -> None:
+    def _add_leftovers(
+        self, old: Sequence[DocumentRecord], new: Sequence[DocumentRecord], *, nodes: bool = True
+    ) -> None:
+        """Schedule the removal of the vectors and nodes that only the old records use."""
+        keys = {w.key for record in new for w in record.windows}
+        ids = {node.id for record in new for node in record.nodes}
+        vector_ids = [w.vector_id for r in old for w in r.windows if w.key not in keys]
+        node_ids = [node.id for r in old for node in r.nodes if nodes and node.id not in ids]
+        self.struct.leftovers.setdefault("vectors", []).extend(vector_ids)
+        self.struct.leftovers.setdefault("nodes", []).extend(node_ids)
+
+    def _remove_leftovers(self) -> None:
         """Remove the nodes and vectors that the struct no longer uses from the stores."""
         leftovers = {kind: list(dict.fromkeys(ids)) for kind, ids in self.struct.leftovers.items()}
         if not any(leftovers.values()):
@@ -279,35 +262,28 @@ class IndexStorage:
                     self.nodes.delete_hash(document_id)
             self._remove_vectors(records, leftovers.get("vectors", []))
         self.struct.leftovers = {}
-        if save:
-            self._save_struct()
+        self._save_struct()
 
     def _remove_vectors(self, records: Sequence[DocumentRecord], ids: Sequence[str]) -> None:
         if not ids:
             return
         live = [w.vector_id for record in records for w in record.windows]
         # In all indexes of the same stores, equal texts share one vector and its id.
-        used = {
-            w.vector_id
-            for other in self._other_structs()
-            for r in other.records()
-            for w in r.windows
-        }
-        used.update(live)
+        others = [record for other in self._other_structs() for record in other.records()]
+        used = {w.vector_id for record in [*records, *others] for w in record.windows}
         unused = [id_ for id_ in ids if id_ not in used]
         if not unused:
             return
         with self._snapshot_lock:  # vector ids change in the store and in the struct together
             self.struct.start_generation()
             moved = self.vectors.remove(unused, live)
-            changed = []
-            for record in records if moved else ():
-                new_ids = {
-                    w.key: moved[w.vector_id] for w in record.windows if w.vector_id in moved
-                }
-                if new_ids:
-                    changed.append(record.with_vector_ids(new_ids))
-            self.struct.put_records(changed)
+            changed = [r for r in records if any(w.vector_id in moved for w in r.windows)]
+            self.struct.put_records(
+                r.with_vector_ids(
+                    {w.key: moved[w.vector_id] for w in r.windows if w.vector_id in moved}
+                )
+                for r in changed
+            )
 
     def _other_structs(self) -> list[E2GraphRAGIndexStruct]:
         """Return the structs of other E2GraphRAG indexes in the same index store."""

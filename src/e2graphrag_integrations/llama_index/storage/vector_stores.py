@@ -56,11 +56,7 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> VectorStoreAdapter:
 
 
 class VectorStoreAdapter:
-    """Adapter for stores that follow LlamaIndex's interface: they keep our ids and return cosines.
-
-    Args:
-        store: The vector store.
-    """
+    """Adapter for stores that follow the interface: they keep our ids and return cosines."""
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -77,9 +73,6 @@ class VectorStoreAdapter:
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
         """Add all nodes or none and return their vector ids.
-
-        Args:
-            nodes: Nodes with embeddings.
 
         Raises:
             StoreError: If the store failed.
@@ -198,11 +191,7 @@ class SimpleAdapter(VectorStoreAdapter):
             return UnavailableSearch(error, rows)  # local retrieval needs no vectors
 
     def read(self, ids: Sequence[str]) -> FloatArray:
-        """Return stored vectors, shape (ids, dimension).
-
-        Raises:
-            CorruptStoreError: If a vector is missing or damaged.
-        """
+        """Return stored vectors; raise CorruptStoreError if one is missing or damaged."""
         try:
             vectors = [self.store.get(id_) for id_ in ids]
             return np.asarray(vectors, dtype=np.float32) if ids else np.empty((0, 0), np.float32)
@@ -232,11 +221,7 @@ class FaissAdapter(VectorStoreAdapter):
     """FAISS, where ids are positions and the integration cannot delete."""
 
     def check_dimension(self, dimension: int) -> None:
-        """Check the dimension, for which FAISS has only an assertion.
-
-        Raises:
-            InvalidInputError: If the index has another dimension.
-        """
+        """Check the dimension, for which FAISS has only an assertion."""
         if self.store.client.d != dimension:
             raise InvalidInputError(
                 f"the FAISS index has {self.store.client.d} dimensions, but the embedding model "
@@ -244,11 +229,7 @@ class FaissAdapter(VectorStoreAdapter):
             )
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes or none and return their positions.
-
-        Raises:
-            StoreError: If the store failed.
-        """
+        """Add all nodes or none and return their positions."""
         index = self.store.client
         size = index.ntotal
         try:
@@ -277,7 +258,7 @@ class FaissAdapter(VectorStoreAdapter):
         return {old: str(new) for new, old in enumerate(ordered_ids) if old != str(new)}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return stored vectors, shape (ids, dimension), or None if the index cannot."""
+        """Return stored vectors, or None if the index cannot."""
         index = self.store.client
         try:
             vectors = [index.reconstruct(int(id_)) for id_ in ids]
@@ -297,11 +278,7 @@ class FaissMapAdapter(FaissAdapter):
     """
 
     def check_dimension(self, dimension: int) -> None:
-        """Check the dimension, and that the map returns vectors.
-
-        Raises:
-            InvalidInputError: If the store cannot be used.
-        """
+        """Check the dimension, and that the map returns vectors."""
         super().check_dimension(dimension)
         if not hasattr(self.store.client, "rev_map"):
             raise InvalidInputError(
@@ -327,20 +304,12 @@ class FaissMapAdapter(FaissAdapter):
                 "IndexFlatIP in faiss.IndexIDMap2"
             )
         self.store.delete_nodes(stored_ids)
-        self.store.add(
-            [
-                TextNode(id_=id_, text="", embedding=vector.tolist())
-                for id_, vector in zip(remaining, vectors, strict=True)
-            ]
-        )
+        pairs = zip(remaining, vectors.tolist(), strict=True)
+        self.store.add([TextNode(id_=id_, text="", embedding=vector) for id_, vector in pairs])
         return {}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return stored vectors, shape (ids, dimension), or None if the index cannot.
-
-        Raises:
-            CorruptStoreError: If a vector is missing.
-        """
+        """Return stored vectors; raise CorruptStoreError if one is missing."""
         numbers = self.store._node_id_to_faiss_id_map  # noqa: SLF001 - has no public name
         try:
             return super().read([str(numbers[id_]) for id_ in ids])

@@ -1,29 +1,34 @@
-"""The models of an index: the user's arguments or those of `Settings`, resolved at first use."""
+"""The models of an index, and adapters that give LlamaIndex's models the protocols of the core."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core import Settings as LlamaSettings
+import numpy as np
+from llama_index.core import PromptTemplate, Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.llms import LLM
+from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations._utils.validation import type_name
-from e2graphrag_integrations.components import Components, RequestedComponents, embedder_from_name
+from e2graphrag_integrations.components import Components, embedder_from_name
+from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
-from e2graphrag_integrations.llama_index.adapters.embedding import EmbedModel
-from e2graphrag_integrations.llama_index.adapters.llm import settings_llm, summarizer_for
-from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.protocols import (
+    Embedder,
+    EntityExtractor,
+    FloatArray,
+    Summarizer,
+    TokenCounter,
+)
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
-from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 EmbedModelType = BaseEmbedding | Embedder | str
 ExtractorType = EntityExtractor | str | os.PathLike[str]
@@ -31,34 +36,125 @@ ExtractorType = EntityExtractor | str | os.PathLike[str]
 EXTRACTIVE = "extractive"
 """Value of `llm` that summarizes without an LLM."""
 
+_MAX_TOKENS = {"OpenAIEmbedding": 8191, "AzureOpenAIEmbedding": 8191}
+"""Context length, in tokens, of models that have no `max_length`, by class name."""
+
+_PLAIN_TEMPLATE = PromptTemplate("{text}")
+"""Sends the rendered prompt unchanged."""
+
+
+class EmbedModel:
+    """Adapt a LlamaIndex embedding model to the `Embedder` protocol, with callbacks and batches.
+
+    Args:
+        model: The embedding model.
+        max_tokens: Maximum number of tokens per text. None uses the model's own `max_length`.
+    """
+
+    def __init__(self, model: BaseEmbedding, max_tokens: int | None = None) -> None:
+        self.model = model
+        self._max_tokens = max_tokens
+        self._dimension: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of each vector; the first access embeds one word to measure it."""
+        if self._dimension is None:
+            self._dimension = len(self.model.get_text_embedding("dimension"))
+        return self._dimension
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Maximum number of tokens per text, or None if no limit is known."""
+        if self._max_tokens is not None:
+            return self._max_tokens
+        max_length = getattr(self.model, "max_length", None)
+        if isinstance(max_length, int) and max_length > 0:
+            return max_length
+        return _MAX_TOKENS.get(self.model.class_name())
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """Return one vector per text, shape (n, dimension)."""
+        return np.asarray(self.model.get_text_embedding_batch(list(texts)), dtype=np.float32)
+
+    def embed_query(self, text: str) -> FloatArray:
+        """Return the vector of a query, shape (dimension,)."""
+        return np.asarray(self.model.get_query_embedding(text), dtype=np.float32)
+
+
+class LLMSummarizer:
+    """Summarize with `llm.predict` or `llm.apredict`: any chat or completion model.
+
+    Args:
+        llm: The model.
+        prompts: The prompts.
+        is_async: Whether `summarize` returns coroutines for the caller to await.
+    """
+
+    def __init__(self, llm: LLM, prompts: Prompts, *, is_async: bool = False) -> None:
+        self._llm = llm
+        self._prompts = prompts
+        self._is_async = is_async
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's class, the settings that affect its output, and the prompts."""
+        digest = settings_digest(output_settings(self._llm.to_dict()))
+        return f"llama-index:{self._llm.class_name()}:{digest}:{self._prompts.fingerprint}"
+
+    def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
+        """Return the prompt that `summarize` sends."""
+        return self._prompts.render(texts, level=level, max_tokens=max_tokens)
+
+    def summarize(
+        self, texts: Sequence[str], *, level: int, max_tokens: int
+    ) -> str | Awaitable[str]:
+        """Return the summary, or a coroutine for it if `is_async` is set."""
+        predict = self._llm.apredict if self._is_async else self._llm.predict
+        prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
+        return predict(_PLAIN_TEMPLATE, text=prompt)
+
+
+def settings_llm() -> LLM | None:
+    """Return the LLM that the user assigned to `Settings.llm`, or None.
+
+    Reading the property while it is unset makes LlamaIndex look for an OpenAI key, so this function
+    checks first. `Settings.llm = None` stores a bare MockLLM, which repeats its prompt: it counts
+    as no LLM.
+    """
+    if Settings._llm is None:  # noqa: SLF001 - the public property has the side effect above
+        return None
+    llm = Settings.llm  # the property attaches the callback manager of Settings
+    return None if type(llm) is MockLLM and llm.max_tokens is None else llm
+
+
+def summarizer_for(
+    llm: LLM | None, prompts: Prompts, counter: TokenCounter, *, is_async: bool
+) -> Summarizer:
+    """Return a summarizer that calls the LLM, or an extractive one if `llm` is None."""
+    if llm is None:
+        return ExtractiveSummarizer(counter=counter)
+    return LLMSummarizer(llm, prompts, is_async=is_async)
+
 
 @dataclass
 class Models:
     """The model arguments of an index, resolved late: loading and local retrieval need no LLM.
 
-    Args:
-        llm: Writes the summaries; `"extractive"` summarizes without an LLM. None continues as the
-            index was built; a new index uses `Settings.llm` if the user assigned one, else no LLM.
-        embed_model: A LlamaIndex embedding, an embedder of the core, or a sentence-transformers
-            name. None uses `Settings.embed_model` if the user assigned one, else the model that
-            built the index; a new index uses all-MiniLM-L6-v2.
-        embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without `max_length`.
-        extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline.
-        prompts: The prompts for summaries.
-        counter: Measures chunks and prompts.
-        callback_manager: Receives every call of the LLM and of a LlamaIndex embedding.
+    The constructor of `E2GraphRAGIndex` describes the arguments. Without an argument, an existing
+    index continues with the models that built it.
 
     Raises:
         InvalidInputError: If a model has the wrong type.
     """
 
-    llm: LLM | str | None = None
-    embed_model: EmbedModelType | None = None
-    embed_max_tokens: int | None = None
-    extractor: ExtractorType | None = None
-    prompts: Prompts = field(default_factory=Prompts)
-    counter: TokenCounter = field(default_factory=ApproximateTokenCounter)
-    callback_manager: CallbackManager | None = None
+    llm: LLM | str | None
+    embed_model: EmbedModelType | None
+    embed_max_tokens: int | None
+    extractor: ExtractorType | None
+    prompts: Prompts
+    counter: TokenCounter
+    callback_manager: CallbackManager | None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,13 +187,14 @@ class Models:
         if llm is not None or self.llm is not None:
             # An application may change its LLM; `check_llm` catches a missing one.
             expected.pop("summarizer", None)
-        requested = RequestedComponents(
+        return Components(
+            where,
+            expected,
             embedder=self._resolve_embedder(expected),
             extractor=self.extractor,
             summarizer=summarizer_for(llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
         )
-        return Components(where, expected, requested)
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
         """Raise if an LLM built the index and none is configured now.
@@ -125,9 +222,9 @@ class Models:
         """Return the object that identifies the embedder; another object means another embedder."""
         if self.embed_model is not None:
             return self.embed_model
-        if LlamaSettings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
+        if Settings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
             return None
-        model = LlamaSettings.embed_model  # the property attaches the callback manager of Settings
+        model = Settings.embed_model  # the property attaches the callback manager of Settings
         # `Settings.embed_model = None` stores a mock with one dimension.
         return None if isinstance(model, MockEmbedding) and model.embed_dim == 1 else model
 

@@ -1,1 +1,0 @@
-"""Adapters that give LlamaIndex's models the protocols of the core."""
