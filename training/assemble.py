@@ -1,4 +1,4 @@
-"""Put the trained parts together and write the pipeline folder with its card and license."""
+"""Assemble the trained parts and write the pipeline folder with its model card and license."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ SCORE_NAMES = {
 CARD = """# e2g_sm {version}
 
 A small English spaCy pipeline: Penn and Universal part-of-speech tags, lemmas, sentence
-boundaries and named entities. It was made to build entity graphs from books and web text without
-downloading a model; it loads with spaCy 3.8 alone (`spacy.load(folder)`), on the CPU.
+boundaries and named entities. It is meant for building entity graphs from books and web text
+without downloading a model. It needs only spaCy 3.8 (`spacy.load(folder)`) and runs on the CPU.
 
-## What it sets
+## Annotations
 
 | component | attribute | labels |
 |---|---|---|
@@ -130,7 +130,7 @@ downloading a model; it loads with spaCy 3.8 alone (`spacy.load(folder)`), on th
 | `ner` | `doc.ents` | PERSON, ORG, LOC (places and facilities) |
 | `lemmatizer` | `token.lemma_` | rules and tables, driven by the predicted UPOS tag |
 
-Names do not include titles: in "Mr. Darcy" the entity is "Darcy". Nationalities are no entities.
+Entities exclude titles: in "Mr. Darcy" the entity is "Darcy". Nationalities are not entities.
 
 ## Training
 
@@ -149,29 +149,29 @@ Sources and authors:
 
 ## Scores
 
-In per cent, on the dev and test sets of UD English EWT and of Universal NER (English EWT). Test
-sets were used for scoring only.
+In percent, on the dev and test sets of UD English EWT and of Universal NER (English EWT). The test
+sets were used only for scoring.
 
 {table}
 
-A sentence counts when both its ends are right. Raw documents also carry the errors of
-the tokenizer.
+A sentence counts if both of its boundaries are correct. Scores on raw documents include the errors
+of the tokenizer.
 
-## Handling
+## Saving and copying
 
-The vectors are looked up by lower-case form. spaCy 3.8 reads that setting (`attr` in
-`vocab/vectors.cfg`) but does not write it: a pipeline saved again with `nlp.to_disk`, pickled or
-sent to a spawned process loses it and finds far fewer names. Load it from this folder instead;
-`nlp.vocab.vectors.attr` must equal `spacy.attrs.LOWER`. (`nlp.pipe(..., n_process=2)` is safe where
-processes are forked.)
+The pipeline looks up vectors by lower-case form. spaCy 3.8 reads that setting (`attr` in
+`vocab/vectors.cfg`) but does not write it: a pipeline that is saved with `nlp.to_disk`, pickled or
+sent to a spawned process loses it and finds far fewer names. Load the pipeline from this folder
+instead; `nlp.vocab.vectors.attr` must equal `spacy.attrs.LOWER`. `nlp.pipe(..., n_process=2)` is
+safe if processes are forked.
 
 ## Intended use and limits
 
-Meant for finding names, common-noun lemmas and sentences in English prose. It is a small model
-trained on about 205,000 words of web text and 100 literary excerpts: expect errors on rare names,
-on organizations, on poetry, on text in capitals or without capitals, and on other languages.
-Sentence starts after direct speech are a matter of convention and may differ from yours. It knows
-the biases of its sources. Do not use it to take decisions about people.
+The pipeline finds names, lemmas of common nouns, and sentences in English prose. It is a small
+model trained on about 205,000 words of web text and 100 literary excerpts: expect errors on rare
+names, on organizations, on poetry, on text in capitals or without capitals, and on other languages.
+Sentence boundaries after direct speech are a matter of convention and may differ from yours. The
+model has the biases of its sources. Do not use it to make decisions about people.
 
 ## License
 
@@ -180,10 +180,10 @@ CC BY-SA 4.0, see LICENSE in this folder.
 
 
 def blank_pipeline() -> Language:
-    """An empty English pipeline whose tokenizer follows the treebank more closely.
+    """Return an empty English pipeline with a tokenizer that follows the treebank more closely.
 
-    Runs of the same mark stay together ("!!!", "***"), dashes split words wherever they stand
-    and hyphens between a digit and a letter are tokens.
+    Runs of the same mark stay together ("!!!", "***"), dashes always split words, and hyphens
+    between a digit and a letter are tokens.
     """
     nlp = spacy.blank("en")
     defaults = nlp.Defaults
@@ -194,7 +194,7 @@ def blank_pipeline() -> Language:
 
 
 def finish(nlp: Language, ner: Language, lookups: Lookups) -> Language:
-    """Join the tagging half, the entity half and the lemma tables; describe the pipeline."""
+    """Join the tagger, the entity recognizer and the lemma tables, and set the metadata."""
     nlp.add_pipe("ner", source=ner)
     add_lemmatizer(nlp, lookups)
     nlp.meta.update(
@@ -216,7 +216,7 @@ def finish(nlp: Language, ner: Language, lookups: Lookups) -> Language:
 def write(nlp: Language, folder: Path, scores: dict[str, dict[str, float]]) -> None:
     """Write the pipeline with its scores by split, a model card and a license notice.
 
-    The words met in training are not kept (their vectors are, by hash).
+    The strings of the training words are dropped; their vectors are stored by hash.
     """
     nlp.meta["performance"] = {
         f"{split}_{name}": value for split, row in scores.items() for name, value in row.items()
@@ -238,7 +238,7 @@ def write(nlp: Language, folder: Path, scores: dict[str, dict[str, float]]) -> N
 
 
 def _keep_vector_attribute(nlp: Language, path: Path) -> None:
-    """Store that vectors are looked up by lower-case form.
+    """Save the setting that vectors are looked up by lower-case form.
 
     spaCy 3.8 reads this setting from the file but does not write it for plain tables.
     """
@@ -253,7 +253,7 @@ def _notice() -> str:
 
 
 def card(scores: dict[str, dict[str, float]]) -> str:
-    """The model card."""
+    """Return the model card."""
     names = [name for name in SCORE_NAMES if all(name in row for row in scores.values())]
     rows = "\n".join(
         f"| {SCORE_NAMES[name]} | "
@@ -266,5 +266,5 @@ def card(scores: dict[str, dict[str, float]]) -> str:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Return the total size of the files under a folder in bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

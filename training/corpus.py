@@ -42,7 +42,7 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """The sentence as it is written, without trailing white space."""
+        """The text of the sentence without trailing white space."""
         return "".join(w.form + " " * w.space for w in self.words).rstrip()
 
 
@@ -58,7 +58,7 @@ class Document:
 
 
 def _spaces(text: str, forms: Sequence[str]) -> list[bool]:
-    """Tell for each form whether white space follows it in `text`."""
+    """Return for each form whether white space follows it in `text`."""
     ends: list[int] = []
     at = 0
     for form in forms:
@@ -92,7 +92,7 @@ def _blocks(path: Path) -> Iterator[tuple[dict[str, str], list[list[str]]]]:
 
 
 def read_conllu(path: Path) -> list[Document]:
-    """Read a CoNLL-U file: multi-word tokens are split, empty nodes left out."""
+    """Read a CoNLL-U file. Multi-word tokens are split and empty nodes skipped."""
     documents: list[Document] = []
     for comments, rows in _blocks(path):
         if "newdoc" in comments or not documents:
@@ -107,7 +107,11 @@ def read_conllu(path: Path) -> list[Document]:
 def separators(
     sentences: Sequence[Sentence], rng: random.Random | None = None, noise: float = 0.0
 ) -> list[str]:
-    """White space after each sentence: a blank line between paragraphs, else a space."""
+    """Return the white space after each sentence.
+
+    That is a blank line between paragraphs and a space elsewhere. With the probability `noise` it
+    is another separator.
+    """
     result = []
     for following in [*sentences[1:], None]:
         if following is None:
@@ -122,7 +126,7 @@ def separators(
 def _pieces(
     sentences: Sequence[Sentence], seps: Sequence[str], wrap: bool
 ) -> Iterator[tuple[Word, bool]]:
-    """Words and white-space tokens in order, each with "starts a sentence"."""
+    """Yield words and white-space tokens in order, each with whether it starts a sentence."""
     column = 0
     for sentence, sep in zip(sentences, seps, strict=True):
         last = len(sentence.words) - 1
@@ -141,7 +145,7 @@ def _pieces(
 
 
 def _continuation(here: str, following: str) -> str:
-    """Entity tag of a line break between two words."""
+    """Return the entity tag of a line break between two words."""
     if MISSING in (here, following):
         return MISSING
     return following if following.startswith("I-") else "O"
@@ -150,7 +154,7 @@ def _continuation(here: str, following: str) -> str:
 def make_doc(
     vocab: Vocab, sentences: Sequence[Sentence], seps: Sequence[str], wrap: bool = False
 ) -> Doc:
-    """A reference Doc holding every annotation the sentences carry."""
+    """Return a reference Doc with all annotations of the sentences."""
     pieces = list(_pieces(sentences, seps, wrap))
     words = [word for word, _ in pieces]
     annotated = any(w.ent for w in words)
@@ -180,7 +184,16 @@ def make_example(vocab: Vocab, reference: Doc) -> Example:
 
 @dataclass(frozen=True)
 class Noise:
-    """Shares of the training sentences or chunks that are altered, drawn per epoch."""
+    """Random changes of the training data, drawn again for each epoch.
+
+    Attributes:
+        upper: Fraction of sentences in capitals.
+        lower: Fraction of sentences in lower case.
+        curly: Fraction of sentences with typographic quotes.
+        wrap: Fraction of chunks with line breaks inside sentences.
+        separator: Fraction of changed separators between sentences.
+        max_sentences: Maximum sentences per chunk.
+    """
 
     upper: float = 0.03
     lower: float = 0.03
@@ -191,7 +204,7 @@ class Noise:
 
 
 def _curl(forms: Sequence[str]) -> list[str]:
-    """Replace typewriter quotes and dashes by typographic ones."""
+    """Replace typewriter quotes and dashes with typographic ones."""
     result = []
     opened = False
     for form in forms:
@@ -204,7 +217,7 @@ def _curl(forms: Sequence[str]) -> list[str]:
 
 
 def alter(sentence: Sentence, rng: random.Random, noise: Noise) -> Sentence:
-    """Change the case or the quotes of some sentences; the annotation stays."""
+    """Change the case or the quotes of some sentences; annotations stay."""
     forms = [w.form for w in sentence.words]
     draw = rng.random()
     if draw < noise.upper:
@@ -222,7 +235,7 @@ def alter(sentence: Sentence, rng: random.Random, noise: Noise) -> Sentence:
 def chunks(
     documents: Iterable[Document], rng: random.Random, longest: int
 ) -> Iterator[list[Sentence]]:
-    """Cut documents into runs of 1..longest consecutive sentences."""
+    """Split documents into runs of 1 to `longest` consecutive sentences."""
     for document in documents:
         at = 0
         while at < len(document.sentences):
@@ -234,7 +247,7 @@ def chunks(
 def epoch_examples(
     vocab: Vocab, documents: Sequence[Document], rng: random.Random, noise: Noise
 ) -> list[Example]:
-    """One shuffled, augmented pass over the documents."""
+    """Return the examples of one shuffled, augmented pass over the documents."""
     examples = []
     for chunk in chunks(documents, rng, noise.max_sentences):
         altered = [alter(s, rng, noise) for s in chunk]
@@ -246,7 +259,7 @@ def epoch_examples(
 
 
 def gold_examples(vocab: Vocab, documents: Sequence[Document], longest: int = 0) -> list[Example]:
-    """Unaltered examples for scoring: whole documents, or runs of `longest` sentences."""
+    """Return unaltered examples for scoring: documents, or runs of `longest` sentences."""
     examples = []
     for document in documents:
         step = longest or len(document.sentences)

@@ -1,7 +1,7 @@
-"""Read the entity sets and bring them to one label set: PERSON, ORG and LOC.
+"""Read the entity sets and map them to the labels PERSON, ORG and LOC.
 
-The convention followed is that of the Universal NER dev set: names only, no titles ("Mr."), no
-nationalities, facilities and geo-political names as LOC.
+The convention is that of the Universal NER dev set: names only, no titles ("Mr."), no
+nationalities; facilities and geopolitical names are LOC.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Spans = list[tuple[int, int, str]]
 
 
 def iob_spans(tags: Sequence[str]) -> Spans:
-    """Entity spans of an IOB2 sequence as (start, end, label)."""
+    """Return the entity spans of an IOB2 sequence as (start, end, label)."""
     spans: Spans = []
     start = -1
     for i, tag in enumerate([*tags, "O"]):
@@ -60,7 +60,7 @@ def iob_spans(tags: Sequence[str]) -> Spans:
 
 
 def _tags(length: int, spans: Spans, unknown: Sequence[int] = ()) -> list[str]:
-    """IOB2 tags of the wanted labels; positions in `unknown` are left unannotated."""
+    """Return the IOB2 tags of the spans; positions in `unknown` are left unannotated."""
     tags = ["O"] * length
     for i in unknown:
         tags[i] = MISSING
@@ -70,14 +70,14 @@ def _tags(length: int, spans: Spans, unknown: Sequence[int] = ()) -> list[str]:
     return tags
 
 
-# --------------------------------------------------------------------------- UNER on EWT
+# --------------------------------------------------------------------------- Universal NER on EWT
 
 
 def uner_tags(record: Record) -> list[str]:
-    """Wanted tags of one Universal NER sentence.
+    """Return the mapped tags of one Universal NER sentence.
 
-    The older training release has OTH (dropped) and a stray "B-O" on the last token of some
-    sentences: punctuation there is outside, a word there is left unannotated.
+    The older training release contains OTH, which is dropped, and a stray "B-O" on the last token
+    of some sentences: punctuation there is outside, a word there is left unannotated.
     """
     tokens, tags = record["tokens"], record["tags"]
     spans = [(s, e, LABEL_MAP[label]) for s, e, label in iob_spans(tags) if label in LABEL_MAP]
@@ -85,24 +85,24 @@ def uner_tags(record: Record) -> list[str]:
     return _tags(len(tokens), spans, stray)
 
 
-def _carry(record: Record, words: Sequence[Word]) -> list[str]:
-    """Tags of a record's tokens given to words of the same characters, cut differently."""
+def _transfer(record: Record, words: Sequence[Word]) -> list[str]:
+    """Transfer the tags of a record's tokens to words of the same characters."""
     owner = [i for i, token in enumerate(record["tokens"]) for _ in token]
     tags = uner_tags(record)
     result = []
-    at = 0
+    position = 0
     for word in words:
-        tag = tags[owner[at]]
-        inside = at > 0 and owner[at - 1] == owner[at]
+        tag = tags[owner[position]]
+        inside = position > 0 and owner[position - 1] == owner[position]
         result.append(f"I-{tag[2:]}" if inside and tag.startswith("B-") else tag)
-        at += len(word.form)
+        position += len(word.form)
     return result
 
 
 def add_uner(documents: Sequence[Document], path: Path) -> list[Document]:
     """Add entity tags to treebank documents, matching sentences by their characters.
 
-    Sentences whose text changed between the two releases (two of training) stay unannotated.
+    Sentences whose text differs between the two releases (two of train) stay unannotated.
     """
     known: dict[str, list[Record]] = defaultdict(list)
     for record in read_jsonl(path):
@@ -120,7 +120,7 @@ def _annotated(document: Document, known: dict[str, list[Record]]) -> Document:
 
 
 def _with_tags(sentence: Sentence, record: Record) -> Sentence:
-    pairs = zip(sentence.words, _carry(record, sentence.words), strict=True)
+    pairs = zip(sentence.words, _transfer(record, sentence.words), strict=True)
     return replace(sentence, words=tuple(replace(w, ent=tag) for w, tag in pairs))
 
 
@@ -145,8 +145,8 @@ def detokenize(tokens: Sequence[str]) -> list[bool]:
     return spaces
 
 
-def naturalise(nlp: Language, tokens: Sequence[str], tags: Sequence[str]) -> Sentence:
-    """Write tokens as running text, tokenize that and carry the entity tags over."""
+def to_running_text(nlp: Language, tokens: Sequence[str], tags: Sequence[str]) -> Sentence:
+    """Join tokens to running text, tokenize it again and transfer the entity tags."""
     text, starts = "", []
     for token, space in zip(tokens, detokenize(tokens), strict=True):
         starts.append(len(text))
@@ -165,7 +165,7 @@ def naturalise(nlp: Language, tokens: Sequence[str], tags: Sequence[str]) -> Sen
     return Sentence(tuple(words))
 
 
-# --------------------------------------------------------------------------- the other sets
+# --------------------------------------------------------------------------- other sets
 
 
 def read_flat(nlp: Language, path: Path, *, together: bool) -> list[Document]:
@@ -175,33 +175,35 @@ def read_flat(nlp: Language, path: Path, *, together: bool) -> list[Document]:
         spans = iob_spans(record["tags"])
         kept = [(s, e, LABEL_MAP[label]) for s, e, label in spans if label in LABEL_MAP]
         tags = _tags(len(record["tokens"]), kept)
-        sentences.append(naturalise(nlp, record["tokens"], tags))
+        sentences.append(to_running_text(nlp, record["tokens"], tags))
     size = 8 if together else 1
     groups = [sentences[at : at + size] for at in range(0, len(sentences), size)]
     return [Document(f"{path.parent.name}-{i}", group) for i, group in enumerate(groups)]
 
 
 def proper_core(doc: Doc, start: int, end: int) -> tuple[int, int] | None:
-    """The name a span consists of, without article and titles, or None.
+    """Return the name in a span without article and titles.
 
-    None is returned where the head is a common noun: "her sister", "the London road".
+    Returns None if the head is a common noun: "her sister", "the London road".
     """
     while start < end and (
         doc[start].lower_ in TITLES or doc[start].pos_ in ("DET", "ADJ", "PUNCT", "PRON", "NUM")
     ):
         start += 1
-    at = start
-    while at < end and (doc[at].pos_ == "PROPN" or (at > start and doc[at].lower_ in LINKS)):
-        at += 1
-    while at > start and doc[at - 1].pos_ != "PROPN":
-        at -= 1
-    if at == start or (at < end and doc[at].pos_ in ("NOUN", "PART", "ADJ")):
+    stop = start
+    while stop < end and (
+        doc[stop].pos_ == "PROPN" or (stop > start and doc[stop].lower_ in LINKS)
+    ):
+        stop += 1
+    while stop > start and doc[stop - 1].pos_ != "PROPN":
+        stop -= 1
+    if stop == start or (stop < end and doc[stop].pos_ in ("NOUN", "PART", "ADJ")):
         return None
-    return start, at
+    return start, stop
 
 
 def _litbank_tags(record: Record, doc: Doc) -> list[str]:
-    """Tags of the names in one LitBank sentence; undecided proper nouns are unannotated."""
+    """Return the tags of a LitBank sentence; other proper nouns in spans stay unannotated."""
     names: Spans = []
     unknown: set[int] = set()
     for layer in record["layers"]:
@@ -219,12 +221,12 @@ def _litbank_tags(record: Record, doc: Doc) -> list[str]:
 
 
 def read_litbank(tagger: Language, path: Path) -> list[Document]:
-    """Read LitBank and keep the names, told from common nouns by `tagger`."""
+    """Read LitBank and keep only names, which `tagger` distinguishes from common nouns."""
     records = read_jsonl(path)
     blanks = (Doc(tagger.vocab, words=r["tokens"], spaces=detokenize(r["tokens"])) for r in records)
     documents: dict[str, Document] = {}
     for record, doc in zip(records, tagger.pipe(blanks), strict=True):
-        sentence = naturalise(tagger, record["tokens"], _litbank_tags(record, doc))
+        sentence = to_running_text(tagger, record["tokens"], _litbank_tags(record, doc))
         name = record["doc"]
         documents.setdefault(name, Document(name)).sentences.append(sentence)
     return list(documents.values())

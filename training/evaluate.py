@@ -1,4 +1,4 @@
-"""Score a pipeline on the treebank, the entity set and for speed.
+"""Score a pipeline on the treebank and the entity set, and measure its speed.
 
 python training/evaluate.py --data ../shared/data/treebanks --pipeline DIR --split dev
 """
@@ -29,29 +29,33 @@ Scores = dict[str, float]
 
 
 def load_ewt(data: Path, split: str) -> list[Document]:
-    """Treebank documents with the Universal NER tags added."""
+    """Return the treebank documents with Universal NER tags."""
     documents = read_conllu(data / "ud_english_ewt" / EWT_FILES[split])
     return add_uner(documents, data / "ner_uner_english_ewt" / f"{split}.jsonl")
 
 
 def prf(true: int, predicted: int, gold: int) -> tuple[float, float, float]:
-    """Precision, recall and F1 from counts."""
+    """Return precision, recall and F1."""
     p, r = true / max(predicted, 1), true / max(gold, 1)
     return p, r, 2 * true / max(predicted + gold, 1)
 
 
 def _entity_counts(predicted: Doc, gold: Doc, counts: dict[str, Counter[str]]) -> None:
-    """Add one document's exact-span counts; unannotated sentences are left out."""
-    known = {t.i for t in gold if t.ent_iob_}
-    found = {(e.start, e.end, e.label_) for e in predicted.ents if e.start in known}
-    wanted = {(e.start, e.end, e.label_) for e in gold.ents}
-    for name, spans in (("true", found & wanted), ("predicted", found), ("gold", wanted)):
+    """Add the exact-span counts of one document; unannotated sentences do not count."""
+    annotated = {t.i for t in gold if t.ent_iob_}
+    entities = {(e.start, e.end, e.label_) for e in predicted.ents if e.start in annotated}
+    expected = {(e.start, e.end, e.label_) for e in gold.ents}
+    for name, spans in (
+        ("true", entities & expected),
+        ("predicted", entities),
+        ("gold", expected),
+    ):
         for _, _, label in spans:
             counts[label][name] += 1
 
 
 def score_gold_tokens(nlp: Language, documents: Sequence[Document]) -> Scores:
-    """UPOS, lemma and entity scores on the treebank's own tokens."""
+    """Return UPOS, lemma and entity scores on the gold tokens of the treebank."""
     examples = gold_examples(nlp.vocab, documents)
     docs = list(nlp.pipe(example.predicted for example in examples))
     counts = {label: Counter[str]() for label in LABELS}
@@ -73,7 +77,7 @@ def score_gold_tokens(nlp: Language, documents: Sequence[Document]) -> Scores:
 
 
 def _sentence_spans(doc: Doc) -> set[tuple[int, int]]:
-    """Character spans of the sentences, without white space at their ends."""
+    """Return the character spans of the sentences without surrounding white space."""
     spans = set()
     for sent in doc.sents:
         tokens = [t for t in sent if not t.is_space]
@@ -87,10 +91,10 @@ def _token_spans(doc: Doc) -> dict[tuple[int, int], tuple[str, str]]:
 
 
 def score_raw_text(nlp: Language, documents: Sequence[Document], blank_lines: bool) -> Scores:
-    """Token, sentence, UPOS and lemma F1 on whole documents given as plain text.
+    """Return token, sentence, UPOS and lemma F1 on documents as plain text.
 
-    `blank_lines`: paragraphs are set apart by blank lines, as in the CoNLL shared tasks;
-    otherwise all sentences are joined by single spaces.
+    With `blank_lines`, blank lines separate paragraphs, as in the CoNLL shared tasks; otherwise
+    single spaces join all sentences.
     """
     names = ("token", "sents", "pos", "lemma")
     counts = {name: Counter[str]() for name in names}
@@ -101,15 +105,17 @@ def score_raw_text(nlp: Language, documents: Sequence[Document], blank_lines: bo
             seps = [" " * bool(sep) for sep in seps]
         golds.append(make_doc(nlp.vocab, document.sentences, seps))
     for gold, doc in zip(golds, nlp.pipe(gold.text for gold in golds), strict=True):
-        mine, theirs = _token_spans(doc), _token_spans(gold)
-        shared = mine.keys() & theirs.keys()
-        sizes = {"true": len(shared), "predicted": len(mine), "gold": len(theirs)}
+        tokens, gold_tokens = _token_spans(doc), _token_spans(gold)
+        shared = tokens.keys() & gold_tokens.keys()
+        sizes = {"true": len(shared), "predicted": len(tokens), "gold": len(gold_tokens)}
         for name in ("token", "pos", "lemma"):
             counts[name].update(sizes)
-        counts["pos"]["true"] -= sum(mine[s][0] != theirs[s][0] for s in shared)
-        counts["lemma"]["true"] -= sum(mine[s][1] != theirs[s][1] for s in shared)
-        ours, wanted = _sentence_spans(doc), _sentence_spans(gold)
-        counts["sents"].update(true=len(ours & wanted), predicted=len(ours), gold=len(wanted))
+        counts["pos"]["true"] -= sum(tokens[s][0] != gold_tokens[s][0] for s in shared)
+        counts["lemma"]["true"] -= sum(tokens[s][1] != gold_tokens[s][1] for s in shared)
+        sents, gold_sents = _sentence_spans(doc), _sentence_spans(gold)
+        counts["sents"].update(
+            true=len(sents & gold_sents), predicted=len(sents), gold=len(gold_sents)
+        )
     suffix = "raw" if blank_lines else "joined"
     return {
         f"{name}_f_{suffix}": prf(c["true"], c["predicted"], c["gold"])[2]
@@ -118,12 +124,12 @@ def score_raw_text(nlp: Language, documents: Sequence[Document], blank_lines: bo
 
 
 def paragraphs(text: str) -> list[str]:
-    """Paragraphs of a plain-text book, line breaks kept."""
+    """Return the paragraphs of a plain-text book with their line breaks."""
     return [part for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
 def speed(nlp: Language, texts: Iterable[str]) -> float:
-    """Tokens per second of `nlp.pipe` in one process, tokenizing included; best of three."""
+    """Return tokens per second of `nlp.pipe` in one process, with tokenization; best of three."""
     texts = list(texts)
     best = 0.0
     for _ in range(3):
@@ -134,7 +140,7 @@ def speed(nlp: Language, texts: Iterable[str]) -> float:
 
 
 def score_all(nlp: Language, documents: Sequence[Document]) -> Scores:
-    """Every score of one treebank split."""
+    """Return all scores of one treebank split."""
     scores = score_gold_tokens(nlp, documents)
     for blank_lines in (True, False):
         scores.update(score_raw_text(nlp, documents, blank_lines))

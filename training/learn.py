@@ -1,4 +1,4 @@
-"""The training loop shared by both halves of the pipeline."""
+"""The training loop of the tagger and the entity recognizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ LOG = logging.getLogger("train")
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how hard to train."""
+    """Hyperparameters of a training run.
+
+    Attributes:
+        epochs: Passes over the data.
+        dropout: Dropout rate.
+        learn_rate: Maximum learning rate.
+        warmup: Fraction of the run in which the learning rate rises.
+        first_batch: Tokens per batch at the start.
+        last_batch: Tokens per batch at the end.
+        score_every: Epochs between scores.
+    """
 
     epochs: int = 12
     dropout: float = 0.15
@@ -28,7 +38,7 @@ class Plan:
 
 
 def batches(examples: Sequence[Example], words: Callable[[], float]) -> Iterator[list[Example]]:
-    """Group examples so that a batch holds about `words()` tokens."""
+    """Group examples into batches of about `words()` tokens."""
     batch: list[Example] = []
     size = 0
     for example in examples:
@@ -47,10 +57,13 @@ def train(
     score: Callable[[Language], dict[str, float]],
     plan: Plan,
 ) -> dict[str, float]:
-    """Train all components on what `draw` returns for each epoch; keep averaged weights.
+    """Train all components on the examples that `draw` returns for each epoch.
 
-    The learning rate rises linearly over the warm-up, then falls linearly to zero. The weights
-    kept are the running averages of the last step.
+    The learning rate rises linearly during the warm-up, then falls linearly to zero. The trained
+    model has the running averages of the weights.
+
+    Returns:
+        The scores after the last epoch.
     """
     optimizer = Adam(plan.learn_rate, L2=0.01, grad_clip=1.0, L2_is_weight_decay=True)
     optimizer.averages = {}
@@ -66,25 +79,25 @@ def train(
         examples = first if epoch == 0 else draw()
         total = sum(len(e.reference) for e in examples)
         losses: dict[str, float] = {}
-        seen = 0
+        trained = 0
         for batch in batches(examples, words):
-            done = (epoch + seen / total) / plan.epochs
+            done = (epoch + trained / total) / plan.epochs
             rise = min(1.0, (done + 1e-4) / plan.warmup)
             optimizer.learn_rate = plan.learn_rate * min(rise, 1.0 - done)
             nlp.update(batch, sgd=optimizer, drop=plan.dropout, losses=losses)
-            seen += sum(len(e.reference) for e in batch)
+            trained += sum(len(e.reference) for e in batch)
         if (epoch + 1) % plan.score_every == 0 or epoch == plan.epochs - 1:
             with nlp.use_params(optimizer.averages):
                 scores = score(nlp)
         took = time.perf_counter() - began
-        shown = {key: round(value, 4) for key, value in scores.items()}
-        LOG.info("epoch %d, %.0f s, %s, %s", epoch + 1, took, shown, losses)
+        rounded = {key: round(value, 4) for key, value in scores.items()}
+        LOG.info("epoch %d, %.0f s, %s, %s", epoch + 1, took, rounded, losses)
     _keep_averages(nlp, optimizer)
     return scores
 
 
 def _keep_averages(nlp: Language, optimizer: Optimizer) -> None:
-    """Write the averaged parameters into the models for good."""
+    """Replace the weights of the models with their averages."""
     averages = optimizer.averages or {}
     for _, pipe in nlp.pipeline:
         for node in pipe.model.walk() if hasattr(pipe, "model") else []:

@@ -1,7 +1,7 @@
 """Tables for spaCy's rule lemmatizer: English rules plus exceptions learned from the treebank.
 
-The base tables come from spacy-lookups-data (MIT; derived from WordNet). They end up inside the
-pipeline, so that package is needed for training only.
+The base tables come from spacy-lookups-data (MIT; derived from WordNet). They are stored in
+the pipeline, so only training needs that package.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def _lookups(index: Index, exceptions: Exceptions) -> Lookups:
 
 
 def add_lemmatizer(nlp: Language, lookups: Lookups) -> None:
-    """Append a rule lemmatizer holding these tables to a pipeline."""
+    """Append a rule lemmatizer with these tables to a pipeline."""
     component = nlp.add_pipe("lemmatizer", config={"mode": "rule", "overwrite": True})
     cast("Lemmatizer", component).initialize(lookups=lookups)
 
 
 def _apply(lookups: Lookups, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Lemmas that the rule lemmatizer gives to (form, POS) pairs."""
+    """Return the lemmas of (form, POS) pairs by the rule lemmatizer."""
     nlp = spacy.blank("en")
     add_lemmatizer(nlp, lookups)
     lemmatizer = nlp.get_pipe("lemmatizer")
@@ -99,7 +99,7 @@ def _apply(lookups: Lookups, pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _base_forms(pos: str, words: Iterable[str]) -> dict[str, int]:
-    """The words that no rule reduces to another of the words ("year", not "years")."""
+    """Return the words that no rule reduces to another of the words ("year", not "years")."""
     known = set(words)
     inflected = {
         word
@@ -118,7 +118,7 @@ def _sibilant(word: str) -> bool:
 
 
 def _inflections(word: str, pos: str) -> list[str]:
-    """The word and its regularly inflected forms."""
+    """Return the word and its regularly inflected forms."""
     stem = word.removesuffix("e")
     soft = word[:-1] + "i" if word.endswith("y") and word[-2:-1] not in "aeiou" else stem
     plural = soft + "es" if soft.endswith("i") or _sibilant(word) else word + "s"
@@ -132,20 +132,20 @@ def _inflections(word: str, pos: str) -> list[str]:
 
 
 def _prune(index: Index, exceptions: Exceptions) -> Index:
-    """Keep only the base forms without which some regular form would get another lemma."""
+    """Keep only the base forms whose removal would change the lemma of a regular form."""
     small: Index = {pos: {} for pos in index}
     for pos, words in index.items():
         pairs = [(form, pos.upper()) for word in words for form in _inflections(word, pos)]
-        wanted = _apply(_lookups(index, exceptions), pairs)
+        expected = _apply(_lookups(index, exceptions), pairs)
         for _ in range(3):
-            got = _apply(_lookups(small, exceptions), pairs)
-            needed = {want for want, have in zip(wanted, got, strict=True) if want != have}
+            lemmas = _apply(_lookups(small, exceptions), pairs)
+            needed = {a for a, b in zip(expected, lemmas, strict=True) if a != b}
             small[pos] = dict.fromkeys(sorted({*small[pos], *needed} & words.keys()), 1)
     return small
 
 
 def _counts(documents: Iterable[Document]) -> dict[tuple[str, str], Counter[tuple[str, str]]]:
-    """Counts of (form, lemma) for every (lower-case form, POS) of the treebank."""
+    """Count the (form, lemma) pairs of every (lower-case form, POS) in the treebank."""
     counts: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
     for document in documents:
         for sentence in document.sentences:
@@ -156,7 +156,7 @@ def _counts(documents: Iterable[Document]) -> dict[tuple[str, str], Counter[tupl
 
 
 def learn_tables(documents: Iterable[Document]) -> Lookups:
-    """Base tables plus an exception wherever the treebank's usual lemma beats the rules."""
+    """Return the base tables plus an exception for each form whose usual lemma the rules miss."""
     base = load_lookups(lang="en", tables=["lemma_index", "lemma_exc"])
     words, irregular = base.get_table("lemma_index"), base.get_table("lemma_exc")
     index = {pos: _base_forms(pos, filter(str.isalpha, words[pos])) for pos in RULES}
@@ -165,13 +165,13 @@ def learn_tables(documents: Iterable[Document]) -> Lookups:
     }
     index = _prune(index, exceptions)
     counts = _counts(documents)
-    pairs = sorted({(form, pos) for (_, pos), seen in counts.items() for form, _ in seen})
+    pairs = sorted({(form, pos) for (_, pos), forms in counts.items() for form, _ in forms})
     by_rule = dict(zip(pairs, _apply(_lookups(index, exceptions), pairs), strict=True))
-    for (lower, pos), seen in sorted(counts.items()):
+    for (lower, pos), forms in sorted(counts.items()):
         lemmas: Counter[str] = Counter()
-        for (_, lemma), count in sorted(seen.items()):
+        for (_, lemma), count in sorted(forms.items()):
             lemmas[lemma] += count
         best, times = lemmas.most_common(1)[0]
-        if times > sum(n for (form, lem), n in seen.items() if by_rule[form, pos] == lem):
+        if times > sum(n for (form, lem), n in forms.items() if by_rule[form, pos] == lem):
             exceptions.setdefault(pos.lower(), {})[lower] = [best]
     return _lookups(index, exceptions)

@@ -1,9 +1,9 @@
-"""Train the English pipeline that ships with the package, from the treebank and entity sets.
+"""Train the English pipeline that ships with the package.
 
     python training/train_pipeline.py --data ../shared/data/treebanks \
         --out src/e2graphrag_integrations/models/en_e2g_sm
 
-See training/README.md for the packages needed, the data and what was tried.
+training/README.md describes the required packages, the data and the experiments.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from learn import Plan, train
 from lemmas import learn_tables
 
 LOG = logging.getLogger("train")
-LIMIT_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
+"""Maximum size of the pipeline folder."""
+
 TAGGING = ("morphologizer", "tagger", "senter")
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Size of one encoder; `rows` are the hash table sizes of the token features."""
+    """Size of an encoder; `rows` are the hash table sizes of the token features."""
 
     rows: dict[str, int]
     width: int = 96
@@ -47,7 +49,7 @@ class Encoder:
     pieces: int = 2
 
     def config(self) -> dict[str, object]:
-        """The spaCy model that this stands for."""
+        """Return the configuration of the spaCy model."""
         embed = {
             "@architectures": "spacy.MultiHashEmbed.v2",
             "width": self.width,
@@ -67,7 +69,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Settings:
-    """Every choice of the final run."""
+    """Settings of a run; `wikigold`, `wnut` and `litbank` are the fractions drawn per epoch."""
 
     seed: int
     vectors: vectors.Size
@@ -102,7 +104,7 @@ FINAL = Settings(
 def label_counts(
     documents: Iterable[Document], label: Callable[[Word], str]
 ) -> dict[str, Counter[str]]:
-    """How often each lower-case word has each label."""
+    """Count the labels of each lower-case word."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for document in documents:
         for word in (word for sentence in document.sentences for word in sentence.words):
@@ -114,7 +116,7 @@ def label_counts(
 def make_vectors(
     size: vectors.Size, data: Path, ewt: Sequence[Document], named: Sequence[Document]
 ) -> Vectors:
-    """Distil word vectors for the words of the training sets and other common words."""
+    """Distill word vectors for the words of the training sets and other common words."""
     documents = [*ewt, *named]
     texts = [[w.form for s in d.sentences for w in s.words] for d in documents]
     texts += [r["tokens"] for r in read_jsonl(data / "ner_litbank/all_nested.jsonl")]
@@ -126,7 +128,7 @@ def make_vectors(
 
 
 def new_tagger(settings: Settings, table: Vectors) -> Language:
-    """The untrained tagging half: an encoder and three components that listen to it."""
+    """Return the untrained tagger: an encoder and three components that listen to it."""
     nlp = blank_pipeline()
     nlp.vocab.vectors = table
     encoder = settings.tag_encoder
@@ -143,7 +145,7 @@ def new_tagger(settings: Settings, table: Vectors) -> Language:
 
 
 def new_ner(settings: Settings, table: Vectors) -> Language:
-    """The untrained entity half, with an encoder of its own."""
+    """Return the untrained entity recognizer, with its own encoder."""
     nlp = blank_pipeline()
     nlp.vocab.vectors = table
     model = {
@@ -166,12 +168,12 @@ def sampler(
     ewt: Sequence[Document],
     extra: Sequence[tuple[Sequence[Document], float]] = (),
 ) -> Callable[[], list[Example]]:
-    """A function that draws one epoch: the treebank and a share of each further set."""
+    """Return a function that draws one epoch: the treebank and a fraction of each extra set."""
 
     def draw() -> list[Example]:
         documents = list(ewt)
-        for more, share in extra:
-            documents += rng.sample(list(more), round(share * len(more)))
+        for more, fraction in extra:
+            documents += rng.sample(list(more), round(fraction * len(more)))
         return epoch_examples(nlp.vocab, documents, rng, noise)
 
     return draw
@@ -180,20 +182,20 @@ def sampler(
 def train_tagger(
     settings: Settings, table: Vectors, ewt: Sequence[Document], dev: Sequence[Document]
 ) -> Language:
-    """Train the tagging half on the treebank."""
+    """Train the tagger on the treebank."""
     rng = seeded(settings.seed)
     nlp = new_tagger(settings, table)
 
     def score(nlp: Language) -> Scores:
-        found = {**score_gold_tokens(nlp, dev), **score_raw_text(nlp, dev, blank_lines=True)}
-        return {name: found[name] for name in ("pos_acc", "sents_f_raw")}
+        scores = {**score_gold_tokens(nlp, dev), **score_raw_text(nlp, dev, blank_lines=True)}
+        return {name: scores[name] for name in ("pos_acc", "sents_f_raw")}
 
     train(nlp, sampler(nlp, rng, settings.tag_noise, ewt), score, settings.tag_plan)
     return nlp
 
 
 def flat_sets(data: Path) -> tuple[list[Document], list[Document]]:
-    """WikiGold and the WNUT 17 training and dev sets."""
+    """Return WikiGold, and the train and dev sets of WNUT 17."""
     nlp = blank_pipeline()
     wikigold = read_flat(nlp, data / "ner_wikigold/all.jsonl", together=True)
     wnut = [
@@ -211,26 +213,26 @@ def train_ner(
     extra: Sequence[tuple[Sequence[Document], float]],
     dev: Sequence[Document],
 ) -> Language:
-    """Train the entity half on the treebank's names and the further sets."""
+    """Train the entity recognizer on the treebank's names and the extra sets."""
     rng = seeded(settings.seed)
     nlp = new_ner(settings, table)
 
     def score(nlp: Language) -> Scores:
-        found = score_gold_tokens(nlp, dev)
-        return {name: value for name, value in found.items() if name.startswith("ents")}
+        scores = score_gold_tokens(nlp, dev)
+        return {name: value for name, value in scores.items() if name.startswith("ents")}
 
     train(nlp, sampler(nlp, rng, settings.name_noise, ewt, extra), score, settings.name_plan)
     return nlp
 
 
 def seeded(seed: int) -> random.Random:
-    """Seed every generator in use and return one for the sampling."""
+    """Seed all random generators and return one for sampling."""
     fix_random_seed(seed)
-    return random.Random(seed)  # noqa: S311 (nothing secret)
+    return random.Random(seed)  # noqa: S311 - not for cryptography
 
 
 def train_all(settings: Settings, data: Path) -> Language:
-    """Train both halves; the tagger also tells names from common nouns in LitBank."""
+    """Train tagger and entity recognizer; the tagger also selects the names in LitBank."""
     ewt, dev = load_ewt(data, "train"), load_ewt(data, "dev")
     wikigold, wnut = flat_sets(data)
     table = make_vectors(settings.vectors, data, ewt, [*wikigold, *wnut])
@@ -246,7 +248,7 @@ def train_all(settings: Settings, data: Path) -> Language:
 
 
 def main() -> None:
-    """Train, write the pipeline, load it again, score it and write it with its scores."""
+    """Train and write the pipeline, load and score it, and write it again with its scores."""
     parser = argparse.ArgumentParser(description="Train the English pipeline.")
     parser.add_argument("--data", type=Path, required=True, help="the treebanks folder")
     parser.add_argument("--out", type=Path, required=True, help="folder of the pipeline")
@@ -258,8 +260,8 @@ def main() -> None:
     scores = {split: score_all(loaded, load_ewt(args.data, split)) for split in ("dev", "test")}
     write(nlp, args.out, scores)
     LOG.info("%d bytes\n%s", folder_size(args.out), json.dumps(scores, indent=2))
-    if folder_size(args.out) > LIMIT_BYTES:
-        raise SystemExit("the pipeline is larger than it may be")
+    if folder_size(args.out) > MAX_BYTES:
+        raise SystemExit(f"the pipeline exceeds {MAX_BYTES} bytes")
 
 
 if __name__ == "__main__":

