@@ -439,10 +439,7 @@ class E2GraphRAG:
         )
 
     def refresh(self) -> None:
-        """Load or build the search index of the current state now, not at the next query.
-
-        With a `vector_search`, this also updates the external vector store.
-        """
+        """Update the search index and an external vector store now, not at the next query."""
         self._session.snapshot()
 
     @property

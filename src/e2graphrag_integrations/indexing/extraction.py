@@ -11,11 +11,7 @@ from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import ExtractionError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.snapshot.build import normalize_mentions
-from e2graphrag_integrations.store.records import (
-    ContentCache,
-    decode_sentences,
-    encode_sentences,
-)
+from e2graphrag_integrations.store.records import ContentCache, decode_sentences, encode_sentences
 from e2graphrag_integrations.types import Node
 
 Contribution = list[list[tuple[str, bool]]]

@@ -53,9 +53,7 @@ class PendingDocuments:
     def index(self, documents: Sequence[SourceDocument], run: IndexingRun) -> IndexReport:
         """Index documents with unique ids, replacing changed ones, without using the queue.
 
-        Raises:
-            IndexingError: If no document could be indexed.
-            StoppedError: If `run.stop` was set.
+        Raises errors as `E2GraphRAG.add` does.
         """
         run = replace(run, queued=False)
         with self._index.exclusive(run):

@@ -60,18 +60,12 @@ class StageTimer:
 
 
 class ProgressBar:
-    """A progress listener that draws one bar for all stages.
+    """A progress listener that draws one bar for all stages, also into pipes and notebooks."""
 
-    Args:
-        always: Draw into pipes and notebooks, not only on a terminal.
-    """
-
-    def __init__(self, *, always: bool = False) -> None:
+    def __init__(self) -> None:
         from tqdm import tqdm
 
-        # None draws on a terminal and stays silent in a pipe, but fails without a stderr.
-        disable = True if sys.stderr is None else False if always else None
-        self._bar = tqdm(total=0, unit="step", disable=disable, leave=False)
+        self._bar = tqdm(total=0, unit="step", disable=sys.stderr is None, leave=False)
         self._latest: dict[str, Progress] = {}
 
     def __call__(self, progress: Progress) -> None:

@@ -13,12 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
-    IndexingError,
-    StoreError,
-    SummaryError,
-)
+from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
 from e2graphrag_integrations.indexing.run import FailurePolicy, WorkStopped
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.records import ContentCache
