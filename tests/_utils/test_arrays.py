@@ -22,9 +22,9 @@ sizes = st.lists(st.integers(0, 50), max_size=30)
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
 @given(sizes)
-def test_exclusive_sums_are_running_sums_with_the_total(dtype, given_sizes):
-    found = exclusive_sums(np.asarray(given_sizes, dtype=dtype))
-    assert found.tolist() == [0, *accumulate(given_sizes)]
+def test_exclusive_sums_are_running_sums_with_the_total(dtype, lengths_drawn):
+    found = exclusive_sums(np.asarray(lengths_drawn, dtype=dtype))
+    assert found.tolist() == [0, *accumulate(lengths_drawn)]
     assert found.dtype == np.int64
 
 
@@ -44,8 +44,8 @@ def test_concatenated_ranges_equal_python_ranges(dtype, ranges):
 
 
 @given(sizes)
-def test_ranges_from_exclusive_sums_cover_all_numbers_in_order(given_sizes):
-    lengths = np.asarray(given_sizes, dtype=np.int64)
+def test_ranges_from_exclusive_sums_cover_all_numbers_in_order(lengths_drawn):
+    lengths = np.asarray(lengths_drawn, dtype=np.int64)
     bounds = exclusive_sums(lengths)
     assert concatenated_ranges(bounds[:-1], lengths).tolist() == list(range(bounds[-1]))
 

@@ -47,7 +47,7 @@ def test_exception_reaches_the_caller(own_loop):
 
 def test_coroutines_of_several_threads_run_concurrently(own_loop):
     """The two coroutines wait for each other, so they would never end one after the other."""
-    here, there = asyncio.Event(), asyncio.Event()
+    first, second = asyncio.Event(), asyncio.Event()
 
     async def meet(mine, other):
         mine.set()
@@ -55,7 +55,7 @@ def test_coroutines_of_several_threads_run_concurrently(own_loop):
 
     with ThreadPoolExecutor(2) as pool:
         assert list(
-            pool.map(lambda pair: own_loop.run(meet(*pair)), [(here, there), (there, here)])
+            pool.map(lambda pair: own_loop.run(meet(*pair)), [(first, second), (second, first)])
         ) == [True, True]
 
 

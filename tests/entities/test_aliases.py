@@ -18,7 +18,7 @@ def aliases(doc_freq, named=None):
     )
 
 
-def found(form, *names):
+def find_alias(form, *names):
     return aliases(dict.fromkeys(names, 1)).find(form)
 
 
@@ -39,7 +39,7 @@ def found(form, *names):
     ],
 )
 def test_surnames_initials_and_titles_before_a_colon_are_aliases(form, name):
-    assert found(form, "zuleika dobson", name) == Alias(name, "alias", 1.0)
+    assert find_alias(form, "zuleika dobson", name) == Alias(name, "alias", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_surnames_initials_and_titles_before_a_colon_are_aliases(form, name):
     ],
 )
 def test_numbers_joiners_single_words_and_ends_of_long_names_are_not_aliases(form, name):
-    assert found(form, name) is None
+    assert find_alias(form, name) is None
 
 
 def test_ambiguous_alias_means_the_most_frequent_name_with_its_share_as_score():
@@ -84,39 +84,39 @@ def test_common_nouns_have_no_aliases():
 
 def test_one_wrong_letter_in_nine_is_a_misspelling_but_in_eight_a_different_name():
     # A wrong letter is an insertion and a deletion: 1 - 2 / 18.
-    assert found("katherinx", "katherine") == Alias("katherine", "similar", 0.8889)
-    assert found("katerinx", "katerine") is None
+    assert find_alias("katherinx", "katherine") == Alias("katherine", "similar", 0.8889)
+    assert find_alias("katerinx", "katerine") is None
 
 
 def test_missing_letter_and_swapped_words_are_misspellings():
-    assert found("fitzwiliam darcy", "fitzwilliam darcy") == Alias(
+    assert find_alias("fitzwiliam darcy", "fitzwilliam darcy") == Alias(
         "fitzwilliam darcy", "similar", 0.9697
     )
-    assert found("darcy fitzwilliam", "fitzwilliam darcy") == Alias(
+    assert find_alias("darcy fitzwilliam", "fitzwilliam darcy") == Alias(
         "fitzwilliam darcy", "similar", 1.0
     )
 
 
 def test_names_and_forms_below_five_letters_are_never_misspellings():
-    assert found("aa acd", "acd aa") == Alias("acd aa", "similar", 1.0)
-    assert found("a ac", "ac a") is None
-    assert found("berta", "bert") is None  # similarity 1 - 1 / 9
-    assert found("bert", "berta") is None
+    assert find_alias("aa acd", "acd aa") == Alias("acd aa", "similar", 1.0)
+    assert find_alias("a ac", "ac a") is None
+    assert find_alias("berta", "bert") is None  # similarity 1 - 1 / 9
+    assert find_alias("bert", "berta") is None
 
 
 def test_most_similar_spelling_wins_in_any_order():
     for names in (["katherines", "katherine"], ["katherine", "katherines"]):
-        assert found("katherin", *names).entity == "katherine"
+        assert find_alias("katherin", *names).entity == "katherine"
 
 
 def test_alias_takes_precedence_over_a_similar_spelling():
-    assert found("katherine", "katherina", "anna katherine").how == "alias"
-    assert found("katherine", "katherina").how == "similar"
+    assert find_alias("katherine", "katherina", "anna katherine").how == "alias"
+    assert find_alias("katherine", "katherina").how == "similar"
 
 
 def test_unknown_form_has_no_alias():
-    assert found("zeus", "elizabeth bennet", "apollo 11") is None
-    assert found("zeus") is None
+    assert find_alias("zeus", "elizabeth bennet", "apollo 11") is None
+    assert find_alias("zeus") is None
 
 
 words = st.sampled_from(["anna", "bert", "cleo", "of", "the", "r2", "anna-lena", "j.r."])

@@ -200,13 +200,13 @@ def test_read_transaction_does_not_wait_for_a_thread_that_builds_bm25(
 ):
     rag = open_index(tmp_path / "i.e2g" if on_disk else ":memory:")
     rag.add(story)
-    entered, go = threading.Event(), threading.Event()
+    entered, proceed = threading.Event(), threading.Event()
     snapshot = rag._session.snapshot()
     build_bm25 = snapshot.bm25_factory
 
     def build_slowly(nodes):
         entered.set()
-        assert go.wait(10)
+        assert proceed.wait(10)
         return build_bm25(nodes)
 
     object.__setattr__(snapshot, "bm25_factory", build_slowly)
@@ -214,7 +214,7 @@ def test_read_transaction_does_not_wait_for_a_thread_that_builds_bm25(
         indexing = pool.submit(rag.retrieve, "Where did Anna meet Bert?")
         assert entered.wait(10)
         with rag.store.read_transaction():  # as the last attempt of a query does
-            go.set()
+            proceed.set()
             other = load_or_build_snapshot(rag.store)
             assert other.bm25.vocabulary
         assert indexing.result(10).nodes
