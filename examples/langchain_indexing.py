@@ -13,6 +13,7 @@ Runs offline: the chat model is a stand-in; see stand_in_chat_model.py to use yo
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
@@ -33,7 +34,7 @@ records.create_schema()
 novel = E2GraphRAGIndex.open(llm=answering_model(), chunk_size=300, chunk_overlap=30)
 
 
-def run(title: str, cleanup: str) -> None:
+def run(title: str, cleanup: Literal["incremental", "scoped_full"]) -> None:
     """Update the index to the current pages and print the cost."""
     counts = index(
         pages, records, novel, cleanup=cleanup, source_id_key="source", key_encoder="sha256"

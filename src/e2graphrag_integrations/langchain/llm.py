@@ -90,7 +90,7 @@ def _response_text(response: object) -> str:
 
 
 def _model_name(llm: Runnable[Any, Any]) -> str | None:
-    """Return a name for the model in a runnable and its settings, or None if there is no model."""
+    """Return a name for the model in a runnable and its settings, or None without a model."""
     model: Any = llm
     bound_settings: list[dict[str, Any]] = []
     while not isinstance(model, BaseLanguageModel):
