@@ -1,7 +1,8 @@
-"""E2GraphRAG (arXiv 2505.24226): a summary tree plus an entity graph, retrieved adaptively.
+"""E2GraphRAG (arXiv 2505.24226): adaptive retrieval from a summary tree and an entity graph.
 
-Everything public is imported from here. Names load when they are first used, so that importing the
-package is quick and pulls in neither spaCy nor FAISS nor any framework.
+All public names except those of the two integrations and `testing` can be imported from this
+module. Names are loaded on first use, so importing the package is fast and does not import spaCy,
+FAISS or a framework.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The exceptions that this package raises::
+"""Exceptions raised by this package.
+
+::
 
     E2GraphRAGError
     ├── InvalidInputError            an invalid argument or document
-    │   ├── DuplicateDocumentError   an id that is already indexed with other content
+    │   ├── DuplicateDocumentError   an id that is already indexed with different content
     │   ├── UnreadableFileError      a file that cannot be read as text
     │   └── FilterError              an invalid `where` filter
     ├── UnknownDocumentError         an id that is not in the index
@@ -14,10 +16,10 @@
     │   ├── ExtractionError          the extractor failed or returned invalid mentions
     │   └── StoppedError             indexing was stopped by close() or a cancelled aadd
     └── StoreError                   an error about the index file
-        ├── NotAnIndexError          the file is not an index of this package
-        ├── SchemaVersionError       a newer version wrote the file
-        ├── SettingsMismatchError    other settings or models than those of the index
-        ├── StoreLockedError         another process is writing
+        ├── NotAnIndexError          the file is not an index created by this package
+        ├── SchemaVersionError       the file was written by a newer version
+        ├── SettingsMismatchError    settings or models differ from those of the index
+        ├── StoreLockedError         another process is writing to the index
         ├── CorruptStoreError        stored data is damaged
         └── ClosedError              the index is closed
 
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 
 class E2GraphRAGError(Exception):
-    """Base of every error of this package."""
+    """Base class of all errors raised by this package."""
 
 
 class InvalidInputError(E2GraphRAGError, ValueError):
@@ -36,7 +38,7 @@ class InvalidInputError(E2GraphRAGError, ValueError):
 
 
 class DuplicateDocumentError(InvalidInputError):
-    """Raised by `add` for an id that is given twice or already indexed with other content."""
+    """Raised by `add` for an id that is given twice or already indexed with different content."""
 
 
 class UnreadableFileError(InvalidInputError):
@@ -51,7 +53,7 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
     """Raised for a document id that is not in the index."""
 
     def __str__(self) -> str:
-        # KeyError would print the repr of the message.
+        # `KeyError.__str__` returns the repr of the message.
         return str(self.args[0]) if self.args else ""
 
 
@@ -60,19 +62,19 @@ class RerankError(E2GraphRAGError):
 
 
 class MissingDependencyError(E2GraphRAGError, ImportError):
-    """Raised when an optional package or a model is needed but not installed."""
+    """Raised when a required optional package or model is not installed."""
 
 
 class IndexingError(E2GraphRAGError):
-    """Raised when a document could not be indexed; only finished cache entries remain of it."""
+    """Raised when a document cannot be indexed. Only its finished cache entries are kept."""
 
 
 class SummaryError(IndexingError):
-    """Raised when the summarizer still fails after all retries, or returns no text."""
+    """Raised when the summarizer fails after all retries, or returns no text."""
 
 
 class EmbeddingError(IndexingError):
-    """Raised when an embedder fails or returns a wrong shape, NaN, infinity or a zero vector."""
+    """Raised when an embedder fails, or returns a wrong shape, NaN, infinity or a zero vector."""
 
 
 class ExtractionError(IndexingError):
@@ -80,27 +82,27 @@ class ExtractionError(IndexingError):
 
 
 class StoppedError(IndexingError):
-    """Raised by indexing that was stopped; finished documents and cache entries are kept."""
+    """Raised when indexing is stopped. Finished documents and cache entries are kept."""
 
 
 class StoreError(E2GraphRAGError):
-    """Base of the errors about an index file."""
+    """Base class of errors about an index file."""
 
 
 class NotAnIndexError(StoreError):
-    """Raised when the file is not an index of this package."""
+    """Raised when a file is not an index created by this package."""
 
 
 class SchemaVersionError(StoreError):
-    """Raised when a newer version of this package wrote the file."""
+    """Raised when the file was written by a newer version of this package."""
 
 
 class SettingsMismatchError(StoreError):
-    """Raised when settings or models differ from those that the index was built with."""
+    """Raised when settings or models differ from those with which the index was built."""
 
 
 class StoreLockedError(StoreError):
-    """Raised when another process holds the write lock for longer than the timeout."""
+    """Raised when another process holds the write lock longer than the timeout."""
 
 
 class CorruptStoreError(StoreError):

@@ -1,7 +1,7 @@
-"""Protocols of the components that a user can replace.
+"""Protocols of the components that users can replace.
 
-Any object with these methods works; there is nothing to subclass. A component may have a
-`fingerprint: str` that changes whenever its output changes; see `embedders/fingerprints.py`.
+Any object with the required methods and properties works; no base class is needed. A component may
+have a `fingerprint: str` that changes whenever its output changes; see `embedders/fingerprints.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FloatArray = NDArray[np.float32]
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts and locates tokens, for chunk sizes and budgets."""
+    """Counts and locates tokens, for chunk sizes and token budgets."""
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`."""
+        """Return the number of tokens in `text`."""
         ...
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
@@ -34,8 +34,8 @@ class TokenCounter(Protocol):
 class Embedder(Protocol):
     """Converts texts to vectors.
 
-    Longer texts than `max_tokens` are split into windows, never truncated. An embedder may have an
-    attribute `tokens`, a `TokenCounter` for its tokenizer, which makes the windows exact.
+    Texts longer than `max_tokens` are split into windows and never truncated. An embedder may have
+    an attribute `tokens`, a `TokenCounter` for its tokenizer, so that window sizes are exact.
     """
 
     @property
@@ -45,26 +45,26 @@ class Embedder(Protocol):
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest input in tokens, None if unlimited."""
+        """Maximum input length in tokens; None if unlimited."""
         ...
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return one vector per text, shape (len(texts), dimension)."""
+        """Return one vector per text, as an array of shape (len(texts), dimension)."""
         ...
 
     def embed_query(self, text: str) -> FloatArray:
-        """Return the vector of a query, shape (dimension,)."""
+        """Return the vector of a query, as an array of shape (dimension,)."""
         ...
 
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Summarizes consecutive texts into one; may be async."""
+    """Summarizes consecutive texts as one text, synchronously or asynchronously."""
 
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return a summary of at most `max_tokens` tokens; `level` is the level of the summary."""
+        """Return a summary of at most `max_tokens` tokens. `level` is the summary's tree level."""
         ...
 
 
@@ -73,7 +73,7 @@ class EntityExtractor(Protocol):
     """Finds entities in texts."""
 
     def extract(self, texts: Sequence[str]) -> Sequence[Sentences]:
-        """Return, for each text and each of its sentences, the mentions."""
+        """Return the mentions in each sentence of each text."""
         ...
 
 

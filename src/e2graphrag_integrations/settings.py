@@ -1,4 +1,4 @@
-"""The sizes and cutting rules of an index, stored in its manifest."""
+"""The settings of an index, which control chunks and summaries and are stored in its manifest."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Cut = Literal["fixed", "content"]
 _CUTS: tuple[Cut, ...] = get_args(Cut)
 
 _OVERLAP = 100
-"""Default `chunk_overlap` of fixed chunks, in tokens."""
+"""Default `chunk_overlap` with fixed chunking, in tokens."""
 
 _MINIMUMS = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens": 1}
-"""Smallest value of each number. With groups of one node, the tree would never end."""
+"""Minimum value of each numeric setting. With groups of one node, the tree would never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,15 @@ class Settings:
     """How documents are split and summarized.
 
     Args:
-        chunk_size: Maximum tokens in a chunk.
-        chunk_overlap: Maximum tokens that neighboring chunks share. None means 100 for `fixed`
-            chunks and 0 for `content` chunks, which cannot overlap.
-        group_size: Nodes under one summary; an average with `content` groups.
-        summary_tokens: Maximum tokens in a summary. Longer summaries are cut after a sentence.
-        chunking: `fixed` fills each chunk to `chunk_size`, as in the paper. `content` places
-            boundaries by hashes of the text, so an edit changes only the chunks it touches.
-        grouping: `fixed` or `content`, for the nodes under a summary.
+        chunk_size: Maximum number of tokens in a chunk.
+        chunk_overlap: Maximum number of tokens that neighboring chunks share. None means 100 for
+            `fixed` chunks and 0 for `content` chunks, which cannot overlap.
+        group_size: Number of nodes per summary. With `content` grouping, this is an average.
+        summary_tokens: Maximum number of tokens in a summary. Longer summaries are truncated at the
+            end of a sentence.
+        chunking: `fixed` fills each chunk up to `chunk_size`, as in the paper. `content` derives
+            boundaries from hashes of the text, so that an edit changes only nearby chunks.
+        grouping: `fixed` or `content`: how nodes are grouped under summaries.
 
     Raises:
         InvalidInputError: If a value is out of range.
@@ -74,7 +75,7 @@ class Settings:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, str], path: str) -> Settings:
-        """Return the settings in a manifest, with defaults for missing entries.
+        """Return the settings stored in a manifest, with defaults for missing entries.
 
         Raises:
             CorruptStoreError: If the manifest contains invalid settings.
@@ -88,7 +89,7 @@ class Settings:
 
     @property
     def overlap(self) -> int:
-        """Maximum tokens that neighboring chunks share."""
+        """Maximum number of tokens that neighboring chunks share."""
         return self.chunk_overlap or 0
 
     @property
@@ -113,11 +114,12 @@ def resolve_settings(
 ) -> Settings:
     """Combine the requested settings with those in a manifest, which is empty for a new index.
 
-    `requested` has the fields of `Settings`; None means the stored value or the default.
+    `requested` maps field names of `Settings` to values. None means the stored value, or the
+    default if none is stored.
 
     Raises:
         InvalidInputError: If a requested value is out of range.
-        SettingsMismatchError: If the index was built with another value.
+        SettingsMismatchError: If the index was built with a different value.
         CorruptStoreError: If the manifest contains invalid settings.
     """
     stored = _stored_values(manifest, path)
@@ -125,18 +127,18 @@ def resolve_settings(
     for name, value in given.items():
         if name in stored and stored[name] != value:
             raise SettingsMismatchError(
-                f"{path} was made with {name}={stored[name]}, not {short_repr(value)}: omit "
+                f"{path} was built with {name}={stored[name]}, not {short_repr(value)}: omit "
                 f"{name}, or use a new file"
             )
-    Settings.from_manifest(manifest, path)  # report a damaged file before invalid arguments
+    Settings.from_manifest(manifest, path)  # reports a damaged file before invalid arguments
     return Settings(**{**given, **stored})
 
 
 def checked_path(path: Any) -> str:
-    """Return the path of an index file, which need not exist, as a string.
+    """Return the path of an index file as a string. The file need not exist.
 
     Raises:
-        InvalidInputError: If it is not a usable path.
+        InvalidInputError: If the path is not usable.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(given, str) or not given.strip():
@@ -151,10 +153,10 @@ def checked_path(path: Any) -> str:
 
 
 def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
-    """Return the settings in a manifest, parsed; empty for an empty manifest."""
+    """Return the parsed settings in a manifest; an empty dict for an empty manifest."""
     if not manifest:
         return {}
-    # Schema version 1 had fixed cuts only and did not record them.
+    # Schema version 1 supported only `fixed` and did not store these two settings.
     entries = {"chunking": "fixed", "grouping": "fixed", **manifest}
     names = [field.name for field in fields(Settings)]
     return {name: _parse(name, entries[name], path) for name in names if name in entries}

@@ -1,8 +1,8 @@
-"""The shape of the summary tree, which depends on the chunks alone.
+"""The shape of the summary tree, which depends only on the chunks.
 
-A `Grouping` decides which nodes share a summary: a fixed number of consecutive nodes
-(`FixedGroups`, as in the paper), or boundaries that follow from their texts (`ContentGroups`), so
-that an edit does not move the groups after it.
+A `Grouping` decides which nodes share a summary. `FixedGroups` groups a fixed number of consecutive
+nodes, as in the paper. `ContentGroups` derives group boundaries from the texts, so that an edit
+does not move the boundaries of later groups.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from e2graphrag_integrations.text.content_defined import content_boundaries, tex
 from e2graphrag_integrations.types import Node, Span
 
 _HASHED_PREFIX = 64
-"""Number of leading characters of a chunk that determine group boundaries."""
+"""Number of leading characters of a chunk that are hashed to place group boundaries."""
 
 _NAMESPACE = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
-"""Namespace of all node ids; changing it would rename every node."""
+"""Namespace of all node ids. Changing it would change every id."""
 
 
 def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
-    """Return the number of nodes on each level with fixed groups, chunks first.
+    """Return the number of nodes on each level with fixed groups, starting with the chunks.
 
-    Level h + 1 has one summary for every `group_size` nodes of level h. Levels are added while the
-    last has more than `group_size` nodes; a document of two or more chunks has at least one
-    summary.
+    Level h + 1 has one summary for each group of up to `group_size` nodes on level h. Levels are
+    added while the highest has more than `group_size` nodes. A document of two or more chunks has
+    at least one summary.
 
     >>> level_sizes(151)
     [151, 31, 7, 2]
@@ -48,18 +48,18 @@ def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
 
 
 class Grouping(Protocol):
-    """Decides which nodes of a level share a summary. Implementations are stateless values."""
+    """Decides which nodes on a level share a summary. Implementations are stateless."""
 
     @property
     def size(self) -> int:
-        """Target number of nodes below a summary; a level of at most this size is the last."""
+        """Target number of nodes per summary. A level of at most this size is the highest."""
         ...
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
         """Return the positions at which groups begin, ascending from 0.
 
         Args:
-            leaves: The first chunk below each node of the level.
+            leaves: The first chunk below each node on the level.
         """
         ...
 
@@ -69,7 +69,7 @@ class FixedGroups:
     """Groups of `size` nodes (E2GraphRAG, section 3.1). An insertion shifts all later groups.
 
     Raises:
-        InvalidInputError: For a size below two.
+        InvalidInputError: If `size` is less than two.
     """
 
     size: int = 5
@@ -86,12 +86,12 @@ class FixedGroups:
 class ContentGroups:
     """Groups of about `size` nodes, with boundaries at local minima of text hashes.
 
-    A group has (size + 1) // 2 to 2 * size nodes. It begins at a node whose first chunk has the
-    smallest hash nearby. An edit inside a group moves no boundary; an edit at its first chunk moves
-    only adjacent ones.
+    A group has between (size + 1) // 2 and 2 * size nodes. It begins at a node whose first chunk
+    has the smallest hash nearby. An edit inside a group moves no boundary; an edit in the first
+    chunk of a group moves only adjacent boundaries.
 
     Raises:
-        InvalidInputError: For a size below two.
+        InvalidInputError: If `size` is less than two.
     """
 
     size: int = 5
@@ -100,7 +100,7 @@ class ContentGroups:
         _check_size(self.size)
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
-        """Return the positions of nodes that begin a group."""
+        """Return the positions of the nodes that begin a group."""
         hashes = [text_hash(leaf.text[:_HASHED_PREFIX]) for leaf in leaves]
         smallest = max(2, (self.size + 1) // 2)
         positions = range(len(leaves))
@@ -111,31 +111,32 @@ class ContentGroups:
 
 
 def _check_size(size: int) -> None:
-    if size < 2:  # noqa: PLR2004 - groups of one node would never end
+    if size < 2:  # noqa: PLR2004 - a tree of groups of one would never end
         raise InvalidInputError(f"group_size={size}: a group needs at least two nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The nodes of one document by level; `levels[0]` are the chunks."""
+    """The nodes of one document by level. `levels[0]` contains the chunks."""
 
     document_id: str
     levels: tuple[tuple[Node, ...], ...]
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, chunks first."""
+        """All nodes in level order, starting with the chunks."""
         return tuple(node for level in self.levels for node in level)
 
 
 def plan_tree(
     document_id: str, text: str, spans: Sequence[Span], grouping: Grouping = FixedGroups()
 ) -> Tree:
-    """Build the tree over the chunks at `spans`; the summaries have no text yet.
+    """Build a tree over the chunks at `spans`. The summaries have no text yet.
 
-    Ids derive from the document id and the chunk texts only, so an edit renames only the nodes that
-    it touches: chunk = uuid5(document, "chunk", sha256(text), number of equal chunks before it);
-    summary = uuid5(document, level, child ids).
+    Node ids depend only on the document id and the chunk texts, so an edit changes only the ids of
+    the nodes that it affects. The id of a chunk is uuid5(document id, "chunk", sha256(text), number
+    of earlier chunks with the same text); that of a summary is uuid5(document id, level, child
+    ids).
     """
     return tree_from_chunks(document_id, _chunks(document_id, text, spans), grouping)
 
@@ -143,10 +144,10 @@ def plan_tree(
 def tree_from_chunks(
     document_id: str, chunks: Sequence[Node], grouping: Grouping = FixedGroups()
 ) -> Tree:
-    """Build the tree over existing chunks, which keep their ids; the summaries have no text yet.
+    """Build a tree over existing chunks, which keep their ids. The summaries have no text yet.
 
-    Levels are added while the last has more than `grouping.size` nodes; a document of two or more
-    chunks has at least one summary.
+    Levels are added while the highest has more than `grouping.size` nodes. A document of two or
+    more chunks has at least one summary.
     """
     if not chunks:
         return Tree(document_id, ())
@@ -199,12 +200,12 @@ def _parents(
 
 
 def _node_id(*parts: str) -> str:
-    # The length prefix keeps ("a", "bc") apart from ("ab", "c").
+    # The length prefixes distinguish ("a", "bc") from ("ab", "c").
     return str(uuid.uuid5(_NAMESPACE, "".join(f"{len(part)}:{part}" for part in parts)))
 
 
 def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes with `child_ids` filled in from the `parent_id`s."""
+    """Return copies of the nodes with `child_ids` derived from their `parent_id` fields."""
     children: dict[str, list[str]] = {}
     for node in nodes:
         if node.parent_id is not None:
@@ -213,7 +214,7 @@ def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
 
 
 def without_overlap(children: Sequence[Node]) -> list[str]:
-    """Return the texts of consecutive nodes, without the overlap of each with its predecessor.
+    """Return the texts of consecutive nodes, without the part that overlaps the previous node.
 
     Only chunks overlap; the texts of summaries are returned unchanged.
     """

@@ -1,4 +1,4 @@
-"""Frozen data classes: documents, nodes and mentions."""
+"""Immutable data types: documents, nodes and mentions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from e2graphrag_integrations._utils.validation import check_int, check_text, sho
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"
-"""Label of common nouns. Every other label marks a named entity."""
+"""Label of common nouns. All other labels denote named entities."""
 
 
 class Span(NamedTuple):
-    """A half-open character range `[start, end)` of a document's text."""
+    """A half-open character range `[start, end)` in a document's text."""
 
     start: int
     end: int
 
 
 class Segment(NamedTuple):
-    """A span of a document with its own metadata, for example a page or a message."""
+    """A span of a document that has its own metadata, for example a page or a message."""
 
     start: int
     end: int
@@ -34,12 +34,14 @@ class SourceDocument:
     """A document to index.
 
     Args:
-        id: Unique, non-empty id in the index.
-        text: The full text. All spans in results refer to it.
-        title: Prefixed to each window for embedding and BM25; never part of a span.
-        metadata: JSON values for `where` filters, returned with results. They are copied.
-        segments: `(start, end, metadata)` triples, ordered and disjoint. A segment's metadata
-            overrides the document's for the text in its span.
+        id: Non-empty id, unique within the index.
+        text: The full text, to which all spans in results refer.
+        title: Title, which is prefixed to each window for embedding and BM25 and is not part of any
+            span.
+        metadata: JSON values, which `where` filters match and results include. The mapping is
+            copied.
+        segments: `(start, end, metadata)` triples, ordered and disjoint. Within a segment's span,
+            its metadata overrides that of the document.
 
     Raises:
         InvalidInputError: If a field cannot be stored unchanged.
@@ -62,7 +64,7 @@ class SourceDocument:
             ("title", "" if self.title is None else self.title),
         ):
             check_text(f"{name} of document {self.id!r}", value)
-        # A copy: later changes by the caller must not bypass the validation.
+        # Copy, so that later changes by the caller cannot bypass validation.
         object.__setattr__(self, "metadata", _plain(self.metadata, f"document {self.id!r}"))
         try:
             triples = [Segment(*segment) for segment in self.segments]
@@ -91,7 +93,7 @@ class SourceDocument:
 
 
 def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a copy after a JSON round trip, so that it equals what the store returns later."""
+    """Return a copy that went through JSON, so that it equals the metadata read from the store."""
     try:
         is_valid = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
         plain = (
@@ -108,8 +110,8 @@ def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
     if "document_id" in copy:
         raise InvalidInputError(
-            f"metadata of {where} has the key 'document_id', which is reserved for the document's "
-            "id in filters: rename it"
+            f"metadata of {where} has the key 'document_id', which is reserved for the "
+            "document's id in filters: rename the key"
         )
     return copy
 
@@ -125,10 +127,10 @@ class Node:
     """A chunk (level 0) or a summary (level 1 and above) of one document.
 
     Attributes:
-        start: Start of the covered span of the document. For a chunk, `document.text[start:end]` is
-            its text; for a summary, the span of all chunks below it.
-        end: End of the covered span.
-        position: Position within document and level, from 0.
+        start: Start of the span that the node covers in the document. A chunk's text is
+            `document.text[start:end]`; a summary covers all chunks below it.
+        end: End of the span.
+        position: Position among the document's nodes on this level, from 0.
         text: The text; empty for a summary that has not been generated yet.
     """
 
@@ -147,11 +149,11 @@ class Mention(NamedTuple):
     """An occurrence of an entity in a sentence.
 
     Attributes:
-        entity: The surface form of a name, or the lemma of a common noun. The index stores its
+        entity: The surface form of a name, or the lemma of a common noun. The index stores the
             normal form.
-        start: Start of the span in the text that was searched.
+        start: Start of the span in the text passed to the extractor.
         end: End of the span.
-        label: `NOUN` for a common noun, else the type of the name (`PERSON`, `NAME`, ...).
+        label: `NOUN` for a common noun; otherwise, the type of the name (`PERSON`, `NAME`, ...).
     """
 
     entity: str

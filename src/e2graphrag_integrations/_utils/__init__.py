@@ -1,1 +1,1 @@
-"""Small helpers with no knowledge of retrieval."""
+"""Small helpers that do not depend on the rest of the package."""

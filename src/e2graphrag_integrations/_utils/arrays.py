@@ -1,4 +1,4 @@
-"""Array operations on row numbers that several modules share."""
+"""Array operations on row numbers, shared by several modules."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.integer[Any]]
-"""Indices and counts. NumPy creates 64-bit arrays here; SciPy's sparse matrices use 32 bits."""
+"""Indices and counts: 64-bit arrays from NumPy, or 32-bit arrays from SciPy's sparse matrices."""
 
 
 _SPARSE = 50
-"""From this ratio of rows to keys, sorting the keys is faster than a mask over all rows."""
+"""If there are more than this many rows per key, sorting the keys is faster than building a mask
+over all rows."""
 
 _SMALL = 10_000
-"""Up to this number of rows, one sum per row is faster than finding the distinct keys first."""
+"""Up to this number of rows, computing a sum for every row is faster than first finding the
+distinct keys."""
 
 _MAX_INT32 = np.iinfo(np.int32).max
 
 
 def exclusive_sums(sizes: ArrayLike) -> NDArray[np.int64]:
-    """Return the cumulative sums, with 0 in front: one entry more than `sizes`.
+    """Return the cumulative sums, preceded by 0; the result has one more entry than `sizes`.
 
     >>> exclusive_sums(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -33,7 +35,7 @@ def exclusive_sums(sizes: ArrayLike) -> NDArray[np.int64]:
 
 
 def concatenated_ranges(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
-    """Return the concatenation of `range(start, start + size)` for each start and size.
+    """Return the concatenated ranges `range(start, start + size)`, one per start and size.
 
     >>> concatenated_ranges(np.array([7, 3]), np.array([2, 3])).tolist()
     [7, 8, 3, 4, 5]
@@ -46,7 +48,7 @@ def concatenated_ranges(starts: IntArray, sizes: IntArray) -> NDArray[np.int64]:
 def sum_by_key(
     keys: IntArray, values: NDArray[np.floating[Any]], size: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return the distinct keys in ascending order, and the sum of the values of each.
+    """Return the distinct keys in ascending order, and the sum of the values of each key.
 
     >>> keys, sums = sum_by_key(np.array([5, 2, 5]), np.array([1.0, 0.0, 2.0]), 9)
     >>> keys.tolist(), sums.tolist()
@@ -65,9 +67,9 @@ def sum_by_key(
 
 
 def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return the distinct keys in ascending order, and the index of each key among them.
+    """Return the distinct keys in ascending order, and each key's index in that array.
 
-    The result equals `np.unique(keys, return_inverse=True)`, without sorting all keys.
+    The result equals `np.unique(keys, return_inverse=True)`, but not all keys are sorted.
 
     >>> distinct, inverse = unique_inverse(np.array([5, 2, 5]), 9)
     >>> distinct.tolist(), inverse.tolist()
@@ -80,7 +82,7 @@ def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
     places = np.empty(size, dtype=smallest_int_type(size))  # only entries at keys are read
     if len(keys) * _SPARSE < size:
         order = np.arange(len(keys), dtype=places.dtype)
-        places[keys] = order  # of equal keys, the last one wins
+        places[keys] = order  # the last of equal keys wins
         distinct: IntArray = np.sort(keys[places[keys] == order])
     else:
         distinct = _distinct(keys, size)

@@ -1,7 +1,7 @@
 """Run coroutines from worker threads, always in the same event loop.
 
-Async clients bind their connections to the loop of their first call, so a new loop per call would
-break them. `add` runs coroutines in a loop in its own thread, `aadd` in the caller's loop.
+An async client binds its connections to the event loop of its first call, so a new loop for each
+call would break it. `add` starts a loop in a separate thread; `aadd` uses the caller's loop.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class ContextThreads(ThreadPoolExecutor):
-    """A thread pool that runs each call in the context of the submitting thread."""
+    """A thread pool that runs each call in a copy of the submitting thread's context."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run a call in a thread, in a copy of the current context."""
+        """Submit a call that runs in a copy of the current context."""
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
@@ -35,7 +35,7 @@ class AwaitableRunner(Protocol):
 
 @dataclass(frozen=True)
 class _Interrupted:
-    """An exception that would stop the loop's thread, returned as a value instead."""
+    """Wraps an exception that would stop the loop's thread if it were raised there."""
 
     error: BaseException
 
@@ -55,7 +55,7 @@ def _run_in(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
 
 
 async def _cancel_others() -> None:
-    """Cancel every other task of this loop, so that no thread waits for one forever."""
+    """Cancel all other tasks in this loop, so that no thread waits forever for their results."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -74,7 +74,7 @@ class CallerLoop:
 
 
 class OwnLoop:
-    """Runs awaitables in a new loop, in a thread that starts at first use."""
+    """Runs awaitables in a new loop, in a thread that is started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class OwnLoop:
         return _run_in(self._loop, awaitable)
 
     def close(self) -> None:
-        """Stop the loop and its thread; a later `run` starts new ones."""
+        """Stop the loop and its thread. The next call of `run` starts new ones."""
         with self._lock:
             if self._loop is None or self._thread is None:
                 return
@@ -106,8 +106,8 @@ class OwnLoop:
 
 async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     """Run `work` in a thread. If cancelled, call `stop` and wait until `work` returns."""
-    # Not the loop's default pool: all its threads may be waiting for the write lock while the model
-    # that the lock's holder waits for needs one of them.
+    # The loop's default thread pool could deadlock: all its threads may wait for the write lock,
+    # while the model call of the thread that has the lock needs one of them.
     threads = ContextThreads(1, "e2graphrag-write")
     task = asyncio.wrap_future(threads.submit(work))
     threads.shutdown(wait=False)
@@ -116,5 +116,5 @@ async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
     except asyncio.CancelledError:
         stop()
         await asyncio.wait([task])
-        task.exception()  # retrieved, so that asyncio does not log it as never retrieved
+        task.exception()  # otherwise asyncio logs that the exception was never retrieved
         raise

@@ -1,4 +1,4 @@
-"""Attributes and items that are computed at first use, without a lock."""
+"""Attributes and sequence items that are computed on demand, without a lock."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
 
 
-class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
-    """`functools.cached_property` of Python 3.12, for Python 3.11 as well.
+class lazy(Generic[T]):  # noqa: N801 - a decorator, named like property
+    """The lock-free `functools.cached_property` of Python 3.12, also for Python 3.11.
 
-    The version in Python 3.11 computes values under one lock shared by all instances. Two threads
-    could deadlock, and queries of different threads were embedded one after the other. Without the
-    lock, two threads may compute the same value; the last one is kept.
+    In Python 3.11, `cached_property` holds one lock for all instances while it computes a value.
+    With that lock, two threads could deadlock, and queries from several threads were embedded one
+    after another. Without it, two threads may compute the same value; the last result is kept.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -32,7 +32,7 @@ class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: object | None, owner: type) -> T | lazy[T]:
-        """Compute the value and store it in the instance, which shadows this descriptor."""
+        """Compute the value and store it in the instance, where it shadows this descriptor."""
         if instance is None:
             return self
         value = self._compute(instance)
@@ -41,11 +41,11 @@ class lazy(Generic[T]):  # noqa: N801 - reads like the decorator it is
 
 
 class LazySequence(Sequence[Item_co]):
-    """A sequence whose items are computed at each access.
+    """A sequence that computes an item each time it is accessed.
 
     Args:
         count: Number of items.
-        compute: Returns the item at an index from 0 to `count` - 1.
+        compute: Function that returns the item at an index from 0 to `count` - 1.
     """
 
     def __init__(self, count: int, compute: Callable[[int], Item_co]) -> None:

@@ -1,4 +1,4 @@
-"""A sequence of strings in two arrays, for memory-mapped files."""
+"""A sequence of strings stored in two arrays, which can be memory-mapped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StringArray(Sequence[str]):
 
     Args:
         data: The bytes of all strings, shape (bytes,).
-        bounds: The start of each string and the end of the last, shape (strings + 1,).
+        bounds: The offset of each string in `data` and the end of the last, shape (strings + 1,).
     """
 
     def __init__(self, data: NDArray[np.uint8], bounds: IntArray) -> None:
@@ -29,7 +29,7 @@ class StringArray(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> StringArray:
-        """Encode strings; an existing `StringArray` is returned as it is."""
+        """Encode strings. A `StringArray` is returned unchanged."""
         if isinstance(texts, StringArray):
             return texts
         encoded = [text.encode() for text in texts]
@@ -69,5 +69,5 @@ class StringArray(Sequence[str]):
     __hash__ = None  # type: ignore[assignment] # unhashable, like a list
 
     def __repr__(self) -> str:
-        """Return the representation of the equal list."""
+        """Return the representation of the strings as a list."""
         return repr(list(self))

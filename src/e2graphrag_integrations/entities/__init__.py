@@ -1,1 +1,1 @@
-"""Names in texts: extraction, normal forms, and linking to the graph."""
+"""Entity extraction, normalization of names, and entity linking."""

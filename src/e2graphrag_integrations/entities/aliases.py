@@ -16,13 +16,13 @@ from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _MAX_PERSON_WORDS = 4
-"""Maximum number of words in a name whose last word is an alias (a surname)."""
+"""Maximum number of words in a name whose last word is treated as a surname, which is an alias."""
 
 _NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
 
 
 class Alias(NamedTuple):
-    """An entity found under another name, with a confidence in (0, 1]."""
+    """An entity found by a name other than its normal form, with a confidence in (0, 1]."""
 
     entity: str
     how: Literal["alias", "similar"]
@@ -35,9 +35,9 @@ class Aliases:
 
     Attributes:
         names: Normal forms of all entities.
-        named: Mask of the named entities.
-        doc_freq: Number of chunks with each entity. Among entities that share an alias, the most
-            frequent one is chosen.
+        named: Mask that is True for named entities and False for common nouns.
+        doc_freq: Number of chunks that mention each entity. Among entities that share an alias, the
+            most frequent one is chosen.
     """
 
     names: Sequence[str]
@@ -45,7 +45,7 @@ class Aliases:
     doc_freq: IntArray
 
     def find(self, form: str) -> Alias | None:
-        """Return the most likely entity for a normal form that is not an entity itself."""
+        """Return the most likely entity for a normal form that is not itself an entity."""
         rows = self._table.get(form.replace(".", ""), [])
         if rows:
             total = sum(int(self.doc_freq[row]) for row in rows)
@@ -82,7 +82,10 @@ def _rounded(score: float) -> float:
 
 
 def _numbers(form: str) -> list[str]:
-    """Return the Arabic and Roman numbers in a name: "Henry VII" is not similar to "Henry VIII"."""
+    """Return the Arabic and Roman numerals in a name, which must match in similar names.
+
+    "Henry VII" must not match "Henry VIII".
+    """
     return sorted(_NUMBER.findall(form))
 
 

@@ -1,4 +1,4 @@
-"""Entity linking: from the names in a query to entities of the index."""
+"""Entity linking: matching the mentions in a query to entities in the index."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _MAX_ALIAS_LOOKUPS = 32
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A mention of the query and its entity.
+    """A mention in the query, linked to an entity.
 
     Attributes:
         mention: The mention as written in the query.
         entity: The normal form of the entity.
-        how: The rule that matched: `exact` normal form, `stripped` of honorifics and articles,
-            `alias`, `similar` spelling, or the longest `part` of the mention that is an entity.
-        score: Confidence in (0, 1]: 1 for `exact` and `stripped`; for an alias, the entity's
-            fraction of all chunks with an entity of that alias; for a spelling, its similarity; for
-            a part, the fraction of the mention's characters in it.
+        how: The rule that matched. `exact`: the normal form is an entity. `stripped`: it is one
+            without honorifics and articles. `alias`: the mention is an alias of the entity.
+            `similar`: the spelling is similar. `part`: the longest part of the mention that is an
+            entity.
+        score: Confidence in (0, 1]. 1 for `exact` and `stripped`. For `alias`, the entity's chunks
+            as a fraction of the chunks of all entities with this alias. For `similar`, the
+            similarity of the spellings. For `part`, the part's fraction of the mention's length.
     """
 
     mention: str
@@ -45,12 +47,12 @@ class Linking:
 def link(
     mentions: Iterable[Mention], entities: Mapping[str, int], aliases: Aliases | None = None
 ) -> Linking:
-    """Link each mention by the first rule that finds an entity of the index.
+    """Link each mention by the first rule that finds an entity in the index.
 
     Args:
         mentions: The mentions in the query.
-        entities: The normal forms of all entities of the index.
-        aliases: Alternative names; None disables them, as in the paper.
+        entities: The normal forms of all entities in the index.
+        aliases: Alternative names of the entities. None disables aliases, as in the paper.
     """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}

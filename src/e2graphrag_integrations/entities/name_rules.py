@@ -1,11 +1,12 @@
-"""Rules for names that a statistical model misses, such as works and titles.
+"""Rules for names that a statistical model misses, such as the titles of works.
 
-A run of capitalized words is a name, including joiners such as "of", "the", "&", "de" and "'s"
-between them. A quoted span of mostly capitalized words is a name as well. The first word of a
-sentence needs further evidence: a proper-noun tag, or an open-class tag and no lowercase occurrence
-in the text. Hyphenated words are one word. If a run and an entity of the model overlap, the longer
-one wins. "and", "or" and "in" are joiners only inside quotes: elsewhere they separate names more
-often than they belong to one (measured on hotpotqa's dev half with benchmarks/entity_coverage.py).
+A run of capitalized words is a name. It may include joiners such as "of", "the", "&", "de" and "'s"
+between capitalized words. A quotation in which all content words are capitalized is also a name.
+The first word of a sentence needs further evidence: a proper-noun tag, or the tag of another noun
+or an adjective and no lowercase occurrence in the text. Hyphenated words count as one word. If a
+run contains an entity found by the model, the run replaces it. "and", "or" and "in" are allowed
+within names only inside quotes: elsewhere, they separate names more often than they join one
+(measured on the dev half of hotpotqa with benchmarks/entity_coverage.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MAX_JOINERS = 2
 _HYPHENS = frozenset("-–‐‑")
 _OPENING_QUOTES = {'"': '"', "“": "”", "«": "»", "``": "''", "‘": "’"}
 _LONGEST_QUOTE = 12
-"""Maximum number of tokens in a quoted title; longer quotes are speech."""
+"""Maximum number of tokens in a quoted title. Longer quotations are usually speech."""
 
 _CALENDAR = frozenset(
     "january february march april may june july august september october november december jan feb "
@@ -34,13 +35,14 @@ _NAME_CLASSES = frozenset({"PROPN", "NOUN", "ADJ", "X"})
 _OPEN_CLASSES = _NAME_CLASSES | {"VERB", "NUM"}
 _SMALL_CLASSES = frozenset({"ADP", "DET", "CCONJ", "PART", "PUNCT", "AUX", "PRON", "SCONJ"})
 _MAX_UPPERCASE = 0.7
-"""In a line with a larger fraction of uppercase words, such as a heading, case means nothing."""
+"""Maximum fraction of uppercase words in a line. Above it, as in a heading, capitalization does not
+indicate a name."""
 
 _BEFORE_A_START = frozenset({".", "!", "?", ":", "“", "‘", '"', "``", "—", "--", "(", "[", "-"})
 
 
 class NameSpan(NamedTuple):
-    """A name: its token range `[start, end)` in the document, and its label."""
+    """A name: its half-open token range `[start, end)` in the document, and its label."""
 
     start: int
     end: int
@@ -48,7 +50,7 @@ class NameSpan(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """One word: a token, or tokens joined by hyphens without spaces."""
+    """A word: one token, or several tokens joined by hyphens without spaces."""
 
     tokens: list[Any]
 
@@ -77,7 +79,7 @@ def find_names(
 
     Args:
         sentence: A spaCy `Span`.
-        entities: The entities that the model found in it.
+        entities: The entities that the model found in the sentence.
         lower_words: Words that occur in lowercase anywhere in the text.
     """
     found: list[NameSpan] = []
@@ -91,7 +93,7 @@ def find_names(
 
 
 def _lines(sentence: Any) -> list[list[Any]]:
-    """Split the tokens of a sentence at line breaks, which names do not cross."""
+    """Split the tokens of a sentence into lines, because names do not cross line breaks."""
     lines: list[list[Any]] = [[]]
     for token in sentence:
         if not token.is_space:
@@ -148,7 +150,7 @@ def _begins(
         return False
     follows = at + 1 < len(words) and words[at + 1].capital
     if lower.rstrip(".") in ADDRESSES:
-        return not follows  # in "Mr. Darcy" the name is Darcy, as for the models
+        return not follows  # "Mr. Darcy": the name is "Darcy", as in the models
     if not _sentence_initial(words, at) or word.pos == "PROPN":
         return True
     if follows and words[at + 1].tokens[0].i in entity_starts:
@@ -157,7 +159,7 @@ def _begins(
 
 
 def _sentence_initial(words: list[_Word], at: int) -> bool:
-    """Return whether a word follows only punctuation, or a full stop or opening quote."""
+    """Return whether only punctuation precedes a word, or a mark that may begin a sentence."""
     if all(token.is_punct for word in words[:at] for token in word.tokens):
         return True
     return words[at - 1].text in _BEFORE_A_START
@@ -203,7 +205,7 @@ def _quoted_titles(tokens: list[Any]) -> list[NameSpan]:
 
 
 def _is_title(tokens: list[Any]) -> bool:
-    """Return whether all content words of a quotation are capitalized, as in a title."""
+    """Return whether all content words in a quotation are capitalized, as in a title."""
     if not tokens or not tokens[0].text[0].isupper() or tokens[-1].text in {",", ".", "!", "?"}:
         return False
     content = [t for t in tokens if t.pos_ not in _SMALL_CLASSES and t.text[0].isalpha()]
@@ -211,7 +213,7 @@ def _is_title(tokens: list[Any]) -> bool:
 
 
 def _merge(inner: list[NameSpan], outer: list[NameSpan]) -> list[NameSpan]:
-    """Merge two sets of spans; an outer span replaces the inner spans that it contains."""
+    """Merge two lists of spans. An outer span replaces the inner spans that it contains."""
     merged: list[NameSpan] = []
     replaced: set[NameSpan] = set()
     for span in outer:

@@ -1,4 +1,4 @@
-"""Normal forms of entity names, for all scripts."""
+"""Normal forms of entity names in any script."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ HONORIFICS = ADDRESSES | frozenset(
     "lieutenant sergeant president king queen prince princess duke duchess count countess baron "
     "baroness saint st father mother uncle aunt pope emperor empress".split()
 )
-"""Words that precede a name or, as in "Prince of Wales", are part of it."""
+"""Words that precede a name or, as in "Prince of Wales", are part of one."""
 
 _SPACE = re.compile(r"\s+")
 _MAX_PART = 24
-"""Maximum length of the parts of a name, in words or characters, which bounds their number."""
+"""Maximum length of a part of a name, in words, or in characters for a script without spaces.
+Bounds the number of parts."""
 
 _POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"\w+")
@@ -38,7 +39,7 @@ def normal_form(name: str) -> str:
     """
     previous = ""
     form = name
-    while form != previous:  # casefolding can undo NFKC: repeat until the form is stable
+    while form != previous:  # casefolding can undo NFKC, so repeat until stable
         previous = form
         form = unicodedata.normalize("NFKC", form).casefold()
         form = _SPACE.sub(" ", form).strip()
@@ -51,14 +52,14 @@ def normal_form(name: str) -> str:
 
 
 def _trim(form: str) -> str:
-    """Strip other characters than letters and digits from both ends; keep a final full stop."""
+    """Strip all characters except letters and digits from both ends, but keep a final period."""
     start, end = 0, len(form)
     while start < end and not _WORD.match(form[start]):
         start += 1
     last = end
     while last > start and form[last - 1] != "." and not _WORD.match(form[last - 1]):
         last -= 1
-    # Vowel signs and tone marks belong to the preceding letter although `\w` excludes them.
+    # Vowel signs and tone marks belong to the preceding letter, although `\w` excludes them.
     while last < end and unicodedata.category(form[last]).startswith("M"):
         last += 1
     return form[start:last]
@@ -75,8 +76,8 @@ def without_honorifics(form: str) -> str:
 def sub_spans(form: str) -> list[str]:
     """Return the contiguous parts of a normal form, longest first, then left to right.
 
-    Parts consist of words. A form without spaces, in a script without them, is split into
-    characters, and a part has at least two.
+    Parts consist of complete words. In scripts without spaces, a form that contains no space is
+    split between characters instead, and each part has at least two characters.
     """
     units, glue, least = (form.split(" "), " ", 1)
     if len(units) == 1:

@@ -29,9 +29,9 @@ BUNDLED_PIPELINE = "en_e2g_sm"
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
 _LONGEST_RUN = 500
-"""Longer runs of characters without whitespace are split, in characters."""
+"""Maximum length of a run without whitespace, in characters. Longer runs are split."""
 
-# Excludes scripts without spaces, in which a run may be an entire text.
+# Excludes scripts without spaces, in which an entire text may be a single run.
 _LONG_RUN = re.compile(rf"[^\s{UNSPACED}]{{{_LONGEST_RUN + 1},}}")
 _NEEDED = frozenset(
     {"tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer"}
@@ -43,20 +43,22 @@ _NEEDED = frozenset(
 class SpacyEntityExtractor:
     """Finds entities with a spaCy pipeline.
 
-    Named entities of all types except numbers and dates are kept as complete spans. Rules add
-    capitalized names that the model misses (`name_rules.py`). Common nouns outside names are
-    entities by their lemma. Sentences come from the pipeline, or from rules if it has none.
+    All types of named entities except numbers and dates are extracted as complete spans. Rules add
+    capitalized names that the model misses (`name_rules.py`). The lemmas of common nouns outside
+    names are also entities. The pipeline splits the text into sentences; if it has no component
+    that does so, rules are used.
 
     Args:
-        model: None for the bundled English pipeline, the name of an installed one
-            (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path, or a loaded `Language`.
-        batch_size: Texts per batch of `nlp.pipe`.
-        n_process: Processes for `nlp.pipe`; 1 runs in the current process. The bundled pipeline
-            uses more only if processes are forked (Linux, by default up to Python 3.13).
+        model: The name of an installed pipeline (`"en_core_web_lg"`, `"zh_core_web_sm"`), a path,
+            or a loaded `Language`. None uses the bundled English pipeline.
+        batch_size: Number of texts per batch of `nlp.pipe`.
+        n_process: Number of processes for `nlp.pipe`; 1 uses the current process. The bundled
+            pipeline uses several only where processes are forked (the default on Linux up to
+            Python 3.13).
         name_rules: Whether to apply the rules for capitalized names.
 
     Raises:
-        MissingDependencyError: At first use, if the named pipeline is not installed.
+        MissingDependencyError: On first use, if the pipeline is not installed.
     """
 
     def __init__(
@@ -76,25 +78,25 @@ class SpacyEntityExtractor:
 
     @property
     def is_reproducible_by_name(self) -> bool:
-        """Whether the model's name is enough to create an equal extractor."""
+        """Whether an equal extractor can be created from the model's name alone."""
         return isinstance(self.model, str | os.PathLike) and self._name_rules
 
     @property
     def nlp(self) -> Any:
-        """The spaCy pipeline, loaded at first use."""
+        """The spaCy pipeline, which is loaded on first use."""
         if self._nlp is None:
             self._nlp = _load(self.model)
         return self._nlp
 
     @property
     def fingerprint(self) -> str:
-        """Name and version of the pipeline, its components, and whether name rules apply."""
+        """The pipeline's name, version and components, and whether the name rules are applied."""
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
         return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:rules={int(self._name_rules)}"
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
-        """Return, for each text and each of its sentences, the mentions in order."""
+        """Return the mentions in each sentence of each text, in order."""
         found: list[list[list[Mention]]] = [[] for _ in texts]
         with self._lock:
             pieces = [
@@ -113,7 +115,7 @@ class SpacyEntityExtractor:
 
     def _processes(self) -> int:
         # A spawned process receives the pipeline as bytes. spaCy does not serialize `vectors.attr`,
-        # which the bundled pipeline needs: it would find far fewer names.
+        # without which the bundled pipeline finds far fewer names.
         forks = multiprocessing.get_start_method() == "fork"
         return self._n_process if forks or self.model != BUNDLED_PIPELINE else 1
 
@@ -157,16 +159,16 @@ def _spacy_sentences(doc: Any) -> Iterator[Any]:
     if doc.has_annotation("SENT_START"):
         return iter(doc.sents)
     offsets = np.asarray([token.idx for token in doc], dtype=np.int64)
-    # A token belongs to the sentence in which it begins.
+    # A token belongs to the sentence that contains its first character.
     first = np.unique(np.searchsorted(offsets, sentence_starts(doc.text)))
     borders = [*first[first < len(doc)].tolist(), len(doc)]
     return (doc[start:end] for start, end in pairwise(borders))
 
 
 def _pieces(text: str, limit: int) -> Iterator[Span]:
-    """Split texts above spaCy's length limit, and long runs of characters without whitespace.
+    """Split a text at long runs without whitespace, and where it exceeds spaCy's length limit.
 
-    spaCy's tokenizer takes quadratic time on a run of brackets or quotes.
+    spaCy's tokenizer takes quadratic time for a run of brackets or quotes.
     """
     cuts = [
         cut
@@ -184,12 +186,12 @@ def _pieces(text: str, limit: int) -> Iterator[Span]:
 
 
 def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
-    """Replace each run of whitespace by one space, or by a blank line if it contains one.
+    """Replace each run of whitespace with one space, or with a blank line if it contains one.
 
-    Hard-wrapped lines and indentation would split names and sentences.
+    Otherwise, hard-wrapped lines and indentation would split names and sentences.
 
     Returns:
-        The new text, and the offset in the old text of each of its characters.
+        The new text, and the offset in the original text of each of its characters.
     """
     pieces: list[str] = []
     origins: list[NDArray[np.int64]] = []
@@ -225,7 +227,7 @@ def _load(model: Any) -> Any:
             f"`python -m spacy download {model}`, or omit the model to use the bundled one"
         ) from error
     if "senter" in nlp.disabled and "parser" in nlp.pipe_names:
-        # The parser is the slowest component, and only its sentences are needed.
+        # The parser is the slowest component, and only its sentence boundaries are needed.
         nlp.enable_pipe("senter")
         nlp.disable_pipe("parser")
     for name in [n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory not in _NEEDED]:
@@ -239,13 +241,13 @@ def extract_checked(
     """Run an extractor and validate its result.
 
     Args:
-        extractor: Any extractor.
+        extractor: The extractor to run.
         texts: The texts.
-        places: Names of the texts for error messages.
+        places: Description of each text for error messages.
 
     Raises:
-        ExtractionError: If the extractor fails, or returns a wrong number of results, something
-            other than mentions, or spans outside the text.
+        ExtractionError: If the extractor fails, returns the wrong number of results, or returns
+            anything other than mentions whose spans lie within the text.
     """
     name = type(extractor).__name__
     failed = f"{name}.extract() failed on {places[0]}, or did not return lists of mentions"

@@ -1,6 +1,6 @@
 """Readers that turn files into documents: text, Markdown, PDF, HTML and DOCX.
 
-The command line reads its inputs through this package. PDF, HTML and DOCX need the extra `files`.
+The command line reads its inputs with this package. PDF, HTML and DOCX need the `files` extra.
 """
 
 from __future__ import annotations

@@ -9,25 +9,23 @@ from e2graphrag_integrations.types import SourceDocument
 
 
 def read_docx(document_id: str, data: bytes, origin: str) -> SourceDocument:
-    """Return the paragraphs and tables of a DOCX file as a document, in their order.
+    """Return the paragraphs and tables in a DOCX file as a document, in file order.
 
-    A table becomes one line per row with tabs between its cells.
+    Each row of a table becomes one line, with tabs between the cells.
 
     Args:
-        document_id: Id of the document.
+        document_id: The document's id.
         data: Content of the file.
         origin: Name of the file in error messages.
 
     Raises:
-        UnreadableFileError: If the bytes are not a readable DOCX file.
+        UnreadableFileError: If `data` is not a readable DOCX file.
         ImportError: If python-docx is not installed.
     """
     from docx import Document
-    from docx.opc.exceptions import OpcError
-    from docx.oxml.exceptions import XmlchemyError
     from docx.table import Table
 
-    with translate_errors("DOCX file", origin, OpcError, XmlchemyError):
+    with translate_errors("DOCX file", origin):
         document = Document(io.BytesIO(data))
         blocks = []
         for item in document.iter_inner_content():

@@ -1,4 +1,4 @@
-"""Find files and folders, and read each file with the reader for its suffix."""
+"""Find the files in the given paths, and read each file with the reader for its suffix."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.loaders.docx import read_docx
 from e2graphrag_integrations.loaders.html import read_html
-from e2graphrag_integrations.loaders.markdown import read_markdown
 from e2graphrag_integrations.loaders.pdf import read_pdf
-from e2graphrag_integrations.loaders.text import read_text
+from e2graphrag_integrations.loaders.text import read_markdown, read_text
 from e2graphrag_integrations.types import SourceDocument
 
 STDIN = "-"
@@ -32,8 +31,8 @@ READERS: Mapping[str, Callable[[str, bytes, str], SourceDocument]] = {
     ".htm": read_html,
     ".docx": read_docx,
 }
-"""Lowercase file suffix to reader; a reader takes the document id, the bytes and a name for
-error messages."""
+"""Maps a lowercase file suffix to its reader. A reader takes the document id, the content of the
+file, and a name for error messages."""
 
 
 def read_documents(
@@ -41,25 +40,26 @@ def read_documents(
 ) -> list[SourceDocument]:
     """Read files and folders; folders are read recursively, in sorted order.
 
-    The id of a document is its POSIX path relative to the given folder, or the file name for a
-    file given directly. `-` reads standard input as text with the id `stdin`. In folders, hidden
-    files and files with an unknown suffix are skipped; a file given directly is read as text if
-    its suffix is unknown.
+    The id of a document is its POSIX path relative to the given folder, or its file name if the
+    file is given directly. `-` reads standard input as text, with the id `stdin`. In folders,
+    hidden files and files with an unknown suffix are skipped. A file that is given directly is read
+    as text if its suffix is unknown.
 
     Args:
         paths: Files and folders to read.
-        stdin: Binary stream for `-`; None if standard input is not available.
+        stdin: Binary stream that `-` reads. None means that standard input is not available.
 
     Raises:
-        InvalidInputError: If a path is invalid or does not exist, a folder contains no readable
-            file, or `-` is given without `stdin`.
+        InvalidInputError: If a path is invalid or does not exist, if a folder contains no readable
+            file, or if `-` is given but `stdin` is None.
         UnreadableFileError: If the content of a file does not match its suffix.
-        DuplicateDocumentError: If two files would get the same id.
-        MissingDependencyError: If a format needs the extra `files`.
+        DuplicateDocumentError: If two files would have the same id.
+        MissingDependencyError: If a format needs the `files` extra and it is not installed.
     """
     documents: list[SourceDocument] = []
     origins: dict[str, str] = {}
-    for document_id, path, origin in _sources(paths):
+    for document_id, path in _sources(paths):
+        origin = "standard input" if path is None else str(path)
         if document_id in origins:
             raise DuplicateDocumentError(
                 f"{origin} and {origins[document_id]} would both get the document id "
@@ -77,10 +77,10 @@ def source_files(paths: Iterable[str | Path]) -> list[Path]:
     """Return the files that `read_documents` would read.
 
     Raises:
-        InvalidInputError: If a path is invalid or does not exist, or a folder contains no readable
-            file.
+        InvalidInputError: If a path is invalid or does not exist, or if a folder contains no
+            readable file.
     """
-    return [path for _, path, _ in _sources(paths) if path is not None]
+    return [path for _, path in _sources(paths) if path is not None]
 
 
 def path_exists(path: str | Path) -> bool:
@@ -107,11 +107,11 @@ def read_file(path: str | Path, document_id: str | None = None) -> SourceDocumen
 
     Args:
         path: The file.
-        document_id: Id of the document; None uses the file name.
+        document_id: The document's id; None uses the file name.
 
     Raises:
         UnreadableFileError: If the file cannot be read or its content does not match its suffix.
-        MissingDependencyError: If the format needs the extra `files`.
+        MissingDependencyError: If the format needs the `files` extra and it is not installed.
     """
     path = Path(path)
     try:
@@ -127,28 +127,28 @@ def read_file(path: str | Path, document_id: str | None = None) -> SourceDocumen
         ) from error
 
 
-def _sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None, str]]:
-    """Yield the id, the file (None for standard input) and the name for errors of each source."""
+def _sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None]]:
+    """Yield the id and the path of each source. The path is None for standard input."""
     for given in paths:
         path = Path(given)
         if str(given) == STDIN:
-            yield "stdin", None, "standard input"
+            yield "stdin", None
         elif not path_exists(given):
             raise InvalidInputError(f"{path} does not exist")
         elif path.is_dir():
             yield from _folder_files(path)
         else:
-            yield path.name, path, str(path)
+            yield path.name, path
 
 
-def _folder_files(folder: Path) -> Iterator[tuple[str, Path, str]]:
+def _folder_files(folder: Path) -> Iterator[tuple[str, Path]]:
     empty = True
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in relative.parts)
         if path.is_file() and not hidden and path.suffix.lower() in READERS:
             empty = False
-            yield relative.as_posix(), path, str(path)
+            yield relative.as_posix(), path
     if empty:
         raise InvalidInputError(
             f"folder {folder} contains no readable file: "

@@ -14,33 +14,32 @@ _BLOCK_TAGS = frozenset(
     "address article aside blockquote br dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 "
     "header hr li main nav ol p pre section table td th tr ul".split()
 )
-"""Tags that start a new line."""
+"""Tags whose content starts on a new line."""
 
 _PARAGRAPH_TAGS = frozenset({"p", "li", "div"})
-"""Block tags with a blank line before them."""
+"""Block tags that are preceded by a blank line."""
 
 _INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
-"""Tags whose text is not part of the page."""
+"""Tags whose text is not visible on the page."""
 
 
 def read_html(document_id: str, data: bytes, origin: str) -> SourceDocument:
-    """Return the visible text of a page as a document with the title of the page.
+    """Return the visible text of a page as a document that has the page's title.
 
     Args:
-        document_id: Id of the document.
+        document_id: The document's id.
         data: Content of the file; Beautiful Soup detects its encoding.
         origin: Name of the file in error messages.
 
     Raises:
-        UnreadableFileError: If the bytes are not readable HTML.
+        UnreadableFileError: If `data` is not readable HTML.
         ImportError: If Beautiful Soup is not installed.
     """
     from bs4 import BeautifulSoup
-    from bs4.builder import ParserRejectedMarkup
 
-    with translate_errors("HTML file", origin, ParserRejectedMarkup):
+    with translate_errors("HTML file", origin):
         with warnings.catch_warnings():
-            # Beautiful Soup warns about XHTML and about pages that look like a file name.
+            # Beautiful Soup warns about XHTML, and about content that looks like a file name.
             warnings.simplefilter("ignore", UserWarning)
             soup = BeautifulSoup(data, "html.parser")
         title = soup.title.get_text(" ", strip=True) if soup.title else ""
@@ -51,9 +50,9 @@ def read_html(document_id: str, data: bytes, origin: str) -> SourceDocument:
 
 
 def _visible_text(soup: Any) -> Iterator[str]:
-    """Yield the text of a page with line breaks around blocks.
+    """Yield the text of a page, with line breaks around blocks.
 
-    The traversal is iterative: pages can be nested deeper than the recursion limit.
+    The traversal is iterative because tags can be nested deeper than the recursion limit.
     """
     from bs4.element import CData, NavigableString, Tag
 

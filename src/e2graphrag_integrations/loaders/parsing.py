@@ -1,49 +1,29 @@
-"""Helpers for readers that use a parser library."""
+"""Helpers for readers that use a parsing library."""
 
 from __future__ import annotations
 
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from e2graphrag_integrations.errors import UnreadableFileError
 
-_CONTENT_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,  # includes NotImplementedError and RecursionError
-    SyntaxError,  # lxml raises it for malformed XML
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Exceptions that parsers leak for broken content, in addition to their own error classes."""
-
 
 @contextmanager
-def translate_errors(
-    file_format: str, origin: str, *parser_errors: type[Exception]
-) -> Iterator[None]:
-    """Raise `UnreadableFileError` for any error that broken content causes in a parser.
+def translate_errors(file_format: str, origin: str) -> Iterator[None]:
+    """Convert any exception raised by a parser to `UnreadableFileError`.
+
+    For broken content, parsers raise exceptions of many types, not only their own classes.
 
     Args:
-        file_format: Name of the format, for the message.
-        origin: Name of the file, for the message.
-        *parser_errors: Error classes of the parser library.
+        file_format: Name of the format in the error message.
+        origin: Name of the file in the error message.
     """
-    content_errors: tuple[type[Exception], ...] = (*parser_errors, *_CONTENT_ERRORS)
     try:
         yield
-    except content_errors as error:
-        # Messages of Beautiful Soup have several lines; the last one names the problem.
+    except (ImportError, MemoryError):
+        raise  # not caused by the file
+    except Exception as error:
+        # Beautiful Soup's messages have several lines; the last one states the problem.
         reason = str(error).strip().rpartition("\n")[2].strip() or type(error).__name__
         raise UnreadableFileError(f"{origin} is not a readable {file_format}: {reason}") from error
 

@@ -9,24 +9,23 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 
 
 def read_pdf(document_id: str, data: bytes, origin: str) -> SourceDocument:
-    """Return the text of a PDF as a document with one segment per page.
+    """Return the text of a PDF file as a document with one segment per page.
 
     Args:
-        document_id: Id of the document.
+        document_id: The document's id.
         data: Content of the file.
         origin: Name of the file in error messages.
 
     Returns:
-        The document; the metadata of each segment is `{"page": number}`, counted from 1.
+        The document. The metadata of each segment is `{"page": number}`; pages are numbered from 1.
 
     Raises:
-        UnreadableFileError: If the bytes are not a readable PDF.
+        UnreadableFileError: If `data` is not a readable PDF file.
         ImportError: If pypdf is not installed.
     """
     from pypdf import PdfReader
-    from pypdf.errors import DependencyError, PyPdfError
 
-    with translate_errors("PDF", origin, PyPdfError, DependencyError):
+    with translate_errors("PDF", origin):
         reader = PdfReader(io.BytesIO(data))
         pages = [page.extract_text() for page in reader.pages]
         title = reader.metadata.title if reader.metadata else None

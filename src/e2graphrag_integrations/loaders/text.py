@@ -1,4 +1,4 @@
-"""Read plain text in UTF-8, or in UTF-16 and UTF-32 with a byte order mark."""
+"""Read plain text and Markdown in UTF-8, or in UTF-16 or UTF-32 with a byte order mark."""
 
 from __future__ import annotations
 
@@ -21,18 +21,35 @@ def read_text(document_id: str, data: bytes, origin: str) -> SourceDocument:
     """Return plain text as a document.
 
     Args:
-        document_id: Id of the document.
+        document_id: The document's id.
         data: Content of the file.
         origin: Name of the file in error messages.
 
     Raises:
-        UnreadableFileError: If the bytes are not valid in their encoding.
+        UnreadableFileError: If the content is not valid in the detected encoding.
     """
-    return SourceDocument(document_id, decode(data, origin))
+    return SourceDocument(document_id, _decode(data, origin))
 
 
-def decode(data: bytes, origin: str) -> str:
-    """Decode bytes as UTF-8, or as the encoding that their byte order mark names.
+def read_markdown(document_id: str, data: bytes, origin: str) -> SourceDocument:
+    """Return Markdown as a document; a level-1 heading on the first line becomes the title.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        origin: Name of the file in error messages.
+
+    Raises:
+        UnreadableFileError: If the content is not valid in the detected encoding.
+    """
+    text = _decode(data, origin)
+    first_line = text.lstrip().partition("\n")[0]
+    title = first_line[2:].strip() if first_line.startswith("# ") else None
+    return SourceDocument(document_id, text, title or None)
+
+
+def _decode(data: bytes, origin: str) -> str:
+    """Decode bytes as UTF-8, or in the encoding that a byte order mark indicates.
 
     Raises:
         UnreadableFileError: If the bytes are not valid in that encoding.
@@ -41,7 +58,7 @@ def decode(data: bytes, origin: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        # The codec removes the UTF-8 mark before it counts.
+        # The codec counts bytes after the byte order mark that it has removed.
         offset = error.start + len(data) - len(error.object)
         raise UnreadableFileError(
             f"{origin} is not valid {encoding.upper().removesuffix('-SIG')}: byte {offset} is "

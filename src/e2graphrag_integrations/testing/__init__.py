@@ -1,6 +1,6 @@
-"""Conformance checks for your own components, and small fakes for tests without models.
+"""Conformance checks for custom components, and small fakes for tests without models.
 
-Call a check from a test of your own. It raises `AssertionError` with the rule that failed.
+Call a check in your own test. If a rule is violated, it raises `AssertionError` and names the rule.
 
     from e2graphrag_integrations.testing import check_embedder
 

@@ -1,4 +1,4 @@
-"""Checks that a component keeps its protocol; see `e2graphrag_integrations.protocols`."""
+"""Checks that a component conforms to its protocol in `e2graphrag_integrations.protocols`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = (
     "量子力学是物理学的一个分支。",
     "Tabs\tand\r\nline breaks\n\nand 👩‍👩‍👧 emoji.",
 )
-"""Texts in several scripts, with line breaks and emoji."""
+"""Test texts in several scripts, with line breaks and emoji."""
 
 LONG_TEXT = "The captain wrote another letter to the harbor master. " * 400
 
@@ -48,13 +48,13 @@ def _require(condition: bool, component: object, rule: str) -> None:
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Check an embedder's attributes, the shape and values of its vectors, and that it is stable.
+    """Check an embedder's attributes, the shape and values of its vectors, and its determinism.
 
     Args:
         embedder: The embedder under test. It embeds about 20 short texts and one long text.
 
     Raises:
-        AssertionError: If a rule fails.
+        AssertionError: If the component violates a rule.
     """
     dimension, limit = embedder.dimension, embedder.max_tokens
     _require(isinstance(dimension, int) and dimension > 0, embedder, "dimension is not positive")
@@ -71,7 +71,7 @@ def check_embedder(embedder: Embedder) -> None:
     again = np.asarray(embedder.embed(list(TEXTS)))
     _require(_close(vectors, again), embedder, "embed() is not deterministic")
     alone = np.concatenate([np.asarray(embedder.embed([text])) for text in TEXTS])
-    _require(_close(vectors, alone), embedder, "a vector depends on the other texts of its batch")
+    _require(_close(vectors, alone), embedder, "a vector depends on the other texts in its batch")
     distinct = len({vector.tobytes() for vector in vectors})
     _require(distinct == len(TEXTS), embedder, "different texts have equal vectors")
 
@@ -88,13 +88,13 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def check_extractor(extractor: EntityExtractor) -> None:
-    """Check that an extractor returns one list of sentences per text, with correct spans.
+    """Check that an extractor returns one list of sentences per text, with valid spans.
 
     Args:
         extractor: The extractor under test.
 
     Raises:
-        AssertionError: If a rule fails.
+        AssertionError: If the component violates a rule.
     """
     found = extractor.extract(list(TEXTS))
     _require(len(found) == len(TEXTS), extractor, f"{len(found)} results for {len(TEXTS)} texts")
@@ -127,20 +127,20 @@ def _plain(found: Sequence[Sequence[Sequence[Mention]]]) -> list[list[list[Menti
 def check_summarizer(summarizer: Summarizer) -> None:
     """Check that a summarizer returns text, synchronously or as an awaitable.
 
-    An over-long summary is allowed: the index truncates it at a sentence. Do not call this from a
-    running event loop.
+    A summary may exceed `max_tokens`: the index truncates it at the end of a sentence. Do not call
+    this function from a running event loop.
 
     Args:
         summarizer: The summarizer under test. It is called twice.
 
     Raises:
-        AssertionError: If a rule fails.
+        AssertionError: If the component violates a rule.
     """
     for level in (1, 2):
         answer = summarizer.summarize(list(TEXTS[:2]), level=level, max_tokens=60)
         summary = asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
         if not isinstance(summary, str):
-            raise AssertionError(  # noqa: TRY004 - a failed check, not a wrong argument
+            raise AssertionError(  # noqa: TRY004 - a failed check, not an invalid argument
                 f"{type(summarizer).__name__}: returned {type(summary)}"
             )
         _require(bool(summary.strip()), summarizer, f"summarize(level={level}) returned no text")
@@ -158,7 +158,7 @@ def check_token_counter(counter: TokenCounter) -> None:
         counter: The counter under test.
 
     Raises:
-        AssertionError: If a rule fails.
+        AssertionError: If the component violates a rule.
     """
     for text in (*TEXTS, ""):
         count, spans = counter.count(text), [tuple(span) for span in counter.spans(text)]
@@ -167,18 +167,18 @@ def check_token_counter(counter: TokenCounter) -> None:
         starts = [start for start, _ in spans]
         _require(starts == sorted(starts), counter, f"the spans of {text!r} are not in order")
         inside = all(0 <= start <= end <= len(text) for start, end in spans)
-        _require(inside, counter, f"the spans of {text!r} lie outside of it")
+        _require(inside, counter, f"the spans of {text!r} lie outside the text")
     _check_fingerprint(counter)
 
 
 def check_strategy(strategy: Strategy) -> None:
-    """Check a strategy on a small index: limits, order, filters, budgets, and no hidden state.
+    """Check a strategy on a small index: limits, order, filters, budgets and statelessness.
 
     Args:
-        strategy: The strategy under test. It ranks about 40 times.
+        strategy: The strategy under test. Its `rank` method is called about 40 times.
 
     Raises:
-        AssertionError: If a rule fails.
+        AssertionError: If the component violates a rule.
     """
     name = strategy.name
     _require(isinstance(name, str) and bool(name), strategy, "name is not a non-empty string")
@@ -204,7 +204,7 @@ def _check_ways_of_asking(strategy: Strategy, rag: E2GraphRAG, question: str) ->
     _require(not others, strategy, f"returned nodes that the filter excludes: {sorted(others)}")
     _check_answer(strategy, filtered, 10)
     nothing = rag.retrieve(question, strategy=strategy, where={"number": 99})
-    _require(not nothing.nodes, strategy, "returned nodes although the filter excludes all")
+    _require(not nothing.nodes, strategy, "returned nodes although the filter excludes all of them")
     packed = rag.retrieve(question, strategy=strategy, token_budget=20)
     _require(len(packed.context()) < len(LONG_TEXT), strategy, "ignores the token budget")
 

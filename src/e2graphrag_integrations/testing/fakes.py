@@ -14,9 +14,9 @@ _SENTENCE = re.compile(r"[^.]+\.?")
 
 
 class CapitalizedWordExtractor:
-    """An extractor that takes every capitalized word for a person.
+    """An extractor that treats every capitalized word as a person.
 
-    Sentences end with a full stop. Needs no model and runs at regular-expression speed.
+    Sentences end with a period. The extractor uses regular expressions and needs no model.
     """
 
     fingerprint = "fake:names"
@@ -41,12 +41,13 @@ class CapitalizedWordExtractor:
 
 
 class DigestLLM:
-    """A function from prompt to text that answers with a hash of the prompt.
+    """A fake language model that answers with a hash of the prompt.
 
-    Equal prompts get equal answers, different prompts different ones. Pass it as `summarizer=`.
+    Equal prompts get equal answers, and different prompts get different ones. Pass an instance as
+    `summarizer=`.
 
     Attributes:
-        prompts: Every prompt received, in order.
+        prompts: All prompts received, in order.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""From a text to tokens, sentences and chunks."""
+"""Splitting of texts into tokens, words, sentences and chunks."""

@@ -1,7 +1,8 @@
-"""Chunks: spans of at most `chunk_size` tokens that end at sentence boundaries where possible.
+"""Splitting of a text into chunks, which end at sentence boundaries where possible.
 
-`chunk_spans` fills one chunk after another, as the paper does. `content_spans` uses content-defined
-boundaries, so that an edit leaves other chunks unchanged.
+A chunk has at most `chunk_size` tokens. `chunk_spans` fills one chunk after another, as in the
+paper. `content_spans` uses content-defined boundaries, so that an edit leaves distant chunks
+unchanged.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
 
 _MIN_FRACTION = 3
-"""A content-defined chunk has at least 1/3 of `chunk_size` tokens."""
+"""Divisor of `chunk_size` that gives the minimum size of a content-defined chunk, in tokens."""
 
 _HASHED_TOKENS = 8
-"""A sentence longer than a chunk may be split at any token, by the hash of this many tokens."""
+"""Number of tokens that are hashed at each token of a sentence longer than a chunk. Any of its
+tokens may begin a chunk."""
 
 
 def chunk_spans(
@@ -29,21 +31,23 @@ def chunk_spans(
     """Split `text` into spans of at most `chunk_size` tokens (E2GraphRAG, section 3.1).
 
     A chunk ends at the last sentence boundary that fits; a sentence longer than a chunk is split
-    between tokens. The next chunk begins with the complete sentences within the last
-    `chunk_overlap` tokens, or exactly `chunk_overlap` tokens earlier if a sentence was split. Every
-    character of a token is in a chunk. Chunks do not begin or end with whitespace.
+    between tokens. The next chunk repeats the complete sentences among the last `chunk_overlap`
+    tokens of the previous one, or exactly the last `chunk_overlap` tokens if a sentence was split.
+    Every character of a token is in a chunk. Chunks do not begin or end with whitespace.
 
     Args:
-        text: The text. A text without tokens has no chunks.
-        counter: Locates the tokens.
+        text: The text to split. A text without tokens has no chunks.
+        counter: Token counter that locates the tokens.
         chunk_size: Maximum number of tokens in a chunk.
-        chunk_overlap: Maximum number of tokens in two consecutive chunks; less than `chunk_size`.
+        chunk_overlap: Maximum number of tokens that two consecutive chunks share; less than
+            `chunk_size`.
 
     Returns:
         Character spans; starts and ends are strictly increasing.
 
     Raises:
-        InvalidInputError: If a size is out of range, or the counter finds no token in words.
+        InvalidInputError: If a size is out of range, or the counter finds no token although the
+            text contains letters or digits.
     """
     if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
         raise InvalidInputError(
@@ -72,20 +76,21 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
 
     A chunk begins at a sentence whose hash is the smallest within a third of `chunk_size` on both
     sides (see `content_defined.py`); a sentence longer than a chunk is split between tokens by the
-    same rule. Chunks have from a third of `chunk_size` to `chunk_size` tokens, 0.6 of it on
-    average, and do not overlap. An edit changes its own chunk and rarely more than the adjacent
-    ones.
+    same rule. A chunk has between a third of `chunk_size` and `chunk_size` tokens, 0.6 times
+    `chunk_size` on average. Chunks do not overlap. An edit changes the chunk that contains it, and
+    rarely more than the adjacent ones.
 
     Args:
-        text: The text. A text without tokens has no chunks.
-        counter: Locates the tokens.
+        text: The text to split. A text without tokens has no chunks.
+        counter: Token counter that locates the tokens.
         chunk_size: Maximum number of tokens in a chunk.
 
     Returns:
         Ordered character spans that do not begin or end with whitespace.
 
     Raises:
-        InvalidInputError: If the size is out of range, or the counter finds no token in words.
+        InvalidInputError: If the size is out of range, or the counter finds no token although the
+            text contains letters or digits.
     """
     if chunk_size < 1:
         raise InvalidInputError(f"chunk_size={chunk_size}: a chunk needs at least one token")
@@ -106,7 +111,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
 def _places(
     text: str, tokens: NDArray[np.int64], before: NDArray[np.int64], chunk_size: int
 ) -> tuple[list[int], list[int]]:
-    """Return the tokens at which a chunk may begin, ascending, and the hash of the text there."""
+    """Return the indices of tokens that may begin a chunk, and the hash of the text at each."""
     if not len(tokens):
         return [], []
     sentences = _sentence_tokens(text, tokens[:, 1])
@@ -126,7 +131,7 @@ def _places(
 
 
 def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
-    # Only letters and digits need a token: some tokenizers drop control characters.
+    # A text without letters and digits may have no tokens: some tokenizers drop control characters.
     if not spans and any(character.isalnum() for character in text):
         raise InvalidInputError(
             f"{type(counter).__name__}.spans() found no token in {text.strip()[:80]!r}: it must "
@@ -135,18 +140,18 @@ def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
 
 
 def _sentence_tokens(text: str, token_ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the tokens at which sentences begin, ascending."""
+    """Return the ascending indices of the tokens that begin sentences."""
     starts = np.asarray(sentence_starts(text))
     # Compare token ends: some tokenizers include the preceding space in a token.
     return np.unique(np.searchsorted(token_ends, starts, side="right"))
 
 
 class _Cutter:
-    """Finds the start and end of each chunk. All positions are indices of token spans.
+    """Finds the start and end of each chunk, as indices into the token spans.
 
     Args:
-        before: Number of tokens before each span, and the total.
-        boundaries: Spans at which sentences begin, ascending.
+        before: Number of tokens before each span, followed by the total.
+        boundaries: Ascending indices of the token spans that begin sentences.
         size: Maximum tokens in a chunk.
         overlap: Maximum tokens in the overlap.
     """
@@ -167,12 +172,12 @@ class _Cutter:
             return len(self._before) - 1
         at = np.searchsorted(self._boundaries, limit, side="right") - 1
         boundary = int(self._boundaries[at])
-        # Ending a chunk inside the overlap would make no progress.
+        # A chunk that ends within the overlap would make no progress.
         advances = self._before[boundary] - self._before[start] > self._overlap
         return boundary if boundary > start and advances else limit
 
     def next_start(self, end: int) -> int:
-        """Return the start of the next chunk, including overlap, after one that ends at `end`."""
+        """Return the start, including the overlap, of the chunk after one that ends at `end`."""
         earliest = int(np.searchsorted(self._before, self._before[end] - self._overlap))
         at = int(np.searchsorted(self._boundaries, earliest))
         if at < len(self._boundaries) and self._boundaries[at] <= end:
@@ -189,7 +194,7 @@ def _strip(text: str, start: int, end: int) -> Span:
 
 
 def _increasing(spans: list[Span]) -> list[Span]:
-    """Drop spans that are contained in an adjacent span after stripping."""
+    """Drop each span that lies within an adjacent span once whitespace is stripped."""
     kept: list[Span] = []
     for span in spans:
         if kept and span.end <= kept[-1].end:
@@ -201,13 +206,17 @@ def _increasing(spans: list[Span]) -> list[Span]:
 
 
 def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
-    """Return a text truncated to `max_tokens`, after a sentence if one fits, and if it changed."""
+    """Truncate a text to `max_tokens` tokens, at the end of a sentence if one fits.
+
+    Returns:
+        The text, and whether it was truncated.
+    """
     spans, before = counted_spans(counter, text)
     if before[-1] <= max_tokens:
         return text, False
     fitting = int(np.searchsorted(before, max_tokens, side="right")) - 1
     limit = int(spans[fitting - 1, 1]) if fitting else 0
-    # A sentence ends where the next one begins, without the whitespace between.
+    # A sentence ends where the next one begins, less the whitespace between them.
     last = limit
     for start in sentence_starts(text):
         end = len(text[:start].rstrip())

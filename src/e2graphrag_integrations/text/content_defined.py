@@ -1,7 +1,7 @@
-"""Content-defined boundaries, which edits elsewhere in the text do not move.
+"""Content-defined boundaries, which do not move when the text changes elsewhere.
 
-If chunks were counted from the beginning, one new sentence would move every later boundary. Here a
-position is a boundary if the hash of its text is the smallest nearby (local-maximum chunking,
+With chunks of a fixed size, one new sentence moves every later boundary. Here, a position is a
+boundary if the hash of the text at that position is the smallest nearby (local-maximum chunking,
 Bjørner et al., 2010; prolly trees use hashes in the same way). Boundaries depend on the text alone,
 and an edit moves only those close to it.
 """
@@ -26,22 +26,24 @@ def text_hash(text: str) -> int:
 def content_boundaries(
     hashes: Sequence[int], at: Sequence[int], end: int, least: int, most: int
 ) -> Ints:
-    """Choose boundaries among candidate positions; the first candidate is always one.
+    """Choose boundaries among candidate positions. The first candidate is always a boundary.
 
     A candidate is a boundary if its hash is the smallest within a distance of `least` on both sides
-    (the earlier of equal ones) and both ends are at least `least` away. A piece longer than `most`
-    is split at the smallest hash that leaves `least` on both sides, or else at the candidate
-    nearest to its middle.
+    (ties broken by the earlier candidate) and if it is at least `least` away from both ends. A
+    piece longer than `most` is split at the candidate with the smallest hash among those that leave
+    at least `least` on both sides. If there are none, it is split at the candidate nearest to its
+    middle.
 
     Args:
         hashes: The hash of the text at each candidate.
         at: Positions of the candidates, strictly ascending from 0, for example in tokens.
         end: End of the last piece.
-        least: Minimum length of a piece. Splits without a better candidate may be shorter.
-        most: Maximum length of a piece. A piece without a candidate inside may be longer.
+        least: Minimum length of a piece. A piece may be shorter if an overlong piece has no better
+            candidate to split at.
+        most: Maximum length of a piece. A piece with no candidate inside it may be longer.
 
     Returns:
-        Indices into `at`, ascending.
+        Ascending indices into `at`.
     """
     if not len(at):
         return np.empty(0, dtype=np.int64)
@@ -67,7 +69,7 @@ def content_boundaries(
 
 
 class _RangeMinima:
-    """A sparse table: the minimum of any range of values in constant time."""
+    """A sparse table, which returns the minimum of any range of values in constant time."""
 
     def __init__(self, values: Ints) -> None:
         self._table = [values]
@@ -76,7 +78,7 @@ class _RangeMinima:
             self._table.append(np.minimum(below[:-step], below[step:]))
 
     def of(self, first: Ints, last: Ints) -> Ints:
-        """Return the minimum of `values[first:last]` for each pair; no range is empty."""
+        """Return the minimum of `values[first:last]` for each pair. No range may be empty."""
         level = np.frexp(last - first)[1].astype(np.int64) - 1
         minima = np.empty(len(first), dtype=np.int64)
         for power, ranges in enumerate(self._table):
@@ -100,13 +102,13 @@ def _splits(
     piece: tuple[int, int, int],
     sizes: tuple[int, int],
 ) -> list[int]:
-    """Return the boundaries that split a piece which is too long.
+    """Return the boundaries that split a piece longer than the maximum.
 
     Args:
         minima: Range minima over the hash ranks of the candidates.
-        order: The candidate of each rank.
+        order: The candidate that has each rank.
         positions: Positions of the candidates.
-        piece: First candidate, the candidate after the last, and the end position.
+        piece: First candidate, end (exclusive) of the candidates, and end position of the piece.
         sizes: Minimum and maximum length of a piece.
     """
     least, most = sizes
@@ -129,7 +131,10 @@ def _splits(
 
 
 def _nearest(positions: Ints, first: int, last: int, twice: int) -> int:
-    """Return the index in `positions[first:last]` nearest to `twice / 2`; the earlier on ties."""
+    """Return the index from `first` to `last` - 1 of the position nearest to `twice / 2`.
+
+    Ties are broken by the lower index.
+    """
     at = int(np.searchsorted(positions, twice / 2))
     at = min(max(at, first), last)
     near = [one for one in (at - 1, at) if first <= one < last]

@@ -1,7 +1,7 @@
-"""Rule-based sentence boundaries in any language, for chunking and extractive summaries.
+"""Rule-based sentence boundaries for any language, used by chunking and extractive summaries.
 
-Entity extraction uses spaCy's sentences. Chunking needs only good places to split, so a few rules
-are enough and no model is loaded.
+Entity extraction uses spaCy's sentences. Chunking only needs good places to split a text, so a few
+rules suffice and no model is loaded.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）"
 _BOUNDARY = re.compile(
-    # Stop, closing quotes, whitespace. The match begins at the first stop of a run; otherwise a
-    # line of dots would take quadratic time.
+    # Punctuation, closing quotes, whitespace. A match begins at the first mark of a run; otherwise
+    # a line of dots would take quadratic time.
     rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
-    rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK stop; no whitespace needed
+    rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK punctuation, which needs no whitespace
     r"|\n[^\S\n]*\n\s*"  # blank line
 )
 _ABBREVIATION = re.compile(
@@ -23,11 +23,11 @@ _ABBREVIATION = re.compile(
     r"|vs|viz|cf|ca|etc|i\.e|e\.g|Inc|Ltd|Co|Corp|Fig|pp?)|\b[A-Z]|(?:\b[A-Za-z]\.)+[A-Za-z])\.$"
 )
 _ABBREVIATION_REACH = 16
-"""Maximum distance from the start of an abbreviation to its full stop, in characters."""
+"""Number of characters, up to and including a period, that are searched for an abbreviation."""
 
 
 def sentence_starts(text: str) -> list[int]:
-    """Return the ascending character offsets at which sentences begin; the first is 0."""
+    """Return the ascending character offsets of the sentence starts, beginning with 0."""
     starts = [0]
     for match in _BOUNDARY.finditer(text):
         if match["stop"] == ".":

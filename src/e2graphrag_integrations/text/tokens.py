@@ -1,4 +1,4 @@
-"""Token counters: a rule-based approximation, and any Hugging Face fast tokenizer."""
+"""Token counters: a rule-based approximation, and an adapter for Hugging Face fast tokenizers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SpanArray = NDArray[np.int64]
 
 
 class ApproximateTokenCounter:
-    """Counts tokens by rule, for any script, with exact spans and nothing to download.
+    """Approximates token counts by rules, for any script, without downloading a model.
 
-    A token is up to seven letters, up to three digits, one letter of a script without spaces, or
-    one punctuation mark; whitespace is not counted. The count is within a few percent of GPT-style
-    vocabularies on English prose, and above them on long words and code.
+    A token is a run of up to seven letters, a run of up to three digits, one letter of a script
+    without spaces, or one punctuation mark. Whitespace is not counted. For English prose, the count
+    is within a few percent of a GPT-style tokenizer's count; for long words and code it is higher.
     """
 
     fingerprint = "approximate:1"
@@ -33,7 +33,7 @@ class ApproximateTokenCounter:
     )
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`."""
+        """Return the number of tokens in `text`."""
         return sum(1 for _ in self._token.finditer(text))
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
@@ -42,10 +42,10 @@ class ApproximateTokenCounter:
 
 
 class HuggingFaceTokenCounter:
-    """Counts tokens with a fast tokenizer of `tokenizers` or `transformers`.
+    """Counts tokens with a fast tokenizer from `tokenizers` or `transformers`.
 
-    The tokenizer is copied, so the truncation and padding of the original stay as they are, and
-    other threads may use it at the same time.
+    The tokenizer is copied. The truncation and padding settings of the original do not change, and
+    other threads may use the original concurrently.
 
     Args:
         tokenizer: A `tokenizers.Tokenizer` or a `transformers` fast tokenizer.
@@ -65,7 +65,7 @@ class HuggingFaceTokenCounter:
         self.fingerprint = f"huggingface:{digest[:16]}"
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`, without special tokens."""
+        """Return the number of tokens in `text`, without special tokens."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
@@ -75,7 +75,7 @@ class HuggingFaceTokenCounter:
 
 
 def count_tokens(counter: TokenCounter, text: str) -> int:
-    """Return the number of tokens of `text`, validating the counter's result.
+    """Return the number of tokens in `text`, after validating the counter's result.
 
     Raises:
         InvalidInputError: If the counter fails or does not return a non-negative integer.
@@ -86,22 +86,22 @@ def count_tokens(counter: TokenCounter, text: str) -> int:
 
 
 def token_spans(counter: TokenCounter, text: str) -> SpanArray:
-    """Return the token spans of `text`, shape (n, 2): ordered, disjoint and inside the text.
+    """Return the token spans of `text`, shape (n, 2): ordered, disjoint and within the text.
 
-    Byte-level tokenizers report one span several times for the bytes of one character; these are
-    merged. Whitespace that a tokenizer attaches to a token is kept.
+    A byte-level tokenizer may report the span of one character several times, once for each token
+    that encodes some of its bytes. These spans are merged. Whitespace that a tokenizer attaches to
+    a token remains part of its span.
 
     Raises:
-        InvalidInputError: If the counter fails, or returns something other than spans, spans
-            outside the text, or spans out of order.
+        InvalidInputError: If the counter fails, or does not return ordered spans within the text.
     """
     return counted_spans(counter, text)[0]
 
 
 def counted_spans(counter: TokenCounter, text: str) -> tuple[SpanArray, NDArray[np.int64]]:
-    """Return `token_spans`, and the number of tokens before each span.
+    """Return the token spans of `text`, and the number of tokens before each span.
 
-    The second array has one more entry, the total. Merged tokens are counted individually.
+    The second array has one additional entry, the total. Merged tokens are counted individually.
     """
     spans = _checked_spans(counter, text)
     if not len(spans):
@@ -126,11 +126,11 @@ def _checked_spans(counter: TokenCounter, text: str) -> SpanArray:
     spans = given.astype(np.int64)
     if spans.min() < 0 or spans.max() > len(text) or (spans[:, 0] > spans[:, 1]).any():
         raise InvalidInputError(
-            f"{name} returned spans outside the text's {len(text)} characters, or that end before "
-            "they start"
+            f"{name} returned a span that lies outside the text's {len(text)} characters or ends "
+            "before it starts"
         )
-    # Empty spans may be out of order: they cover no character.
+    # Empty spans may be out of order, because they contain no characters.
     starts = spans[spans[:, 0] < spans[:, 1], 0]
     if (np.diff(starts) < 0).any():
-        raise InvalidInputError(f"{name} returned spans out of order: sort them by their start")
+        raise InvalidInputError(f"{name} returned spans out of order: sort them by start")
     return spans

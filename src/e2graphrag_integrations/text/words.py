@@ -1,7 +1,7 @@
-"""Words and the scripts that are written without spaces.
+"""Word tokenizers that support scripts written without spaces.
 
-Two tables and two tokenizers live here side by side. They differ on texts that mix scripts, and
-changing either would change results; unifying them belongs to the support of more languages.
+This module has two tables of scripts and two tokenizers. The tokenizers differ on texts that mix
+scripts. Unifying them would change results, so it is left for when more languages are supported.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from itertools import pairwise
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Character class of scripts without spaces between words, for words and names: Thai, Lao, Khmer,
-Myanmar, kana and Han."""
+"""Regex character class of scripts without spaces between words: Thai, Lao, Khmer, Myanmar, kana
+and Han."""
 
 SINGLE_LETTER_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Character class of letters that count as one token each, as in most byte-pair vocabularies: the
-scripts of `UNSPACED`, Hangul syllables, and rare and compatibility ideographs."""
+"""Regex character class of letters that count as one token each, as in most byte-pair
+vocabularies: the scripts in `UNSPACED`, Hangul syllables, and rare and compatibility ideographs."""
 
 _RUN = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
 _WORD = re.compile(r"\w+")
@@ -26,17 +26,17 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def has_unspaced(text: str) -> bool:
-    """Return whether a text contains a letter of a script without spaces."""
+    """Return whether a text contains a letter from a script without spaces."""
     return _UNSPACED.search(text) is not None
 
 
 def count_words(text: str) -> int:
-    """Return the number of runs of letters, digits and underscores in a text."""
+    """Return the number of words in a text: runs of letters, digits and underscores."""
     return sum(1 for _ in _WORD.finditer(text))
 
 
 def bm25_terms(text: str) -> list[str]:
-    """Return the casefolded words of a text, and character bigrams in scripts without spaces."""
+    """Return the casefolded words of a text, with character bigrams for scripts without spaces."""
     terms: list[str] = []
     for run in _RUN.findall(text.casefold()):
         if len(run) > 1 and _UNSPACED.match(run):
@@ -47,9 +47,10 @@ def bm25_terms(text: str) -> list[str]:
 
 
 def sentence_terms(sentence: str) -> list[str]:
-    """Return casefolded words, and character bigrams of words with a letter of such a script.
+    """Return the casefolded words of a sentence, with character bigrams for scripts without spaces.
 
-    Unlike `bm25_terms`, a word that mixes scripts is not split where the script changes.
+    Unlike `bm25_terms`, this function does not split a word where its script changes: if a word
+    contains a letter from a script without spaces, all of it becomes bigrams.
     """
     terms: list[str] = []
     for word in _WORD.findall(sentence.casefold()):
