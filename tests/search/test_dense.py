@@ -107,16 +107,12 @@ class RecordingSearch(NodeSearch):
     """Windows that score 9, 8, 7, ... in order; records the requested counts."""
 
     def __init__(self, nodes):
-        self._nodes = np.asarray(nodes)
+        self.window_nodes = np.asarray(nodes)
         self.counts = []
-
-    @property
-    def window_nodes(self):
-        return self._nodes
 
     def search_windows(self, query, count, allowed=None):
         self.counts.append(count)
-        rows = np.arange(min(count, len(self._nodes)))
+        rows = np.arange(min(count, len(self.window_nodes)))
         return rows, 9.0 - rows
 
 

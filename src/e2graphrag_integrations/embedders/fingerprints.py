@@ -47,9 +47,8 @@ def embedder_fingerprint(embedder: Embedder) -> str:
     Raises:
         EmbeddingError: If the embedder fails on the probes.
     """
-    declared = getattr(embedder, "fingerprint", None)
-    if declared is not None:
-        return str(declared)
+    if getattr(embedder, "fingerprint", None) is not None:
+        return object_fingerprint(embedder)
     vectors = WindowedEmbedder(embedder).embed(_PROBES).astype(np.float16)
     return _PREFIX + base64.b64encode(vectors.tobytes()).decode()
 

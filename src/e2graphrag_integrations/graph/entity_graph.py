@@ -52,14 +52,11 @@ class EntityGraph:
 
     def chunks(self, entity: int) -> tuple[IntArray, IntArray]:
         """Return the chunks that mention an entity, ascending, and its mentions in each."""
-        row = slice(self.postings.indptr[entity], self.postings.indptr[entity + 1])
-        return self.postings.indices[row], self.postings.data[row]
+        return row_entries(self.postings, entity)
 
     def neighbors(self, entity: int) -> IntArray:
         """Return the entities that share a sentence with an entity, ascending."""
-        row = slice(self.edges.indptr[entity], self.edges.indptr[entity + 1])
-        neighbors: IntArray = self.edges.indices[row]
-        return neighbors
+        return row_entries(self.edges, entity)[0]
 
     def distances(self, source: int, depth: int) -> NDArray[np.int8]:
         """Return each entity's distance from `source` in edges; -1 beyond `depth`."""
@@ -156,3 +153,9 @@ class EntityGraph:
             if a < b:
                 graph.add_edge(self.names[a], self.names[b], weight=float(weight))
         return graph
+
+
+def row_entries(matrix: csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
+    """Return the columns of the entries in a row of a sparse matrix, and their values."""
+    entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    return matrix.indices[entries], matrix.data[entries]

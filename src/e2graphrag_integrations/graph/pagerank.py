@@ -19,7 +19,7 @@ from e2graphrag_integrations._utils.arrays import (
     unique_inverse,
 )
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, row_entries
 from e2graphrag_integrations.graph.titles import TitledEntities
 
 _MIN_IDF = 1e-6
@@ -93,20 +93,15 @@ class PersonalizedPageRank:
     @lazy
     def doc_freq(self) -> IntArray:
         """The number of chunks that mention each entity or have it as title, shape (entities,)."""
-        doc_freq: IntArray = np.diff(self.entity_chunks.indptr)
-        return doc_freq
+        return np.asarray(np.diff(self.entity_chunks.indptr))
 
     def chunks_of(self, entity: int) -> IntArray:
         """Return the chunks that mention an entity or have it as title, ascending."""
-        row = slice(self.entity_chunks.indptr[entity], self.entity_chunks.indptr[entity + 1])
-        chunks: IntArray = self.entity_chunks.indices[row]
-        return chunks
+        return row_entries(self.entity_chunks, entity)[0]
 
     def entities_of(self, chunk: int) -> IntArray:
         """Return the entities in a chunk, including its document's title."""
-        row = slice(self.chunk_entities.indptr[chunk], self.chunk_entities.indptr[chunk + 1])
-        entities: IntArray = self.chunk_entities.indices[row]
-        return entities
+        return row_entries(self.chunk_entities, chunk)[0]
 
     def rank(
         self,
@@ -178,8 +173,8 @@ class PersonalizedPageRank:
         chunk_sums, entity_sums = self._sums
         first = np.zeros(len(chunk_sums))
         for entity, flow in zip(entities, weights / entity_sums[entities], strict=True):
-            row = slice(self.entity_chunks.indptr[entity], self.entity_chunks.indptr[entity + 1])
-            first[self.entity_chunks.indices[row]] += self.entity_chunks.data[row] * flow
+            chunks, entity_weights = row_entries(self.entity_chunks, entity)
+            first[chunks] += entity_weights * flow
         restart, transitions = (1 - damping) * first, self._transitions
         scores = first
         for _ in range(n_iter - 1):
@@ -234,11 +229,8 @@ class PersonalizedPageRank:
     ) -> IntArray:
         """Return the chunks reached first from the seeds, ascending."""
         chunk_sums, entity_sums = self._sums
-        filtered = allowed is not None
-        edge_factor, chunk_factor = (
-            (_FILTER_EDGE_FACTOR, _FILTER_CHUNK_FACTOR) if filtered else (1, 1)
-        )
-        max_chunks = chunk_factor * _CHUNK_BUDGET
+        edge_factor = 1 if allowed is None else _FILTER_EDGE_FACTOR
+        max_chunks = _CHUNK_BUDGET * (1 if allowed is None else _FILTER_CHUNK_FACTOR)
         reached = []
         for expansion, max_edges in enumerate(_EDGE_BUDGETS, 1):
             entities, weights = self._within_edge_budget(entities, weights, edge_factor * max_edges)
@@ -318,17 +310,11 @@ def _mention_counts(
     titles = entities.title_of_document[chunk_documents]
     titled = np.flatnonzero(titles >= 0)
     shape = graph.postings.shape[1], len(entities.names)
-    coordinates = [
-        np.concatenate([mentions.row, titled]),
-        np.concatenate([mentions.col, titles[titled]]),
-    ]
-    index_type = smallest_int_type(max(*shape, len(coordinates[0])))
-    counts = coo_array(
-        (
-            np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float),
-            tuple(axis.astype(index_type) for axis in coordinates),
-        ),
-        shape=shape,
-    ).tocsr()
+    rows = np.concatenate([mentions.row, titled])
+    columns = np.concatenate([mentions.col, titles[titled]])
+    values = np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float)
+    index_type = smallest_int_type(max(*shape, len(rows)))
+    coordinates = rows.astype(index_type), columns.astype(index_type)
+    counts = coo_array((values, coordinates), shape=shape).tocsr()
     counts.sum_duplicates()
     return counts

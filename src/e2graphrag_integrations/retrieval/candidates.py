@@ -16,9 +16,6 @@ from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_r
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
-RELEVANCE = "relevance"
-"""Name of the list of nodes by `Relevance`."""
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedList:
@@ -80,7 +77,7 @@ def window_candidates(
     """
     windows, relevance_scores = relevance.windows
     window_nodes = snapshot.dense.window_nodes
-    boosts = [one for one in lists if one.name != RELEVANCE]
+    boosts = [one for one in lists if one.route == "local"]  # all but the list by relevance
     parts = [window_nodes[windows], *(one.rows for one in boosts)]
     rows, places = np.unique(np.concatenate(parts), return_inverse=True)
     window_places, *boost_places = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,20 +50,8 @@ _MAX_DEPTH = 50
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
-class Filter(ABC):
-    """A compiled metadata filter; calling it tests one record."""
-
-    @abstractmethod
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a record passes."""
-
-    @abstractmethod
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        """Return the mask of records that pass; each distinct value of a key is tested once."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Key(Filter):
+class _Key:
     """Passes records whose value of one key passes all tests."""
 
     key: str
@@ -74,6 +61,7 @@ class _Key(Filter):
         return self._passes(record.get(self.key, _MISSING))
 
     def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
+        """Return the mask of records that pass; each distinct value of the key is tested once."""
         values, of_record = records.column(self.key, _MISSING)
         passes = np.fromiter(map(self._passes, values), dtype=np.bool_, count=len(values))
         return passes[of_record]
@@ -83,7 +71,7 @@ class _Key(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class _Group(Filter):
+class _Group:
     """Passes records that pass all parts or, unless `needs_all`, any part."""
 
     parts: Sequence[Filter]
@@ -102,7 +90,7 @@ class _Group(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class _Not(Filter):
+class _Not:
     """Passes records that its part rejects."""
 
     part: Filter
@@ -112,6 +100,10 @@ class _Not(Filter):
 
     def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
         return ~self.part.mask(records)
+
+
+Filter = _Key | _Group | _Not
+"""A compiled filter: a call tests one record, and `mask` tests all."""
 
 
 def compile_where(where: Where) -> Predicate:
@@ -205,8 +197,8 @@ def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter
 
 def _compile_condition(condition: Any, path: str) -> list[_Test]:
     """Return the tests of a key's value: one for each operator, or one for equality."""
-    is_mapping = isinstance(condition, Mapping)
-    if not is_mapping or not any(isinstance(k, str) and k.startswith("$") for k in condition):
+    keys = condition if isinstance(condition, Mapping) else ()
+    if not any(isinstance(key, str) and key.startswith("$") for key in keys):
         return [_equals(path, condition)]
     for name in condition:
         if name in _LOGICAL or name == "$not":

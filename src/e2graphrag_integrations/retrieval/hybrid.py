@@ -12,7 +12,6 @@ from e2graphrag_integrations._utils.validation import check_int, check_protocol,
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.candidates import (
-    RELEVANCE,
     WeightedList,
     fuse,
     route_and_reasons,
@@ -196,7 +195,7 @@ class _HybridSearch:
         if mode != "local":
             rows, _, scores = self.relevance.nodes
             top = slice(self.list_length)
-            lists = [WeightedList(RELEVANCE, "relevance", 1.0, "global", rows[top], scores[top])]
+            lists = [WeightedList("relevance", "relevance", 1.0, "global", rows[top], scores[top])]
         weight = self.graph_weight * strategy.entity_weight
         if weight:
             reached = self.seeds.personalized_pagerank(strategy.damping, strategy.n_iter)

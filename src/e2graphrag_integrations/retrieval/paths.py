@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, row_entries
 
 _MAX_EDGES = 4
 """Edges of the longest path that counts: the largest h in the paper (arXiv 2505.24226)."""
@@ -53,8 +53,7 @@ def _shortest_path(graph: EntityGraph, distances: NDArray[np.int8], end: int) ->
         return []
     path = [end]
     while distances[path[-1]] > 0:
-        row = slice(graph.edges.indptr[path[-1]], graph.edges.indptr[path[-1] + 1])
-        neighbors, weights = graph.edges.indices[row], graph.edges.data[row]
+        neighbors, weights = row_entries(graph.edges, path[-1])
         closer = distances[neighbors] == distances[path[-1]] - 1
         path.append(int(neighbors[closer][np.argmax(weights[closer])]))
     return path

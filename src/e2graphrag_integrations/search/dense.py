@@ -23,10 +23,8 @@ _FETCH_FACTOR = 4
 class NodeSearch(ABC):
     """Finds windows by cosine, and nodes by their best window."""
 
-    @property
-    @abstractmethod
-    def window_nodes(self) -> NDArray[np.int64]:
-        """The node of each window, ascending, shape (windows,)."""
+    window_nodes: NDArray[np.int64]
+    """The node of each window, ascending, shape (windows,)."""
 
     @abstractmethod
     def search_windows(
@@ -93,14 +91,9 @@ class DenseIndex(NodeSearch):
     ) -> None:
         self.vectors = vectors
         self.ivf = ivf
-        self._window_nodes = window_nodes
+        self.window_nodes = window_nodes
         self._on_train = on_train
         self._exact_limit = exact_limit
-
-    @property
-    def window_nodes(self) -> NDArray[np.int64]:
-        """The node of each window, shape (windows,)."""
-        return self._window_nodes
 
     @property
     def dimension(self) -> int:

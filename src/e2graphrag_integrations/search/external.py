@@ -35,12 +35,7 @@ class UnavailableSearch(NodeSearch):
 
     def __init__(self, error: CorruptStoreError, window_nodes: NDArray[np.int64]) -> None:
         self._error = error
-        self._window_nodes = window_nodes
-
-    @property
-    def window_nodes(self) -> NDArray[np.int64]:
-        """The node of each window, shape (windows,)."""
-        return self._window_nodes
+        self.window_nodes = window_nodes
 
     def search_windows(
         self,
@@ -79,13 +74,8 @@ class VectorStoreSearch(NodeSearch):
         self._name = name
         self.ids = ids
         self._rows = {id_: row for row, id_ in enumerate(ids)}
-        self._window_nodes = np.asarray(window_nodes, dtype=np.int64)
+        self.window_nodes = np.asarray(window_nodes, dtype=np.int64)
         self._documents = documents
-
-    @property
-    def window_nodes(self) -> NDArray[np.int64]:
-        """The node of each window, shape (windows,)."""
-        return self._window_nodes
 
     def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
@@ -98,9 +88,8 @@ class VectorStoreSearch(NodeSearch):
         Raises:
             CorruptStoreError: If the store finds none of the index's vectors.
         """
-        usable = (
-            len(self._window_nodes) if allowed is None else int(allowed[self._window_nodes].sum())
-        )
+        mask = np.ones(len(self.ids), np.bool_) if allowed is None else allowed[self.window_nodes]
+        usable = int(mask.sum())
         if count < 1 or not usable:
             return np.empty(0, dtype=np.int64), np.empty(0)
         documents = self._allowed_documents(allowed)
@@ -111,9 +100,7 @@ class VectorStoreSearch(NodeSearch):
                 for id_, cosine in self._query(query, fetch, documents)
             ]
             known = [(self._rows[id_], cosine) for id_, cosine in hits if id_ in self._rows]
-            matching = [
-                hit for hit in known if allowed is None or allowed[self._window_nodes[hit[0]]]
-            ]
+            matching = [hit for hit in known if mask[hit[0]]]
             ranked = sorted(dict(matching).items(), key=lambda hit: (-hit[1], hit[0]))[:count]
             exhausted = len(hits) < fetch or len(ranked) == usable
             # A window that was not fetched may tie with the last score.

@@ -118,8 +118,6 @@ def search_parameters(nprobe: int, selector: Any = None) -> Any:
         nprobe: Lists to search.
         selector: A FAISS IDSelector of the vectors to return; None returns any.
     """
-    if selector is None:
-        return load_faiss().SearchParametersIVF(nprobe=nprobe)
     return load_faiss().SearchParametersIVF(nprobe=nprobe, sel=selector)
 
 

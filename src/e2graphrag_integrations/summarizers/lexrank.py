@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -35,8 +34,6 @@ _MAX_ITER = 200
 
 _MIN_WORDS = 4
 """Shorter sentences, such as headings, are used only if a text has no longer ones."""
-
-_WORD = re.compile(r"\w+")
 
 
 class ExtractiveSummarizer:

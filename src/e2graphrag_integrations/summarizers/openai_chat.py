@@ -45,11 +45,7 @@ class OpenAISummarizer:
         self.model = model
         self._request = dict(request or {})
         self.prompts = prompts or Prompts()
-        self._client_options: dict[str, Any] = {
-            "base_url": base_url,
-            "api_key": api_key,
-            "timeout": timeout,
-        }
+        self._client_options: Any = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         self._client: Any = None
         self._lock = threading.Lock()
 
@@ -78,7 +74,10 @@ class OpenAISummarizer:
         )
         choice = response.choices[0]
         answer = choice.message.content or ""
-        return _drop_last_sentence(answer) if choice.finish_reason == "length" else answer
+        if choice.finish_reason != "length":
+            return answer
+        # The last sentence is incomplete: drop it, unless it is the only one.
+        return answer[: sentence_starts(answer)[-1]].rstrip() or answer
 
     def _connect(self) -> Any:
         with self._lock:
@@ -95,8 +94,3 @@ class OpenAISummarizer:
 
     def __repr__(self) -> str:  # never includes the key
         return f"OpenAISummarizer({self.model!r})"
-
-
-def _drop_last_sentence(text: str) -> str:
-    """Return a truncated text without its incomplete last sentence, unless that is its only one."""
-    return text[: sentence_starts(text)[-1]].rstrip() or text
