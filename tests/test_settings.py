@@ -137,7 +137,7 @@ def test_a_manifest_of_version_1_means_fixed_cuts():
     ],
 )
 def test_requesting_another_value_than_the_stored_one_fails(manifest, requested, message):
-    with pytest.raises(SettingsMismatchError, match=rf"x\.e2g was made with {message}"):
+    with pytest.raises(SettingsMismatchError, match=rf"x\.e2g was built with {message}"):
         resolve(manifest, **requested)
 
 

@@ -119,7 +119,7 @@ class Components:
         """Reject a passed embedder that obviously differs, without loading its model.
 
         Raises:
-            SettingsMismatchError: If the index was made with another embedder.
+            SettingsMismatchError: If the index was built with another embedder.
         """
         stored = self._manifest.get("embedder")
         if stored is None or self._embedder is None or not self._embedder_was_passed:
@@ -230,14 +230,14 @@ class Components:
 
     def _missing(self, component: str) -> SettingsMismatchError:
         return SettingsMismatchError(
-            f"{self._path} was made with the {component} {self._manifest[component]}, which cannot "
-            f"be loaded by name: pass {component}= to open()"
+            f"{self._path} was built with the {component} {self._manifest[component]}, which "
+            f"cannot be loaded by name: pass {component}= to open()"
         )
 
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
         return SettingsMismatchError(
-            f"{self._path} was made with the {component} {_shorten(stored)}, not "
-            f"{_shorten(actual)}: use the {component} it was made with, or use a new file"
+            f"{self._path} was built with the {component} {_shorten(stored)}, not "
+            f"{_shorten(actual)}: use the {component} it was built with, or use a new file"
         )
 
 

@@ -456,7 +456,7 @@ def test_models_are_identified_by_name_and_settings_but_not_secrets(lc_index_of,
         OllamaLikeModel().bind(stop=["."]),
         DigestChatModel(),
     ):
-        with pytest.raises(SettingsMismatchError, match="the summarizer it was made with"):
+        with pytest.raises(SettingsMismatchError, match="the summarizer it was built with"):
             index_on(1, other)
     equivalent = (
         OllamaLikeModel(api_key="sk-2"),

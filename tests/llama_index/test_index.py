@@ -635,7 +635,7 @@ def test_an_insert_with_other_models_raises(index_of, documents):
     index = index_of(documents, llm=Model())
     index.storage.struct.made_with["extractor"] = "another"
     before = contents(index)
-    with pytest.raises(SettingsMismatchError, match="was made with the extractor another"):
+    with pytest.raises(SettingsMismatchError, match="was built with the extractor another"):
         index.insert(LONG)
     assert contents(index) == before
 

@@ -168,7 +168,7 @@ def test_updates_and_deletes_after_a_migration_cost_the_same(old, fresh, open_ol
 )
 def test_a_migrated_file_rejects_other_settings(old, other):
     first = next(iter(other))
-    with pytest.raises(SettingsMismatchError, match=f"was made with {first}="):
+    with pytest.raises(SettingsMismatchError, match=f"was built with {first}="):
         E2GraphRAG.open(old, **parts(), **other)
     with E2GraphRAG.open(old, **parts(), **CUT, chunking="fixed", grouping="fixed") as rag:
         assert (rag.settings.chunking, rag.settings.grouping) == ("fixed", "fixed")

@@ -161,7 +161,7 @@ def test_another_embedding_model_is_rejected_on_first_use(folder):
             lambda index: index.as_retriever("global").retrieve("Anna and Bert?"),
             lambda index: index.insert(Document(text="Kit met Lea.")),
         ):
-            with pytest.raises(SettingsMismatchError, match="was made with the embedder hashing"):
+            with pytest.raises(SettingsMismatchError, match="was built with the embedder hashing"):
                 ask(index)
         assert set(index.ref_doc_info) == {"story", "other"}
 
@@ -187,9 +187,9 @@ def test_an_index_built_with_the_llm_of_settings_rejects_inserts_without_it(tmp_
 )
 def test_loading_rejects_other_sizes(folder, sizes):
     name = next(iter(sizes))
-    with pytest.raises(SettingsMismatchError, match=f"was made with {name}="):
+    with pytest.raises(SettingsMismatchError, match=f"was built with {name}="):
         loaded(folder, **sizes)
-    with pytest.raises(SettingsMismatchError, match=f"was made with {name}="):
+    with pytest.raises(SettingsMismatchError, match=f"was built with {name}="):
         load_index_from_storage(StorageContext.from_defaults(persist_dir=str(folder)), **sizes)
     assert loaded(folder, chunk_size=16, chunk_overlap=4, group_size=3)
 
