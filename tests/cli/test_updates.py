@@ -12,7 +12,7 @@ import pytest
 
 from cli_helpers import SMALL_CHUNKS, FakeDefaultEmbedder, FakeSummarizer
 from e2graphrag_integrations import E2GraphRAG, components
-from e2graphrag_integrations.cli import commands
+from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.queue import enqueue
@@ -75,7 +75,7 @@ def index(tmp_path, index_bytes):
 def summarizer(monkeypatch):
     """Let every command summarize with the fake language model."""
     fake = FakeSummarizer()
-    monkeypatch.setattr(commands, "make_summarizer", lambda *_, **__: fake)
+    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
     return fake
 
 

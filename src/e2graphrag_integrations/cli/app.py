@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from e2graphrag_integrations.errors import E2GraphRAGError
 
 PROGRAM = "e2graphrag"
 
-CommandFunction = TypeVar("CommandFunction", bound=Callable[..., "ExitCode"])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., "ExitCode | None"])
 
 
 class ExitCode(IntEnum):
@@ -39,7 +40,7 @@ class _ExitCodeGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> NoReturn:
         try:
-            code = super().invoke(ctx)
+            code = super().invoke(ctx) or ExitCode.OK
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that a failed write is still reported
         except BrokenPipeError:
@@ -73,18 +74,15 @@ app = typer.Typer(
 )
 
 
-def command(name: str, *examples: str) -> Callable[[CommandFunction], CommandFunction]:
-    """Register a function as a command.
+def command(function: CommandFunction) -> CommandFunction:
+    """Register a function as the command of its name.
 
-    The docstring of the function becomes the help text.
-
-    Args:
-        name: Name of the command.
-        *examples: Arguments of complete, working calls; the help text ends with them.
+    The docstring of the function becomes the help text, which ends with its examples.
     """
+    text, title, examples = (inspect.getdoc(function) or "").partition("Examples:\n")
     # typer does not rewrap a paragraph that starts with a backspace character.
-    epilog = "\n".join(["\b", "Examples:", *(f"  {PROGRAM} {example}" for example in examples)])
-    return app.command(name, epilog=epilog)
+    epilog = f"\b\n{title}{examples}"
+    return app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
 
 
 def _print_version(show: bool) -> None:

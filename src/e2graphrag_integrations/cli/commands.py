@@ -2,74 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import output
+from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
-from e2graphrag_integrations.cli.inputs import (
-    check_new_index,
-    make_summarizer,
-    open_index,
-    read_sources,
-)
-from e2graphrag_integrations.cli.options import (
-    Concurrency,
-    Embedder,
-    EstimateOnly,
-    IndexFile,
-    Json,
-    LLMApiKeyEnv,
-    LLMBaseURL,
-    LLMModel,
-    NewIndexFile,
-    Profile,
-    Sources,
-)
+from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.errors import DuplicateDocumentError
 
-if TYPE_CHECKING:
-    from e2graphrag_integrations.reports import CostEstimate, IndexReport
 
-
-@command(
-    "index",
-    "index novels/ --out novels.e2g",
-    "index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate",
-    "index novels/ --out living.e2g --cut content",
-)
+@command
 def index(
-    paths: Sources,
+    paths: options.Sources,
     *,
     out: Annotated[str, typer.Option(metavar="INDEX", help="Index file; created or extended.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace documents whose text changed.")
-    ] = False,
-    estimate: EstimateOnly = False,
-    profile: Profile = False,
-    json: Json = False,
-    embedder: Embedder = None,
+    replace: Annotated[bool, flag("--replace", "Replace documents whose text changed.")] = False,
+    estimate: options.EstimateOnly = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
     spacy_model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
         ),
     ] = None,
-    chunk_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens per chunk (default: 1200).")
-    ] = None,
+    chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Tokens that adjacent chunks share (default: 100)."),
+        int | None, number("Tokens that adjacent chunks share (default: 100).")
     ] = None,
-    group_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Nodes per summary (default: 5).")
-    ] = None,
+    group_size: Annotated[int | None, number("Nodes per summary (default: 5).")] = None,
     cut: Annotated[
         Literal["fixed", "content"] | None,
         typer.Option(
@@ -77,21 +43,26 @@ def index(
             "an edit regenerates fewer summaries (default: fixed)."
         ),
     ] = None,
-    llm_model: LLMModel = None,
-    llm_base_url: LLMBaseURL = None,
-    llm_api_key_env: LLMApiKeyEnv = None,
-    concurrency: Concurrency = 4,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
 ) -> ExitCode:
     """Index files and folders.
 
     Run the command again to add files or to resume after an interruption: unchanged documents
     are skipped.
+
+    Examples:
+      e2graphrag index novels/ --out novels.e2g
+      e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag index novels/ --out living.e2g --cut content
     """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
-    check_new_index(out, paths)
-    documents = read_sources(paths)
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    inputs.check_new_index(out, paths)
+    documents = inputs.read_sources(paths)
     # An estimate leaves no file behind.
     in_memory = estimate and not Path(out).exists()
     with E2GraphRAG.open(
@@ -107,29 +78,23 @@ def index(
         grouping=cut,
     ) as rag:
         if estimate:
-            return _print_estimate(rag.estimate(documents), as_json=json)
+            output.print_estimate(rag.estimate(documents), as_json=json)
+            return ExitCode.OK
         with output.progress_bar() as progress:
             try:
                 report = rag.add(
-                    documents,
-                    on_duplicate="replace" if replace else "error",
-                    progress=progress,
+                    documents, on_duplicate="replace" if replace else "error", progress=progress
                 )
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
                 raise DuplicateDocumentError(f"{error}; {hint}") from error
-    return _print_report(report, out, as_json=json, profile=profile)
+    output.print_report(report, out, profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
 
-@command(
-    "query",
-    'query novels.e2g "Why did Filby not believe in the Time Machine?"',
-    'query novels.e2g "Who was Filby?" -k 3 --explain',
-    'query novels.e2g "Who was Filby?" --context --token-budget 500',
-    "query novels.e2g \"Who was Filby?\" --where 'document_id=the_time_machine.txt' --json",
-)
+@command
 def query(
-    index: IndexFile,
+    index: options.IndexFile,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
     *,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Maximum number of hits.")] = 5,
@@ -145,9 +110,7 @@ def query(
         Literal["none", "children", "leaves"],
         typer.Option(help="Replace summaries by the nodes below them."),
     ] = "none",
-    token_budget: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of tokens of all hits.")
-    ] = None,
+    token_budget: Annotated[int | None, number("Maximum number of tokens of all hits.")] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,24 +119,26 @@ def query(
             "Repeat it to combine filters.",
         ),
     ] = None,
-    context: Annotated[
-        bool, typer.Option("--context", help="Print the hits as text for a prompt.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print every step of the retrieval.")
-    ] = False,
-    profile: Profile = False,
-    json: Json = False,
+    context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
+    explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
 ) -> ExitCode:
     """Search an index.
 
     Prints the route, the linked entities and the best chunks and summaries with their exact
     character spans.
+
+    Examples:
+      e2graphrag query novels.e2g "Why did Filby not believe in the Time Machine?"
+      e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
+      e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
+      e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
     """
     from e2graphrag_integrations import HybridStrategy, PaperStrategy
 
     strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
-    with open_index(index) as rag:
+    with inputs.open_index(index) as rag:
         result = rag.retrieve(
             question,
             k=k,
@@ -183,53 +148,41 @@ def query(
             token_budget=token_budget,
             where=parse_where(where or ()),
         )
-    if json:
-        value = output.result_to_dict(result, explain=explain)
-        if context:
-            value["context"] = result.context()
-        if profile:
-            value["seconds"] = dict(result.trace.timings)
-        output.print_json(value)
-    else:
-        if context:
-            output.print_line(result.context())
-        else:
-            output.print_result(result, explain=explain)
-        if profile:
-            output.print_profile(result.trace.timings)
+    output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
 
 
-@command(
-    "update",
-    "update novels.e2g novels/",
-    "update novels.e2g novels/ --prune",
-    "update novels.e2g novels/ --llm-model gpt-5-mini --estimate",
-)
+@command
 def update(
-    index: IndexFile,
-    paths: Sources,
+    index: options.IndexFile,
+    paths: options.Sources,
     *,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete documents that are not among the given files.")
+        bool, flag("--prune", "Delete documents that are not among the given files.")
     ] = False,
-    estimate: EstimateOnly = False,
-    profile: Profile = False,
-    json: Json = False,
-    llm_model: LLMModel = None,
-    llm_base_url: LLMBaseURL = None,
-    llm_api_key_env: LLMApiKeyEnv = None,
-    concurrency: Concurrency = 4,
+    estimate: options.EstimateOnly = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
 ) -> ExitCode:
     """Replace changed documents and add new ones.
 
     Only the summaries above changed chunks are regenerated.
+
+    Examples:
+      e2graphrag update novels.e2g novels/
+      e2graphrag update novels.e2g novels/ --prune
+      e2graphrag update novels.e2g novels/ --llm-model gpt-5-mini --estimate
     """
-    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
-    documents = read_sources(paths)
-    with open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    documents = inputs.read_sources(paths)
+    with inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
         if estimate:
-            return _print_estimate(rag.estimate(documents), as_json=json)
+            output.print_estimate(rag.estimate(documents), as_json=json)
+            return ExitCode.OK
         indexed_ids = {state.id for state in rag.status()}
         given_ids = {document.id for document in documents}
         deleted_ids = sorted(indexed_ids - given_ids) if prune else []
@@ -243,175 +196,166 @@ def update(
         "added": sorted(changed_ids - indexed_ids),
         "deleted": deleted_ids,
     }
-    return _print_report(report, index, changes, as_json=json, profile=profile)
+    output.print_report(report, index, changes, profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
 
-@command("delete", "delete novels.e2g the_time_machine.txt")
+@command
 def delete(
-    index: IndexFile,
+    index: options.IndexFile,
     ids: Annotated[
         list[str],
         typer.Argument(metavar="ID", help="Document ids, as `e2graphrag status` prints them."),
     ],
     *,
-    json: Json = False,
-) -> ExitCode:
-    """Delete documents and their summaries."""
-    with open_index(index) as rag:
+    json: options.Json = False,
+) -> None:
+    """Delete documents and their summaries.
+
+    Examples:
+      e2graphrag delete novels.e2g the_time_machine.txt
+    """
+    with inputs.open_index(index) as rag:
         report = rag.delete(ids)
-    if json:
-        output.print_json(report.to_dict())
-    else:
-        output.print_deleted(report, index)
-    return ExitCode.OK
+    text = (
+        f"{index}: {report.documents} document(s) deleted with {report.chunks} chunks and "
+        f"{report.summaries} summaries"
+    )
+    output.print_summary(text, report.to_dict(), as_json=json)
 
 
-@command("resume", "resume novels.e2g")
+@command
 def resume(
-    index: IndexFile,
+    index: options.IndexFile,
     *,
-    profile: Profile = False,
-    json: Json = False,
-    llm_model: LLMModel = None,
-    llm_base_url: LLMBaseURL = None,
-    llm_api_key_env: LLMApiKeyEnv = None,
-    concurrency: Concurrency = 4,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
 ) -> ExitCode:
-    """Index the documents that are pending or failed."""
-    summarizer = make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    """Index the documents that are pending or failed.
+
+    Examples:
+      e2graphrag resume novels.e2g
+    """
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     with (
-        open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
+        inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
         output.progress_bar() as progress,
     ):
         report = rag.resume(progress=progress)
-    return _print_report(report, index, as_json=json, profile=profile)
+    output.print_report(report, index, profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
 
-@command("status", "status novels.e2g")
-def status(index: IndexFile, *, json: Json = False) -> ExitCode:
+@command
+def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     """Print the state of every document.
 
     The states are done, pending, processing and failed. The exit code is 3 unless all are done.
+
+    Examples:
+      e2graphrag status novels.e2g
     """
-    with open_index(index) as rag:
+    with inputs.open_index(index) as rag:
         states = rag.status()
-    if json:
-        output.print_json({"documents": [asdict(state) for state in states]})
-    else:
-        output.print_states(states)
+    output.print_states(states, as_json=json)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
 
 
-@command("stats", "stats novels.e2g", "stats novels.e2g --json")
-def stats(index: IndexFile, *, json: Json = False) -> ExitCode:
-    """Print the size and the settings of an index."""
-    with open_index(index) as rag:
-        figures = rag.stats()
-    if json:
-        output.print_json(figures.to_dict())
-    else:
-        output.print_stats(figures)
-    return ExitCode.OK
+@command
+def stats(index: options.IndexFile, *, json: options.Json = False) -> None:
+    """Print the size and the settings of an index.
+
+    Examples:
+      e2graphrag stats novels.e2g
+      e2graphrag stats novels.e2g --json
+    """
+    with inputs.open_index(index) as rag:
+        output.print_stats(rag.stats(), as_json=json)
 
 
-@command("verify", "verify novels.e2g")
-def verify(index: IndexFile, *, json: Json = False) -> ExitCode:
-    """Check an index file for damage."""
-    with open_index(index) as rag:
+@command
+def verify(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
+    """Check an index file for damage.
+
+    Examples:
+      e2graphrag verify novels.e2g
+    """
+    with inputs.open_index(index) as rag:
         report = rag.verify()
-    if json:
-        value = {"ok": report.ok, "checked": dict(report.checked)}
-        output.print_json(value | {"problems": list(report.problems)})
-    else:
-        output.print_verification(report, index)
+    output.print_verification(report, index, as_json=json)
     return ExitCode.OK if report.ok else ExitCode.ERROR
 
 
-@command("compact", "compact novels.e2g")
-def compact(index: IndexFile, *, json: Json = False) -> ExitCode:
-    """Reclaim disk space from deleted documents."""
-    with open_index(index) as rag:
+@command
+def compact(index: options.IndexFile, *, json: options.Json = False) -> None:
+    """Reclaim disk space from deleted documents.
+
+    Examples:
+      e2graphrag compact novels.e2g
+    """
+    with inputs.open_index(index) as rag:
         report = rag.compact()
-    if json:
-        output.print_json(asdict(report))
-    else:
-        output.print_line(
-            f"{index}: {report.bytes_before} to {report.bytes_after} bytes, "
-            f"{report.dropped} cached results dropped"
-        )
-    return ExitCode.OK
+    text = (
+        f"{index}: {report.bytes_before} to {report.bytes_after} bytes, "
+        f"{report.dropped} cached results dropped"
+    )
+    output.print_summary(text, asdict(report), as_json=json)
 
 
-@command("export", "export novels.e2g novels-export")
+@command
 def export(
-    index: IndexFile,
+    index: options.IndexFile,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder to create.")],
     *,
-    json: Json = False,
-) -> ExitCode:
-    """Export an index as JSON Lines and NumPy arrays."""
-    with open_index(index) as rag:
+    json: options.Json = False,
+) -> None:
+    """Export an index as JSON Lines and NumPy arrays.
+
+    Examples:
+      e2graphrag export novels.e2g novels-export
+    """
+    with inputs.open_index(index) as rag:
         rag.export_to(folder)
-    if json:
-        output.print_json({"folder": folder})
-    else:
-        output.print_line(f"wrote {folder}")
-    return ExitCode.OK
+    output.print_summary(f"wrote {folder}", {"folder": folder}, as_json=json)
 
 
-@command("import", "import novels-export --out copy.e2g")
+@command
 def import_(
     folder: Annotated[
         str, typer.Argument(metavar="FOLDER", help="Folder that `e2graphrag export` created.")
     ],
     *,
-    out: NewIndexFile,
-    json: Json = False,
-) -> ExitCode:
-    """Create an index from an exported folder."""
+    out: options.NewIndexFile,
+    json: options.Json = False,
+) -> None:
+    """Create an index from an exported folder.
+
+    Examples:
+      e2graphrag import novels-export --out copy.e2g
+    """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    check_new_index(out)
+    inputs.check_new_index(out)
     E2GraphRAG.import_from(folder, out)
-    if json:
-        output.print_json({"file": out})
-    else:
-        output.print_line(f"wrote {out}")
-    return ExitCode.OK
+    output.print_summary(f"wrote {out}", {"file": out}, as_json=json)
 
 
-@command("demo", "demo", "demo --out time_machine.e2g")
-def demo(*, out: NewIndexFile = "time_machine.e2g", embedder: Embedder = None) -> ExitCode:
-    """Index a public-domain novel and ask it six questions."""
+@command
+def demo(
+    *, out: options.NewIndexFile = "time_machine.e2g", embedder: options.Embedder = None
+) -> None:
+    """Index a public-domain novel and ask it six questions.
+
+    Examples:
+      e2graphrag demo
+      e2graphrag demo --out time_machine.e2g
+    """
     from e2graphrag_integrations.cli.demo import run_demo
 
-    check_new_index(out)
+    inputs.check_new_index(out)
     run_demo(out, embedder)
-    return ExitCode.OK
-
-
-def _print_estimate(estimate: CostEstimate, *, as_json: bool) -> ExitCode:
-    if as_json:
-        output.print_json(estimate.to_dict())
-    else:
-        output.print_estimate(estimate)
-    return ExitCode.OK
-
-
-def _print_report(
-    report: IndexReport,
-    path: str,
-    changes: Mapping[str, Sequence[str]] | None = None,
-    *,
-    as_json: bool,
-    profile: bool,
-) -> ExitCode:
-    if as_json:
-        value: dict[str, Any] = report.to_dict() | dict(changes or {})
-        output.print_json(value | {"file": path, "bytes": Path(path).stat().st_size})
-    else:
-        output.print_report(report, path, changes)
-        if profile:
-            output.print_profile(report.seconds)
-    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from e2graphrag_integrations.cli.output import (
-    print_line,
     print_report,
     print_result,
+    print_styled,
     progress_bar,
 )
 from e2graphrag_integrations.engine import E2GraphRAG
@@ -38,36 +38,33 @@ def demo_text() -> Path:
     raise InvalidInputError(f"{NOVEL} is missing: reinstall e2graphrag-integrations")
 
 
-def run_demo(path: str, embedder: str | None = None, k: int = 3) -> None:
-    """Index the novel and print the best hits for each question.
+def run_demo(path: str, embedder: str | None = None) -> None:
+    """Index the novel and print the three best hits for each question.
 
     Args:
         path: The index file; an index of an earlier run is reused.
         embedder: Name of the embedder; None is the default model.
-        k: Number of hits per question.
     """
     text = demo_text().read_text(encoding="utf-8")
-    document = SourceDocument(
-        NOVEL, text, title="The Time Machine", metadata={"author": "H. G. Wells"}
-    )
-    print_line(
-        f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)", "bold"
-    )
+    document = SourceDocument(NOVEL, text, "The Time Machine", {"author": "H. G. Wells"})
+    _print_step(f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)")
     with E2GraphRAG.open(path, embedder=embedder) as rag, progress_bar() as progress:
-        print_line(
+        _print_step(
             f'Step 2 of 3: indexing "The Time Machine" ({len(text.split()):,} words): chunks, '
-            "entities, extracted summaries, embeddings; no LLM",
-            "bold",
+            "entities, extracted summaries, embeddings; no LLM"
         )
         report = rag.add(document, progress=progress)
     print_report(report, path)
-    print_line(
+    _print_step(
         f"\nStep 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
-        "its reasons and the character span of every hit",
-        "bold",
+        "its reasons and the character span of every hit"
     )
     with E2GraphRAG.open(path) as rag:  # reopened, as another process would open it
         for question in QUESTIONS:
-            print_line(f"\n=== {question}", "bold")
-            print_result(rag.retrieve(question, k=k), explain=True)
-    print_line(f'\nAsk your own question: e2graphrag query {path} "your question"')
+            _print_step(f"\n=== {question}")
+            print_result(rag.retrieve(question, k=3), explain=True)
+    print(f'\nAsk your own question: e2graphrag query {path} "your question"')
+
+
+def _print_step(text: str) -> None:
+    print_styled(text, "bold")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.loaders import path_exists, read_documents, source_files
+from e2graphrag_integrations.store.connection import MEMORY
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
@@ -22,8 +24,6 @@ def read_sources(paths: Sequence[str]) -> list[SourceDocument]:
     Raises:
         InvalidInputError: If a path cannot be read; see `read_documents`.
     """
-    from e2graphrag_integrations.loaders import read_documents
-
     return read_documents(paths, getattr(sys.stdin, "buffer", None))
 
 
@@ -37,9 +37,6 @@ def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
     Raises:
         InvalidInputError: If the path is invalid, is `:memory:`, or is one of the source files.
     """
-    from e2graphrag_integrations.loaders import path_exists, source_files
-    from e2graphrag_integrations.store.connection import MEMORY
-
     if path == MEMORY:
         raise InvalidInputError(f"--out {path}: the index would be lost at exit; name a file")
     if path_exists(path) and any(Path(path).samefile(source) for source in source_files(sources)):
@@ -61,7 +58,6 @@ def open_index(
         StoreError: If the file is not a valid index.
     """
     from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.loaders import path_exists
 
     if not path_exists(path) or not Path(path).is_file():
         raise InvalidInputError(f"index {path} does not exist: create it with `e2graphrag index`")

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+from typing import Annotated, Any
 
 import typer
 
-_LLM_PANEL = "Language model"
+
+def flag(name: str, help_text: str) -> Any:
+    """Return an option without a value; a named flag has no `--no-` variant."""
+    return typer.Option(name, help=help_text)
+
+
+def number(help_text: str) -> Any:
+    """Return an option whose value is shown as `N` in the help."""
+    return typer.Option(metavar="N", help=help_text)
+
+
+_llm_option = functools.partial(typer.Option, rich_help_panel="Language model")
 
 IndexFile = Annotated[str, typer.Argument(metavar="INDEX", help="Index file.")]
 
-NewIndexFile = Annotated[str, typer.Option("--out", metavar="INDEX", help="Index file to create.")]
+NewIndexFile = Annotated[str, typer.Option(metavar="INDEX", help="Index file to create.")]
 
 Sources = Annotated[
     list[str],
@@ -29,43 +41,32 @@ Embedder = Annotated[
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, flag("--json", "Print JSON.")]
 
-Profile = Annotated[bool, typer.Option("--profile", help="Print the time of each stage.")]
+Profile = Annotated[bool, flag("--profile", "Print the time of each stage.")]
 
 EstimateOnly = Annotated[
-    bool, typer.Option("--estimate", help="Print the number of LLM calls and tokens, then stop.")
+    bool, flag("--estimate", "Print the number of LLM calls and tokens, then stop.")
 ]
 
 LLMModel = Annotated[
     str | None,
-    typer.Option(
+    _llm_option(
         metavar="NAME",
         help="Model that writes the summaries. Without it, summaries are extracted sentences.",
-        rich_help_panel=_LLM_PANEL,
     ),
 ]
 
 LLMBaseURL = Annotated[
-    str | None,
-    typer.Option(
-        "--llm-base-url",
-        metavar="URL",
-        help="Address of an OpenAI-compatible server.",
-        rich_help_panel=_LLM_PANEL,
-    ),
+    str | None, _llm_option(metavar="URL", help="Address of an OpenAI-compatible server.")
 ]
 
 LLMApiKeyEnv = Annotated[
     str | None,
-    typer.Option(
+    _llm_option(
         metavar="VARIABLE",
         help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
-        rich_help_panel=_LLM_PANEL,
     ),
 ]
 
-Concurrency = Annotated[
-    int,
-    typer.Option(metavar="N", help="Number of parallel LLM calls.", rich_help_panel=_LLM_PANEL),
-]
+Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of parallel LLM calls.")]

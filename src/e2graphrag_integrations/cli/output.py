@@ -1,6 +1,7 @@
-"""Print results: plain text in pipes, colors and tables on terminals, JSON for programs.
+"""Print results: plain text in pipes, tables and colors on terminals, JSON for programs.
 
-Scripts parse the plain text: it has no escape codes and no line wrapping.
+Scripts parse the plain text: it has no escape codes and no line wrapping. rich draws the output for
+terminals and honors `NO_COLOR`. All text is printed literally, without console markup.
 """
 
 from __future__ import annotations
@@ -10,21 +11,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.reports import (
-        CostEstimate,
-        DeleteReport,
-        DocumentStatus,
-        IndexReport,
-        ProgressListener,
-        Stats,
-        VerifyReport,
-    )
+    from e2graphrag_integrations import reports
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _HIT_CHARACTERS = 240
@@ -39,54 +32,104 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[ProgressListener | None]:
+def progress_bar() -> Iterator[reports.ProgressListener | None]:
     """Show one progress bar per stage on standard error; yield None unless it is a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
-    from e2graphrag_integrations.cli.terminal import progress_bars
+    from rich import progress as rich_progress
+    from rich.console import Console
 
-    with progress_bars() as listener:
-        yield listener
+    with rich_progress.Progress(
+        "{task.description}",
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bars:
+        tasks: dict[str, rich_progress.TaskID] = {}
+
+        def show(progress: reports.Progress) -> None:
+            if progress.stage not in tasks:
+                tasks[progress.stage] = bars.add_task(progress.stage)
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total)
+
+        yield show
 
 
-def print_line(text: str, style: str = "") -> None:
-    """Print a text.
+def print_styled(text: str, style: str) -> None:
+    """Print a text; terminals show it in a rich style, such as `"bold"`."""
+    if not is_terminal(sys.stdout):
+        print(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console().print(Text(text, style), soft_wrap=True)
+
+
+def _print_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    plain: Iterable[str],
+    styles: Mapping[str, str] | None = None,
+) -> None:
+    """Print a table.
 
     Args:
-        text: The text, with or without line breaks.
-        style: A rich style, such as `"bold"`, for terminals.
+        columns: Column titles.
+        rows: Cells of each row; numbers are aligned to the right.
+        plain: Lines to print instead unless the output is a terminal.
+        styles: Maps the text of a cell to its rich style.
     """
-    if style and is_terminal(sys.stdout):
-        from e2graphrag_integrations.cli.terminal import print_styled
+    if not is_terminal(sys.stdout):
+        for line in plain:
+            print(line)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-        print_styled(text, style)
-    else:
-        print(text)
+    cells = [[str(cell) for cell in row] for row in rows]
+    table = Table(box=SIMPLE_HEAD)
+    for position, title in enumerate(columns):
+        numeric = all(row[position][:1].isdigit() for row in cells if row[position])
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell, (styles or {}).get(cell, "")) for cell in row))
+    Console().print(table)
 
 
-def print_json(value: Mapping[str, Any]) -> None:
+def _print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object; escape non-ASCII characters unless the output is UTF-8."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     escape = codecs.lookup(encoding).name != "utf-8"
     print(json.dumps(value, ensure_ascii=escape, indent=2))
 
 
-def print_estimate(estimate: CostEstimate) -> None:
-    """Print the expected cost of indexing."""
-    print(f"{estimate.documents} document(s), {estimate.chunks} chunks")
-    if is_terminal(sys.stdout):
-        from e2graphrag_integrations.cli.terminal import print_table
-
-        columns = ("level", "summaries", "LLM calls", "prompt tokens", "completion tokens")
-        print_table(columns, [asdict(level).values() for level in estimate.levels])
+def print_summary(text: str, value: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a text, or a JSON object."""
+    if as_json:
+        _print_json(value)
     else:
-        for level in estimate.levels:
-            print(
-                f"level {level.level}: {level.summaries} summaries, {level.llm_calls} LLM calls, "
-                f"at most {level.prompt_tokens} prompt and {level.completion_tokens} "
-                "completion tokens"
-            )
+        print(text)
+
+
+def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
+    """Print the expected cost of indexing."""
+    if as_json:
+        _print_json(estimate.to_dict())
+        return
+    print(f"{estimate.documents} document(s), {estimate.chunks} chunks")
+    lines = (
+        f"level {level.level}: {level.summaries} summaries, {level.llm_calls} LLM calls, at most "
+        f"{level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
+        for level in estimate.levels
+    )
+    columns = ("level", "summaries", "LLM calls", "prompt tokens", "completion tokens")
+    _print_table(columns, [asdict(level).values() for level in estimate.levels], lines)
     print(
         f"LLM calls: {estimate.llm_calls} (with --llm-model; extracted summaries need none)\n"
         f"prompt tokens: at most {estimate.prompt_tokens}\n"
@@ -95,7 +138,12 @@ def print_estimate(estimate: CostEstimate) -> None:
 
 
 def print_report(
-    report: IndexReport, path: str, changes: Mapping[str, Sequence[str]] | None = None
+    report: reports.IndexReport,
+    path: str,
+    changes: Mapping[str, Sequence[str]] | None = None,
+    *,
+    profile: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Print the result of indexing; failures and warnings go to standard error.
 
@@ -103,56 +151,55 @@ def print_report(
         report: The result.
         path: The index file.
         changes: Ids of documents by kind of change, for an update.
+        profile: Whether to print the time of each stage.
+        as_json: Whether to print JSON, which always contains the times.
     """
+    changes = changes or {}
+    size = Path(path).stat().st_size
+    if as_json:
+        _print_json({**report.to_dict(), **changes, "file": path, "bytes": size})
+        return
     for document_id, reason in report.failed.items():
         print(f"failed: {document_id}: {reason}", file=sys.stderr)
     if report.failed:
         print(f"run `e2graphrag resume {path}` to try again", file=sys.stderr)
-    for change, ids in (changes or {}).items():
+    for change, ids in changes.items():
         for document_id in ids:
             print(f"{change}: {document_id}")
-    if not report.documents:
+    if report.documents:
+        print(
+            f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
+            f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
+            f"{report.edges} edges; {report.embedded} nodes embedded, {report.llm_calls} LLM calls "
+            f"({report.saved_calls} saved), {report.tokens} tokens"
+        )
+        if report.seconds:
+            print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
+        print(f"file: {size / 1e6:.2f} MB")
+        for document_id in report.empty:
+            print(f"warning: {document_id} contains no text", file=sys.stderr)
+    else:
         print(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
-        return
-    print(
-        f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
-        f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
-        f"{report.edges} edges; {report.embedded} nodes embedded, {report.llm_calls} LLM calls "
-        f"({report.saved_calls} saved), {report.tokens} tokens"
-    )
-    if report.seconds:
-        print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
-    print(f"file: {Path(path).stat().st_size / 1e6:.2f} MB")
-    for document_id in report.empty:
-        print(f"warning: {document_id} contains no text", file=sys.stderr)
+    if profile:
+        _print_profile(report.seconds)
 
 
-def print_deleted(report: DeleteReport, path: str) -> None:
-    """Print how many documents and nodes were deleted."""
-    print(
-        f"{path}: {report.documents} document(s) deleted with {report.chunks} chunks and "
-        f"{report.summaries} summaries"
-    )
-
-
-def print_states(states: Sequence[DocumentStatus]) -> None:
+def print_states(states: Sequence[reports.DocumentStatus], *, as_json: bool) -> None:
     """Print one line per document: its status, its id and why it failed."""
+    if as_json:
+        _print_json({"documents": [asdict(state) for state in states]})
+        return
     rows = []
     for state in states:
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
         rows.append((state.status, state.id, note + (f": {state.reason}" if state.reason else "")))
-    if is_terminal(sys.stdout):
-        from e2graphrag_integrations.cli.terminal import print_table
-
-        table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]
-        print_table(("status", "document", "note"), table, _STATUS_STYLES)
-        return
-    for status, document_id, note in rows:
-        print(f"{status}\t{document_id}{note}")
+    table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]
+    lines = (f"{status}\t{document_id}{note}" for status, document_id, note in rows)
+    _print_table(("status", "document", "note"), table, lines, _STATUS_STYLES)
 
 
-def print_profile(seconds: Mapping[str, float]) -> None:
+def _print_profile(seconds: Mapping[str, float]) -> None:
     """Print a table of stages: seconds, and the share of the sum of all stages.
 
     Stages of indexing run in parallel: their sum can exceed the wall time, `total`.
@@ -165,74 +212,90 @@ def print_profile(seconds: Mapping[str, float]) -> None:
     ]
     label = "wall" if "total" in seconds else "sum"
     rows.append((label, f"{seconds.get('total', total):.4f}", ""))
-    if is_terminal(sys.stdout):
-        from e2graphrag_integrations.cli.terminal import print_table
-
-        print_table(("stage", "seconds", "share"), rows)
-        return
-    for stage, spent, share in [("stage", "seconds", "share"), *rows]:
-        print(f"{stage:<12}{spent:>10}{share:>8}".rstrip())
+    columns = ("stage", "seconds", "share")
+    lines = (
+        f"{stage:<12}{spent:>10}{share:>8}".rstrip() for stage, spent, share in [columns, *rows]
+    )
+    _print_table(columns, rows, lines)
 
 
-def print_stats(stats: Stats) -> None:
+def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     """Print the counts and the settings of an index."""
-    counts = {name: value for name, value in stats.to_dict().items() if name != "settings"}
-    if is_terminal(sys.stdout):
-        from e2graphrag_integrations.cli.terminal import print_table
-
-        print_table(("count", "value"), counts.items())
-        print_table(("setting", "value"), stats.settings.items())
+    counts = stats.to_dict()
+    if as_json:
+        _print_json(counts)
         return
-    for name, value in counts.items():
-        print(f"{name}: {value}")
-    for name, value in stats.settings.items():
-        print(f"  {name} = {value}")
+    settings = counts.pop("settings")
+    lines = (f"{name}: {value}" for name, value in counts.items())
+    _print_table(("count", "value"), counts.items(), lines)
+    lines = (f"  {name} = {value}" for name, value in settings.items())
+    _print_table(("setting", "value"), settings.items(), lines)
 
 
-def print_verification(report: VerifyReport, path: str) -> None:
+def print_verification(report: reports.VerifyReport, path: str, *, as_json: bool) -> None:
     """Print the result of a check and the problems that it found."""
+    if as_json:
+        _print_json({"ok": report.ok, **asdict(report)})
+        return
     counts = ", ".join(f"{count} {unit}" for unit, count in report.checked.items())
     verdict, style = ("sound", "green") if report.ok else ("damaged", "red")
-    print_line(f"{path}: {verdict} ({counts})", style)
+    print_styled(f"{path}: {verdict} ({counts})", style)
     for problem in report.problems:
         print(f"  {problem}")
 
 
-def print_result(result: RetrievalResult, *, explain: bool) -> None:
+def print_result(
+    result: RetrievalResult,
+    *,
+    explain: bool,
+    context: bool = False,
+    profile: bool = False,
+    as_json: bool = False,
+) -> None:
     """Print the route, the entities and the hits of a query.
 
     Args:
         result: The result.
         explain: Whether to print the whole trace instead of its first three lines.
+        context: Whether to print the hits as text for a prompt instead.
+        profile: Whether to print the time of each stage.
+        as_json: Whether to print JSON, to which the other flags add fields.
     """
-    trace = result.trace.explain()
-    print(trace if explain else "\n".join(trace.splitlines()[:3]))
-    for rank, node in enumerate(result.nodes, 1):
-        print()
-        _print_hit(rank, node)
-    if not result.nodes:
-        over_budget = result.trace.cuts.get("token_budget")
-        print("nothing fits the token budget" if over_budget else "nothing found")
+    if as_json:
+        _print_json(
+            {
+                "question": result.question,
+                "route": result.route,
+                "reason": result.trace.reason,
+                "nodes": [asdict(node) for node in result.nodes],
+                **({"trace": result.trace.to_dict()} if explain else {}),
+                **({"context": result.context()} if context else {}),
+                **({"seconds": dict(result.trace.timings)} if profile else {}),
+            }
+        )
+        return
+    if context:
+        print(result.context())
+    else:
+        trace = result.trace.explain()
+        print(trace if explain else "\n".join(trace.splitlines()[:3]))
+        for rank, node in enumerate(result.nodes, 1):
+            print()
+            _print_hit(rank, node)
+        if not result.nodes:
+            over_budget = result.trace.cuts.get("token_budget")
+            print("nothing fits the token budget" if over_budget else "nothing found")
+    if profile:
+        _print_profile(result.trace.timings)
 
 
 def _print_hit(rank: int, node: RetrievedNode) -> None:
     kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
-    print_line(f"{rank}. {kind} {node.position} of {node.document_id}  span: {spans}", "bold")
-    print_line(f"   score: {node.score:.4f} ({node.route})", "dim")
-    print_line(f"   reasons: {'; '.join(node.reasons)}", "dim")
+    print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  span: {spans}", "bold")
+    print_styled(f"   score: {node.score:.4f} ({node.route})", "dim")
+    print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.entities:
-        print_line(f"   entities: {' - '.join(node.entities)}", "dim")
+        print_styled(f"   entities: {' - '.join(node.entities)}", "dim")
     text = " ".join(node.text.split())
     print(f"   {text[:_HIT_CHARACTERS]}{'...' if len(text) > _HIT_CHARACTERS else ''}")
-
-
-def result_to_dict(result: RetrievalResult, *, explain: bool) -> dict[str, Any]:
-    """Return a result as plain JSON values; `explain` adds the trace."""
-    value = {
-        "question": result.question,
-        "route": result.route,
-        "reason": result.trace.reason,
-        "nodes": [asdict(node) for node in result.nodes],
-    }
-    return value | ({"trace": result.trace.to_dict()} if explain else {})

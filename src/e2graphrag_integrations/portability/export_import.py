@@ -8,6 +8,7 @@ keys of nodes are exported as well, so that an update after the import can reuse
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -165,14 +166,11 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
         with (source / _LINES).open("rb") as file:
             _check_digest(file, source)
             file.seek(0)
-            store = Store(temporary)
-            try:
+            with contextlib.closing(Store(temporary)) as store:
                 _import_lines(store, source, file)
                 problems = verify_store(store).problems
-                if problems:
-                    raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
-            finally:
-                store.close()
+            if problems:
+                raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
         _move(Path(temporary), target)
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read as an export: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -22,7 +23,9 @@ from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree
-from e2graphrag_integrations.types import Node, Span
+from e2graphrag_integrations.types import Span
+
+_place = attrgetter("level", "position", "start", "end", "parent_id")
 
 _MAX_PROBLEMS = 100
 """Number of problems after which the verification stops."""
@@ -157,19 +160,14 @@ def _check_tree(
     planned = {n.id: n for n in plan_tree(document_id, text, chunks, grouping).nodes}
     for stored in nodes:
         node = stored.node
-        if _place(node) != _place(planned.pop(node.id, None)):
+        plan = planned.pop(node.id, None)
+        if plan is None or _place(plan) != _place(node):
             yield f"node {node.id} of document {document_id!r} is in the wrong place of the tree"
     for missing in planned.values():
         yield (
             f"level {missing.level} of document {document_id!r} lacks the node at position "
             f"{missing.position}"
         )
-
-
-def _place(node: Node | None) -> tuple[object, ...] | None:
-    if node is None:
-        return None
-    return node.level, node.position, node.start, node.end, node.parent_id
 
 
 def _check_waiting_documents(store: Store, checked: Counter[str]) -> Iterator[str]:

@@ -6,7 +6,8 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -50,20 +51,16 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
     Raises:
         CorruptStoreError: If a row does not match its checksum or references a missing row.
     """
-    try:
-        return _build(store, document_ids)
-    except KeyError as error:
-        raise CorruptStoreError(
-            f"{store.path}: a row references a missing row ({error}); run verify(), then restore a "
-            "backup or index again"
-        ) from error
-
-
-def _build(store: Store, document_ids: Sequence[str] | None) -> Snapshot:
     with store.read_transaction():
         headers = store.document_headers(document_ids)
         columns = _ColumnBuilder(headers)
-        names, mentions = mention_table(columns.read(store))
+        try:
+            names, mentions = mention_table(columns.read(store))
+        except KeyError as error:
+            raise CorruptStoreError(
+                f"{store.path}: a row references a missing row ({error}); run verify(), then "
+                "restore a backup or index again"
+            ) from error
         generation, made_with = store.generation, store.manifest()
     table = columns.node_table()
     return Snapshot(
@@ -91,7 +88,7 @@ class _ColumnBuilder:
         self._headers = headers
         self._document_rows = {header.id: row for row, header in enumerate(headers)}
         self._tables: list[NodeTable] = []
-        self._vectors_read = 0
+        self._windows_read = 0
         self._nodes_read = 0
         self._chunks_read = 0
         self.vectors = np.empty((0, 0), dtype=np.float32)
@@ -119,39 +116,30 @@ class _ColumnBuilder:
             yield from (normalize_mentions(decode_sentences(extractions[c]), forms) for c in chunks)
 
     def _batches(self) -> Iterator[list[DocumentHeader]]:
-        batch: list[DocumentHeader] = []
-        nodes = 0
-        for header in self._headers:
-            batch.append(header)
-            nodes += header.nodes
-            if nodes >= _BATCH_NODES:
-                yield batch
-                batch, nodes = [], 0
-        if batch:
-            yield batch
+        ends = accumulate(header.nodes for header in self._headers)
+        numbered = (
+            (end // _BATCH_NODES, header) for end, header in zip(ends, self._headers, strict=True)
+        )
+        for _, batch in groupby(numbered, key=itemgetter(0)):
+            yield [header for _, header in batch]
 
     def _add(self, stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> None:
-        table, chunks = build_node_table([s.node for s in stored], self._document_rows)
-        self._tables.append(
-            replace(
-                table,
-                first_leaf=table.first_leaf + self._chunks_read,
-                end_leaf=table.end_leaf + self._chunks_read,
-            )
-        )
+        nodes = [s.node for s in stored]
+        table, chunks = build_node_table(nodes, self._document_rows, self._chunks_read)
+        self._tables.append(table)
         self.chunk_words.append(np.asarray([stored[i].words for i in chunks], dtype=np.int64))
-        nodes = np.repeat(np.arange(len(stored)), [len(s.windows) for s in stored])
-        self.window_nodes.append(nodes + self._nodes_read)
+        window_nodes = np.repeat(np.arange(len(stored)), [len(s.windows) for s in stored])
+        self.window_nodes.append(window_nodes + self._nodes_read)
         spans = [span for s in stored for span, _ in s.windows]
         self.window_spans.append(np.asarray(spans, dtype=np.int64).reshape(-1, 2))
-        for s in stored:
-            for _, key in s.windows:
-                vector = np.frombuffer(vectors[key], dtype="<f4")
-                if not self._vectors_read:
-                    windows = sum(header.windows for header in self._headers)
-                    self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
-                self.vectors[self._vectors_read] = vector
-                self._vectors_read += 1
+        keys = (key for s in stored for _, key in s.windows)
+        for row, key in enumerate(keys, self._windows_read):
+            vector = np.frombuffer(vectors[key], dtype="<f4")
+            if row == 0:
+                windows = sum(header.windows for header in self._headers)
+                self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
+            self.vectors[row] = vector
+        self._windows_read += len(spans)
         self._nodes_read += len(stored)
         self._chunks_read += len(chunks)
 
@@ -182,9 +170,7 @@ def check_row_counts(
         CorruptStoreError: If a document has the wrong number of nodes or windows.
     """
     nodes = Counter(s.node.document_id for s in stored)
-    windows: Counter[str] = Counter()
-    for s in stored:
-        windows[s.node.document_id] += len(s.windows)
+    windows = Counter(s.node.document_id for s in stored for _ in s.windows)
     for header in headers:
         if (nodes[header.id], windows[header.id]) != (header.nodes, header.windows):
             raise CorruptStoreError(
@@ -216,20 +202,21 @@ def normalize_mentions(
 
 
 def build_node_table(
-    nodes: Sequence[Node], document_rows: Mapping[str, int]
+    nodes: Sequence[Node], document_rows: Mapping[str, int], first_chunk: int = 0
 ) -> tuple[NodeTable, IntArray]:
     """Return the table of nodes and the rows of the chunks in it.
 
     Args:
         nodes: Complete trees, ordered by document, level and position.
         document_rows: Row of each document by id.
+        first_chunk: Number of the first chunk.
     """
     rows = {node.id: i for i, node in enumerate(nodes)}
     chunk_nodes = [i for i, node in enumerate(nodes) if node.level == 0]
-    first = np.full(len(nodes), len(nodes), dtype=np.int64)
+    first = np.full(len(nodes), first_chunk + len(nodes), dtype=np.int64)
     last = np.zeros(len(nodes), dtype=np.int64)
-    first[chunk_nodes] = np.arange(len(chunk_nodes))
-    last[chunk_nodes] = np.arange(len(chunk_nodes)) + 1
+    first[chunk_nodes] = first_chunk + np.arange(len(chunk_nodes))
+    last[chunk_nodes] = first[chunk_nodes] + 1
     for i, node in enumerate(nodes):  # levels ascend within a document: children come first
         if node.parent_id is not None:
             parent = rows[node.parent_id]
@@ -322,25 +309,19 @@ def _metadata_records(
             values.append(record)
         return numbers[key]
 
-    document_records: list[int] = []
-    segment_records: list[list[tuple[int, int, int]]] = []
+    document_records: list[tuple[list[tuple[int, int, int]], int]] = []
     for header in headers:
         record = {**header.metadata, "document_id": header.id}
-        document_records.append(number(record))
-        segment_records.append(
-            [
-                (s.start, s.end, number({**record, **s.metadata}))
-                for s in segments.get(header.id, ())
-            ]
-        )
+        document_record = number(record)
+        spans = [
+            (s.start, s.end, number({**record, **s.metadata})) for s in segments.get(header.id, ())
+        ]
+        document_records.append((spans, document_record))
     indices: list[int] = []
     bounds = [0]
     for document, start, end in zip(table.document, table.start, table.end, strict=True):
-        indices.extend(
-            _records_of_span(
-                segment_records[document], document_records[document], int(start), int(end)
-            )
-        )
+        spans, document_record = document_records[int(document)]
+        indices += _records_of_span(spans, document_record, int(start), int(end))
         bounds.append(len(indices))
     rows = np.asarray(bounds, dtype=np.int64)
     return MetadataRecords(values, rows[:-1], rows[1:], np.asarray(indices, dtype=np.int64))

@@ -47,6 +47,7 @@ _MIN_UNCHANGED = 0.1
 (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
+_META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
@@ -149,11 +150,12 @@ class _SnapshotFiles:
         if content is None:
             return None
         arrays, meta = content
+        ivf = self._load_part(generation, "cells")
         try:
             dense = DenseIndex(
                 arrays["vectors"],
                 arrays["window_nodes"],
-                self._load_ivf(generation),
+                None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
                 lambda ivf: self._save_ivf(generation, ivf),
             )
             snapshot = _restore(arrays, meta, dense, self._load_or_build_bm25)
@@ -185,9 +187,9 @@ class _SnapshotFiles:
                 if _GENERATION.fullmatch(other.name) and other != folder:
                     shutil.rmtree(other, ignore_errors=True)
             remove_temporary_folders(self._folder)
-            ivf = _dense_index(snapshot).ivf
-            if ivf is not None:
-                self._save_ivf(snapshot.generation, ivf)
+            _, dense = snapshot.stored_parts()
+            if dense.ivf is not None:
+                self._save_ivf(snapshot.generation, dense.ivf)
             if snapshot.prebuilt_bm25 is not None:
                 self._save_bm25(snapshot.generation, snapshot.prebuilt_bm25)
         # The loaded arrays are memory-mapped, which frees the memory of the originals.
@@ -195,10 +197,9 @@ class _SnapshotFiles:
 
     def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
         """Return the BM25 index of a snapshot, None if it is missing or damaged."""
-        content = load_arrays(self._folder / snapshot.generation / "words")
-        if content is None:
+        arrays = self._load_part(snapshot.generation, "words")
+        if arrays is None:
             return None
-        arrays, _ = content
         try:
             words = StringArray(arrays["words"], arrays["bounds"])
             weights = csc_array(
@@ -224,12 +225,9 @@ class _SnapshotFiles:
         arrays = {"centroids": ivf.centroids, "of_vector": ivf.assignments}
         self._save_part(generation, "cells", arrays)
 
-    def _load_ivf(self, generation: str) -> InvertedLists | None:
-        content = load_arrays(self._folder / generation / "cells")
-        if content is None:
-            return None
-        arrays, _ = content
-        return InvertedLists(arrays["centroids"], arrays["of_vector"])
+    def _load_part(self, generation: str, name: str) -> Arrays | None:
+        content = load_arrays(self._folder / generation / name)
+        return None if content is None else content[0]
 
     def _save_part(self, generation: str, name: str, arrays: Arrays) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
@@ -247,29 +245,15 @@ def _bm25_arrays(bm25: BM25Index) -> Arrays:
     }
 
 
-def _dense_index(snapshot: Snapshot) -> DenseIndex:
-    if not isinstance(snapshot.dense, DenseIndex):
-        raise TypeError("a snapshot that searches an external vector store cannot be saved")
-    return snapshot.dense
-
-
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the contents of a snapshot that are stored as JSON, by name."""
-    return {
-        "generation": snapshot.generation,
-        "made_with": dict(snapshot.made_with),
-        "documents": list(snapshot.documents),
-        "titles": list(snapshot.titles),
-        "stamps": list(snapshot.stamps),
-        "records": [dict(value) for value in snapshot.records.values],
-    }
+    fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
+    return fields | {"records": snapshot.records.values}
 
 
 def snapshot_arrays(snapshot: Snapshot) -> Arrays:
     """Return the arrays of a snapshot by the names of their files."""
-    dense = _dense_index(snapshot)
-    if snapshot.mentions is None:
-        raise TypeError("a snapshot without its mentions cannot be saved")
+    mentions, dense = snapshot.stored_parts()
     ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
     arrays: Arrays = {
         "ids": ids.data,
@@ -287,7 +271,7 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
         "record_of_node": snapshot.records.indices,
     }
     for name in _MENTION_ARRAYS:
-        arrays[f"mention_{name}"] = getattr(snapshot.mentions, name)
+        arrays[f"mention_{name}"] = getattr(mentions, name)
     for name in NODE_ARRAYS:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
@@ -312,10 +296,7 @@ def _restore(
         for name in _MATRICES
     }
     return Snapshot(
-        generation=meta["generation"],
-        made_with=meta["made_with"],
-        documents=meta["documents"],
-        titles=meta["titles"],
+        **{name: meta[name] for name in _META_FIELDS},
         nodes=NodeTable(
             StringArray(arrays["ids"], arrays["ids_bounds"]),
             *(arrays[f"node_{name}"] for name in NODE_ARRAYS),
@@ -334,6 +315,5 @@ def _restore(
             arrays["record_of_node"],
         ),
         bm25_factory=bm25_factory,
-        stamps=meta["stamps"],
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
     )

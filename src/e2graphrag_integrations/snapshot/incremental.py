@@ -9,15 +9,14 @@ for bit equal to a full build. The same holds for the BM25 index.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
-from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -27,60 +26,31 @@ from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _DocumentBounds:
-    """The slice of each document in every array of a snapshot.
+def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
+    """Return the slice of each document in every array of a snapshot, by the kind of its items.
 
-    Each property is an array of shape (documents + 1,): the items of document `i` are those from
-    `bounds[i]` to `bounds[i + 1]`.
+    The items of document `i` are those from `bounds[i]` to `bounds[i + 1]`.
     """
+    rows = {id_: row for row, id_ in enumerate(snapshot.documents)}
+    records = snapshot.records
+    mentions, dense = snapshot.stored_parts()
+    record_documents = [rows[value[records.id_key]] for value in records.values]
 
-    snapshot: Snapshot
-    mentions: MentionTable
-    dense: DenseIndex
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> _DocumentBounds:
-        if snapshot.mentions is None or not isinstance(snapshot.dense, DenseIndex):
-            raise TypeError("a snapshot without its mentions and vectors cannot be merged")
-        return cls(snapshot, snapshot.mentions, snapshot.dense)
-
-    def _bounds(self, documents: IntArray) -> Ints:
+    def bounds(documents: ArrayLike) -> Ints:
         """Return the bounds of items, given the document of each, ascending."""
-        rows = np.arange(len(self.snapshot.documents) + 1)
-        return np.searchsorted(documents, rows).astype(np.int64)
+        return np.searchsorted(documents, np.arange(len(rows) + 1)).astype(np.int64)
 
-    @lazy
-    def nodes(self) -> Ints:
-        return self._bounds(self.snapshot.nodes.document)
-
-    @lazy
-    def chunks(self) -> Ints:
-        return self._bounds(self.snapshot.chunk_documents)
-
-    @lazy
-    def windows(self) -> Ints:
-        return self._bounds(self.snapshot.nodes.document[self.dense.window_nodes])
-
-    @lazy
-    def sentences(self) -> Ints:
-        return exclusive_sums(self.mentions.chunk_sizes)[self.chunks]
-
-    @lazy
-    def mention_rows(self) -> Ints:
-        return exclusive_sums(self.mentions.sentence_sizes)[self.sentences]
-
-    @lazy
-    def record_values(self) -> Ints:
-        records = self.snapshot.records
-        rows = {id_: row for row, id_ in enumerate(self.snapshot.documents)}
-        documents = [rows[value[records.id_key]] for value in records.values]
-        return self._bounds(np.asarray(documents, dtype=np.int64))
-
-    @lazy
-    def record_indices(self) -> Ints:
-        records = self.snapshot.records
-        return np.append(records.starts, len(records.indices)).astype(np.int64)[self.nodes]
+    nodes, chunks = bounds(snapshot.nodes.document), bounds(snapshot.chunk_documents)
+    sentences = exclusive_sums(mentions.chunk_sizes)[chunks]
+    return {
+        "nodes": nodes,
+        "chunks": chunks,
+        "windows": bounds(snapshot.nodes.document[dense.window_nodes]),
+        "sentences": sentences,
+        "mentions": exclusive_sums(mentions.sentence_sizes)[sentences],
+        "record_values": bounds(np.asarray(record_documents, dtype=np.int64)),
+        "record_indices": np.append(records.starts, len(records.indices)).astype(np.int64)[nodes],
+    }
 
 
 class SnapshotMerger:
@@ -94,13 +64,13 @@ class SnapshotMerger:
 
     def __init__(self, older: Snapshot, newer: Snapshot, documents: Sequence[str]) -> None:
         self._sources = (older, newer)
-        self._bounds = [_DocumentBounds.of(source) for source in self._sources]
-        new_rows = {id_: row for row, id_ in enumerate(newer.documents)}
-        old_rows = {id_: row for row, id_ in enumerate(older.documents)}
+        self._parts = [source.stored_parts() for source in self._sources]
+        self._bounds = [_document_bounds(source) for source in self._sources]
         self._documents = documents
-        self._source = np.asarray([id_ in new_rows for id_ in documents], dtype=np.int64)
-        rows = [new_rows[id_] if id_ in new_rows else old_rows[id_] for id_ in documents]
-        self._row = np.asarray(rows, dtype=np.int64)
+        # Row of each document of the result in the concatenated documents of the sources.
+        rows = {id_: row for row, id_ in enumerate([*older.documents, *newer.documents])}
+        self._rows = np.asarray([rows[id_] for id_ in documents], dtype=np.int64)
+        self._source = (self._rows >= len(older.documents)).astype(np.int64)
 
     def merge(self, generation: str, made_with: Mapping[str, str]) -> Snapshot:
         """Return the merged snapshot, without a BM25 index.
@@ -114,7 +84,7 @@ class SnapshotMerger:
         names, mentions = self._merge_mentions()
         stamps = [*older.stamps, *newer.stamps]
         titles = [*older.titles, *newer.titles]
-        rows = (self._row + self._source * len(older.documents)).tolist()
+        rows = self._rows.tolist()
         return replace(
             newer,
             generation=generation,
@@ -134,27 +104,25 @@ class SnapshotMerger:
 
     def merge_bm25(self, older_bm25: BM25Index) -> BM25Index:
         """Return the BM25 index of all windows, given that of the older snapshot."""
-        sizes = [int(bounds.windows[-1]) for bounds in self._bounds]
+        sizes = [int(bounds["windows"][-1]) for bounds in self._bounds]
         items = self._items("windows")
         new_rows = np.full(sum(sizes), -1, dtype=np.int64)
         new_rows[items] = np.arange(len(items))
         older, newer = new_rows[: sizes[0]], new_rows[sizes[0] :]
         return merge_bm25([(older_bm25, older), (self._sources[1].bm25, newer)], len(items))
 
-    # Slices. A kind is the name of a property of `_DocumentBounds`.
+    # Slices. A kind is a key of `_document_bounds`.
 
     def _slices(self, kind: str) -> tuple[Ints, Ints]:
         """Return the start and the end of each document's slice in its source."""
-        bounds = [getattr(source, kind) for source in self._bounds]
-        starts = np.concatenate([source[:-1] for source in bounds])
-        ends = np.concatenate([source[1:] for source in bounds])
-        rows = self._row + self._source * (len(bounds[0]) - 1)
-        return starts[rows], ends[rows]
+        starts = np.concatenate([bounds[kind][:-1] for bounds in self._bounds])
+        ends = np.concatenate([bounds[kind][1:] for bounds in self._bounds])
+        return starts[self._rows], ends[self._rows]
 
     def _items(self, kind: str) -> Ints:
         """Return the items of the result as rows of the concatenated sources."""
         starts, ends = self._slices(kind)
-        older_size = int(getattr(self._bounds[0], kind)[-1])
+        older_size = int(self._bounds[0][kind][-1])
         return concatenated_ranges(starts + self._source * older_size, ends - starts)
 
     def _gather(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
@@ -208,24 +176,19 @@ class SnapshotMerger:
         )
 
     def _merge_dense(self) -> DenseIndex:
-        older, newer = (bounds.dense for bounds in self._bounds)
+        older, newer = (dense for _, dense in self._parts)
         vectors = self._gather("windows", older.vectors, newer.vectors)
         nodes = self._gather("windows", older.window_nodes, newer.window_nodes)
+        ivf = None  # trained on first use
+        if older.ivf is not None and older.ivf.suits(len(vectors)):
+            centroids = older.ivf.centroids
+            assignments = assign_lists(centroids, newer.vectors)
+            assignments = self._gather("windows", older.ivf.assignments, assignments)
+            ivf = InvertedLists(centroids, assignments)
         return DenseIndex(
             vectors if len(vectors) else np.empty((0, 0), dtype=np.float32),
             nodes + self._shifts("nodes", "windows"),
-            self._merge_ivf(older.ivf, newer, len(vectors)),
-        )
-
-    def _merge_ivf(
-        self, older: InvertedLists | None, newer: DenseIndex, n_vectors: int
-    ) -> InvertedLists | None:
-        """Return the older lists with the new vectors assigned, None if they need retraining."""
-        if older is None or not older.suits(n_vectors):
-            return None
-        assignments = assign_lists(older.centroids, newer.vectors)
-        return InvertedLists(
-            older.centroids, self._gather("windows", older.assignments, assignments)
+            ivf,
         )
 
     def _merge_records(self) -> MetadataRecords:
@@ -244,11 +207,11 @@ class SnapshotMerger:
 
     def _merge_mentions(self) -> tuple[list[str], MentionTable]:
         """Return the sorted names of the entities that are still mentioned, and all mentions."""
-        older, newer = (bounds.mentions for bounds in self._bounds)
+        older, newer = (mentions for mentions, _ in self._parts)
         older_names, newer_names = (source.graph.names for source in self._sources)
         names = [*older_names, *newer_names]
         entities = np.concatenate([older.entities, newer.entities + len(older_names)])
-        entities = entities[self._items("mention_rows")]
+        entities = entities[self._items("mentions")]
         used = np.unique(entities)
         merged_names = sorted({names[i] for i in used.tolist()})
         merged_rows = {name: row for row, name in enumerate(merged_names)}
@@ -256,7 +219,7 @@ class SnapshotMerger:
         new_row[used] = [merged_rows[names[i]] for i in used.tolist()]
         return merged_names, MentionTable(
             new_row[entities],
-            self._gather("mention_rows", older.named, newer.named),
+            self._gather("mentions", older.named, newer.named),
             self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
             self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
         )

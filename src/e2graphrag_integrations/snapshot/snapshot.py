@@ -22,7 +22,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.titles import TitledEntities
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import NodeSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.store.records import canonical_json
 
 _MAX_CACHED_COLUMNS = 64
@@ -157,6 +157,16 @@ class Snapshot:
         """The BM25 index, None if it is not in memory yet."""
         loaded: BM25Index | None = vars(self).get("bm25", self.prebuilt_bm25)
         return loaded
+
+    def stored_parts(self) -> tuple[MentionTable, DenseIndex]:
+        """Return the mentions and the vectors.
+
+        Raises:
+            TypeError: If there are none, for example because an external store has the vectors.
+        """
+        if self.mentions is None or not isinstance(self.dense, DenseIndex):
+            raise TypeError("a snapshot without its mentions and vectors cannot be saved or merged")
+        return self.mentions, self.dense
 
     @lazy
     def titled_entities(self) -> TitledEntities:

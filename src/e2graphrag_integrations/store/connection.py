@@ -31,12 +31,12 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
         NotAnIndexError: If the file is too short to be an SQLite file.
     """
     target = path
-    if path != MEMORY and 0 < file_size(path) < _HEADER_BYTES:
+    if 0 < file_size(path) < _HEADER_BYTES:
         # SQLite would treat the file as an empty database and overwrite it.
         raise NotAnIndexError(
             f"{path} is not an e2graphrag index: pass another path or remove the file"
         )
-    if path != MEMORY and is_read_only(path):
+    if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
         target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(
@@ -66,7 +66,7 @@ def file_size(path: str) -> int:
 def is_read_only(path: str) -> bool:
     """Return whether the file exists, no process has it open, and it cannot be written."""
     file = Path(path)
-    if not file.exists() or Path(f"{path}-wal").exists():
+    if path == MEMORY or not file.exists() or Path(f"{path}-wal").exists():
         return False
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 

@@ -72,7 +72,7 @@ class Database:
         try:
             self._connection = connect(self.path, timeout)
             self._identity = file_identity(self.path)
-            self._prepare()
+            self._prepare(self._connection)
             self._read_connection = (
                 self._connection if self.path == MEMORY else connect(self.path, timeout)
             )
@@ -82,8 +82,7 @@ class Database:
                 raise translate_error(error, self.path) from error
             raise
 
-    def _prepare(self) -> None:
-        db = self._db
+    def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA foreign_keys = ON")
         application = db.execute("PRAGMA application_id").fetchone()[0]
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -98,7 +97,7 @@ class Database:
                 f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
         outdated = not empty and version < SCHEMA_VERSION
-        if self.path != MEMORY and is_read_only(self.path):
+        if is_read_only(self.path):
             if outdated:
                 raise SchemaVersionError(
                     f"{self.path} has schema version {version} and is read-only, so it cannot be "
@@ -110,7 +109,10 @@ class Database:
         if empty:
             self._create()
         elif outdated:
-            self._migrate()
+            db.execute("PRAGMA foreign_keys = OFF")  # else dropping a table deletes its children
+            with self.transaction():
+                migrate(db, self.path)
+            db.execute("PRAGMA foreign_keys = ON")
 
     def _create(self) -> None:
         with self.transaction() as db:
@@ -123,22 +125,10 @@ class Database:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _migrate(self) -> None:
-        self._db.execute("PRAGMA foreign_keys = OFF")  # else dropping a table deletes its children
-        try:
-            with self.transaction() as db:
-                migrate(db, self.path)
-        finally:
-            self._db.execute("PRAGMA foreign_keys = ON")
-
     @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
         return self._connection is None
-
-    @property
-    def _db(self) -> sqlite3.Connection:
-        return self._open(self._connection)
 
     def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:
@@ -157,13 +147,10 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block in a write transaction: commit at the end, roll back if it raises."""
         with self._write_lock:
-            db = self._db
+            db = self._open(self._connection)
             self._check_identity()
             try:
                 db.execute("BEGIN IMMEDIATE")
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate_error(error, self.path) from error
-            try:
                 yield db
                 db.execute("COMMIT")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -203,7 +190,7 @@ class Database:
     def vacuum(self) -> None:
         """Rewrite the file without its free pages, and merge the write-ahead log into it."""
         with self._write_lock:
-            db = self._db
+            db = self._open(self._connection)
             self._check_identity()
             try:
                 db.execute("VACUUM")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 
@@ -38,7 +39,11 @@ class IndexLock:
         # The real path, so that symbolic links to one index share a lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
         self._thread_lock = threading.RLock()
-        self._depth = 0
+
+    @lazy
+    def _file_lock(self) -> FileLock:
+        # Created at first use: reading an index needs no lock.
+        return FileLock(self._file, thread_local=False)
 
     @contextlib.contextmanager
     def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
@@ -53,38 +58,28 @@ class IndexLock:
             StoreError: If the lock file cannot be written.
         """
         with self._thread_lock:
-            if self._path == MEMORY or self._depth:
+            if self._path == MEMORY or self._file_lock.is_locked:
                 yield
                 return
-            self._depth += 1
             try:
-                with self._lock_file(cancelled):
-                    yield
+                self._file_lock.acquire(timeout=self._timeout, cancel_check=cancelled)
+            except Timeout as error:
+                raise StoreLockedError(
+                    f"{self._path} is being written by {self._read_owner()}: wait for it, or "
+                    "increase lock_timeout="
+                ) from error
+            except OSError as error:
+                raise StoreError(
+                    f"cannot write {self._path} ({error}): the file or its folder is read-only, or "
+                    "the disk is full; copy it to a writable folder"
+                ) from error
+            try:
+                self._write_owner()
+                yield
             finally:
-                self._depth -= 1
-
-    @contextlib.contextmanager
-    def _lock_file(self, cancelled: Callable[[], bool] | None) -> Iterator[None]:
-        lock = FileLock(self._file, thread_local=False)
-        try:
-            lock.acquire(timeout=self._timeout, cancel_check=cancelled)
-        except Timeout as error:
-            raise StoreLockedError(
-                f"{self._path} is being written by {self._read_owner()}: wait for it, or increase "
-                "lock_timeout="
-            ) from error
-        except OSError as error:
-            raise StoreError(
-                f"cannot write {self._path} ({error}): the file or its folder is read-only, or the "
-                "disk is full; copy it to a writable folder"
-            ) from error
-        try:
-            self._write_owner()
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # filelock detects that its file was deleted
-                self._file.unlink()
-            lock.release()
+                with contextlib.suppress(OSError):  # filelock detects that its file was deleted
+                    self._file.unlink()
+                self._file_lock.release()
 
     def _write_owner(self) -> None:
         program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"

@@ -7,11 +7,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Mapping
 
-from e2graphrag_integrations.store.records import (
-    canonical_json,
-    content_hash,
-    decode_segments,
-)
+from e2graphrag_integrations.store.records import canonical_json, content_hash
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import DOCUMENTS, QUEUE, SCHEMA_VERSION, checksum
 from e2graphrag_integrations.types import SourceDocument
@@ -44,7 +40,7 @@ def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
         id_, title, text, metadata, segments, _, _, _, nodes, windows = checked_row(
             row, path, f"document {row[0]!r}"
         )
-        document = SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
+        document = SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
         hash_, stamp = content_hash(document), uuid.uuid4().hex
         fields = (id_, title, text, metadata, segments, hash_, nodes, windows, stamp)
         placeholders = ", ".join("?" * (len(fields) + 1))

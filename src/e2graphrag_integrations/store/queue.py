@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from e2graphrag_integrations.store.records import canonical_json, decode_segments, encode_segments
+from e2graphrag_integrations.store.records import (
+    canonical_json,
+    document_fields,
+    document_from_fields,
+)
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import QUEUE_MANIFEST, Store
@@ -45,7 +49,10 @@ def read_queue(store: Store) -> list[QueuedDocument]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    return [_decode(fields) for fields in _rows(store)]
+    return [
+        QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
+        for id_, _, encoded, status, reason in _rows(store)
+    ]
 
 
 def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
@@ -74,7 +81,7 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
         put_manifest(db, QUEUE_MANIFEST, canonical_json(dict(manifest)))
         [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
         rows = [
-            (document.id, number, _encode(document), "pending", None)
+            (document.id, number, canonical_json(document_fields(document)), "pending", None)
             for number, document in enumerate(documents, last + 1)
         ]
         db.executemany(
@@ -109,27 +116,3 @@ def dequeue(store: Store, ids: Sequence[str]) -> None:
         return
     with store.transaction() as db:
         db.executemany("DELETE FROM queue WHERE id = ?", ((id_,) for id_ in ids))
-
-
-def _encode(document: SourceDocument) -> str:
-    return canonical_json(
-        {
-            "title": document.title,
-            "text": document.text,
-            "metadata": dict(document.metadata),
-            "segments": json.loads(encode_segments(document.segments)),
-        }
-    )
-
-
-def _decode(fields: Sequence[Any]) -> QueuedDocument:
-    id_, _, encoded, status, reason = fields
-    value = json.loads(encoded)
-    document = SourceDocument(
-        id_,
-        value["text"],
-        value["title"],
-        value["metadata"],
-        decode_segments(canonical_json(value["segments"])),
-    )
-    return QueuedDocument(document, status, reason)

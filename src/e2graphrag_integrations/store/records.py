@@ -98,14 +98,31 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
+def document_fields(document: SourceDocument) -> dict[str, Any]:
+    """Return everything in a document but its id as JSON values."""
+    return {
+        "title": document.title,
+        "text": document.text,
+        "metadata": dict(document.metadata),
+        "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
+    }
+
+
+def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceDocument:
+    """Return the document of some `document_fields`.
+
+    Raises:
+        InvalidInputError: If a field is invalid.
+    """
+    return SourceDocument(
+        document_id, fields["text"], fields["title"], fields["metadata"], fields["segments"]
+    )
+
+
 def content_hash(document: SourceDocument) -> str:
     """Return a SHA-256 of everything in a document but its id: copies have equal hashes."""
-    parts = [
-        document.text,
-        document.title,
-        dict(document.metadata),
-        [[s[0], s[1], dict(s[2])] for s in document.segments],
-    ]
+    fields = document_fields(document)
+    parts = [fields[name] for name in ("text", "title", "metadata", "segments")]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
 
 
@@ -117,13 +134,3 @@ def encode_sentences(sentences: Sentences) -> bytes:
 def decode_sentences(value: bytes) -> list[list[_Mention]]:
     """Decode the output of `encode_sentences`."""
     return [[_Mention(*m) for m in s] for s in json.loads(zlib.decompress(value))]
-
-
-def decode_segments(value: str) -> tuple[Segment, ...]:
-    """Decode the output of `encode_segments`."""
-    return tuple(Segment(*segment) for segment in json.loads(value))
-
-
-def encode_segments(segments: Sequence[Any]) -> str:
-    """Encode segments as JSON."""
-    return canonical_json([[s[0], s[1], dict(s[2])] for s in segments])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from e2graphrag_integrations.errors import CorruptStoreError
@@ -14,16 +14,10 @@ from e2graphrag_integrations.store.records import (
     StoredNode,
     canonical_json,
     content_hash,
-    decode_segments,
-    encode_segments,
+    document_fields,
 )
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.types import Node, SourceDocument
-
-_DROP_UNUSED = (
-    "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
-    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
-)
+from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 
 def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
@@ -50,13 +44,14 @@ def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
     """Return the document of a row without its text."""
     fields = checked_row(row, path, f"document {row[0]!r}")
     id_, title, _, metadata, segments, *rest = fields
-    return DocumentHeader(id_, title, json.loads(metadata), decode_segments(segments), *rest)
+    decoded = tuple(Segment(*segment) for segment in json.loads(segments))
+    return DocumentHeader(id_, title, json.loads(metadata), decoded, *rest)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
     """Return the document of a row."""
     id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
-    return SourceDocument(id_, text, title, json.loads(metadata), decode_segments(segments))
+    return SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
@@ -71,18 +66,13 @@ def insert_document(
     db: sqlite3.Connection, document: SourceDocument, nodes: Sequence[StoredNode]
 ) -> None:
     """Insert a document and its nodes."""
-    hash_ = content_hash(document)
-    fields = (
-        *(document.id, document.title, document.text),
-        canonical_json(dict(document.metadata)),
-        encode_segments(document.segments),
-        hash_,
-        *(len(nodes), sum(len(stored.windows) for stored in nodes)),
-        uuid.uuid4().hex,
-    )
+    encoded = document_fields(document)
+    metadata, segments = canonical_json(encoded["metadata"]), canonical_json(encoded["segments"])
+    counts = len(nodes), sum(len(stored.windows) for stored in nodes)
+    header = (document.id, document.title, document.text, metadata, segments)
+    fields = (*header, content_hash(document), *counts, uuid.uuid4().hex)
     db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*fields, checksum(*fields)),
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
     )
     for stored in nodes:
         insert_node(db, stored)
@@ -117,14 +107,6 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
     ).fetchall()
     deleted = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
     return [key for (key,) in keys] if deleted else None
-
-
-def delete_unused_content(db: sqlite3.Connection, keys: Iterable[bytes] | None) -> None:
-    """Delete content that no node and no window references: among the keys, or all if None."""
-    if keys is None:
-        db.execute(_DROP_UNUSED)
-    else:
-        db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:

@@ -66,16 +66,14 @@ def checksum(*fields: str | float | bytes | None) -> int:
     parts: list[bytes] = []
     for field in fields:
         if isinstance(field, str):
-            data = field.encode("utf-8")
-            parts += b"s%d:" % len(data), data
+            prefix, data = b"s%d:", field.encode()
         elif isinstance(field, bytes):
-            parts += b"b%d:" % len(field), field
+            prefix, data = b"b%d:", field
         elif field is None:
-            parts.append(b"n0:")
+            prefix, data = b"n%d:", b""
         elif isinstance(field, float):  # never written, so a row that contains one is damaged
-            data = repr(field).encode()
-            parts += b"f%d:" % len(data), data
+            prefix, data = b"f%d:", repr(field).encode()
         else:
-            data = b"%d" % field
-            parts += b"i%d:" % len(data), data
+            prefix, data = b"i%d:", b"%d" % field
+        parts += prefix % len(data), data
     return zlib.crc32(b"".join(parts))

@@ -15,7 +15,8 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.reports import DeleteReport
+from e2graphrag_integrations.reports import CompactReport, DeleteReport
+from e2graphrag_integrations.store.connection import MEMORY, file_size
 from e2graphrag_integrations.store.database import GENERATION, Database, new_generation
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
@@ -27,7 +28,6 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.store.rows import (
     checked_row,
     delete_document,
-    delete_unused_content,
     insert_document,
     put_manifest,
     row_to_document,
@@ -49,8 +49,9 @@ _LEFTOVERS = "leftovers"
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key of the settings and model fingerprints for the documents in the queue."""
 
-_NODE_COLUMNS = (
-    'id, document_id, level, position, start, "end", parent_id, text, words, content_key'
+_DROP_UNUSED = (
+    "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
+    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
 )
 
 
@@ -98,8 +99,8 @@ class Store(Database):
             # A model can have several names. The fingerprint identifies it.
             if made_with.get(key, value) != value and not key.endswith("_model"):
                 raise SettingsMismatchError(
-                    f"{self.path} was made with {key}={made_with[key]}, not {value}: open it again "
-                    "with its own settings and models, or index into a new file"
+                    f"{self.path} was built with {key}={made_with[key]}, not {value}: open it "
+                    "again with its own settings and models, or index into a new file"
                 )
 
     @property
@@ -116,13 +117,10 @@ class Store(Database):
             CorruptStoreError: If a row does not match its checksum.
         """
         contents: dict[bytes, bytes] = {}
-        for batch in _batches(list(dict.fromkeys(keys))):
-            placeholders = ",".join("?" * len(batch))
-            query = f"SELECT key, kind, value, checksum FROM content WHERE key IN ({placeholders})"  # noqa: S608 - placeholders only
-            for row in self.read(query, batch):
-                what = f"cached {row[1]} {row[0].hex()[:16]}"
-                key, _, value = checked_row(row, self.path, what)
-                contents[key] = value
+        for row in self._select("SELECT * FROM content {}", "key", list(dict.fromkeys(keys))):
+            what = f"cached {row[1]} {row[0].hex()[:16]}"
+            key, _, value = checked_row(row, self.path, what)
+            contents[key] = value
         return contents
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
@@ -195,6 +193,25 @@ class Store(Database):
         with self.transaction() as db:
             _drop_unused(db, keys)
 
+    def compact(self) -> CompactReport:
+        """Delete unused cached content and shrink the file.
+
+        While documents are waiting to be indexed, unused content is kept because they may need it.
+        """
+        bytes_before = self._size()
+        [(rows_before,)] = self.read("SELECT count(*) FROM content")
+        self.drop_unused()
+        [(rows_after,)] = self.read("SELECT count(*) FROM content")
+        self.vacuum()
+        return CompactReport(bytes_before, self._size(), rows_before - rows_after)
+
+    def _size(self) -> int:
+        if self.path != MEMORY:
+            return file_size(self.path)
+        [(pages,)] = self.read("PRAGMA page_count")
+        [(page_size,)] = self.read("PRAGMA page_size")
+        return int(pages) * int(page_size)
+
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents, their nodes and their unused content in one transaction.
 
@@ -238,18 +255,19 @@ class Store(Database):
         headers = (row_to_header(row, self.path) for row in rows)
         return sorted(headers, key=lambda header: header.id)
 
-    def _select(self, query: str, column: str, ids: Sequence[str] | None) -> Iterator[Any]:
-        """Yield the rows of a query whose column is one of the ids, or all rows if None.
+    def _select(self, query: str, column: str, keys: Sequence[Any] | None) -> Iterator[Any]:
+        """Yield the rows of a query whose column is one of the keys, or all rows if None.
 
         Args:
             query: SQL with `{}` where the condition goes.
-            column: Column of the document id.
-            ids: Document ids.
+            column: The column.
+            keys: Values of the column.
         """
-        if ids is None:
+        if keys is None:
             yield from self.read(query.format(""))
             return
-        for batch in _batches(ids):
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
             placeholders = ",".join("?" * len(batch))
             yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
 
@@ -273,13 +291,8 @@ class Store(Database):
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        nodes: dict[str, Node] = {}
-        for batch in _batches(ids):
-            placeholders = ",".join("?" * len(batch))
-            query = f"SELECT {_NODE_COLUMNS}, checksum FROM nodes WHERE id IN ({placeholders})"  # noqa: S608 - constants and placeholders only
-            for row in self.read(query, batch):
-                nodes[row[0]] = row_to_node(row, self.path).node
-        return nodes
+        rows = self._select("SELECT * FROM nodes {}", "id", ids)
+        return {row[0]: row_to_node(row, self.path).node for row in rows}
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
         """Return nodes by id from one generation of the store.
@@ -316,34 +329,21 @@ class Store(Database):
             what = f"a window of node {row[0]}"
             node_id, _, start, end, key = checked_row(row, self.path, what)
             windows.setdefault(node_id, []).append((Span(start, end), key))
-        query = (
-            f"SELECT {_NODE_COLUMNS}, checksum FROM nodes {{}} "  # noqa: S608 - constants only
-            "ORDER BY document_id, level, position"
-        )
+        query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
         for row in self._select(query, "document_id", document_ids):
             yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 
-def _has_waiting_documents(db: sqlite3.Connection) -> bool:
-    """Return whether documents that may need cached content are waiting to be indexed."""
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-    return any(
-        db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
-        for table in ("queue", "pending")
-        if table in tables
-    )
-
-
 def _drop_unused(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
-    if _has_waiting_documents(db):
-        if keys is None or keys:
-            put_manifest(db, _LEFTOVERS, "")
-        return
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    for table in tables & {"queue", "pending"}:
+        if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
+            if keys is None or keys:
+                put_manifest(db, _LEFTOVERS, "")
+            return
     leftovers = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
     empty = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
-    delete_unused_content(db, None if leftovers or empty else keys)
-
-
-def _batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(keys), _BATCH):
-        yield keys[start : start + _BATCH]
+    if keys is None or leftovers or empty:
+        db.execute(_DROP_UNUSED)
+    else:
+        db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
