@@ -310,8 +310,7 @@ class E2GraphRAG:
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
-        Finished results are not computed again. Failures are handled, and errors raised, as by
-        `add`.
+        Finished results are not computed again. Failures and errors are as for `add`.
         """
         work = partial(resume_documents, self._index)
         return self._run(work, IndexingRun(progress=progress))

@@ -247,7 +247,7 @@ class Corpus:
         if summarizer is not None:
             merged = merge_configs(self._config, config)
             summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
-        bar = ProgressBar(always=True) if self._show_progress else None
+        bar = ProgressBar() if self._show_progress else None
         try:
             run = replace(run, progress=bar, summarizer=summarizer)
             return self.rag.pending.index(documents, run)

@@ -138,7 +138,7 @@ class InsertPipeline:
             return trees[source.id] or plan_document(source, self.settings, components.counter)
 
         context = IndexingContext(sink, components, manifest, summaries, plan, self.num_workers)
-        bar = ProgressBar(always=True) if self.show_progress else None
+        bar = ProgressBar() if self.show_progress else None
         control = RunControl(StageTimer(bar), stop=stop)
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             report = index_documents([document.source for document in documents], context, control)
