@@ -67,7 +67,6 @@ def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[Bas
     NEXT link nodes of one level. Links carry only ids and types: the links that LlamaIndex makes
     copy the metadata, which then goes stale.
     """
-    source = _source_link(inherited.document_id, inherited.hash)
     text_nodes: list[BaseNode] = []
     for node in nodes:
         text_node = TextNode(
@@ -78,7 +77,9 @@ def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[Bas
             metadata=dict(inherited.metadata(node)),
             excluded_embed_metadata_keys=list(inherited.excluded_embed),
             excluded_llm_metadata_keys=list(inherited.excluded_llm),
-            relationships={NodeRelationship.SOURCE: source},
+            relationships={
+                NodeRelationship.SOURCE: _source_link(inherited.document_id, inherited.hash)
+            },
         )
         set_position(text_node, node)
         text_nodes.append(text_node)
