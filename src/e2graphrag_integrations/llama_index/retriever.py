@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from llama_index.core import instrumentation
@@ -26,9 +26,6 @@ from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
 
@@ -68,6 +65,23 @@ class E2RoutingEvent(BaseEvent):
         return "E2RoutingEvent"
 
 
+class SearchableIndex(Protocol):
+    """The part of an index that a retriever uses; `E2GraphRAGIndex` describes each member."""
+
+    strategy: Strategy
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints of the index."""
+        ...
+
+    def answer(
+        self, query: Query, strategy: Strategy
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return the result of a query and the docstore's nodes by id."""
+        ...
+
+
 class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
@@ -101,7 +115,7 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: E2GraphRAGIndex,
+        index: SearchableIndex,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         similarity_top_k: int = 10,
@@ -152,7 +166,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             self._template,
             question=_TOOL_PREFIX.sub("", bundle.query_str).strip(),
             embed_texts=() if texts == [bundle.query_str] else tuple(texts),
-            question_vector=self._query_vector(bundle),
+            vector=self._query_vector(bundle),
         )
         return self._index.answer(query, self._strategy)
 

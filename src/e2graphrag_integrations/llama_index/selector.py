@@ -12,9 +12,8 @@ from llama_index.core.tools import ToolMetadata
 
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.options import RetrieverOptions
-from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, SearchableIndex
 from e2graphrag_integrations.retrieval.trace import Trace
 
 
@@ -35,7 +34,7 @@ class GraphProximitySelector(BaseSelector):
 
     def __init__(
         self,
-        index: E2GraphRAGIndex,
+        index: SearchableIndex,
         *,
         local_index: int = 0,
         global_index: int = 1,
