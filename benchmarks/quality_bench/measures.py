@@ -147,7 +147,7 @@ class DenseAlone:
         self.seconds: list[float] = []
 
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
-        vector = query.vector
+        vector = query.unit_vector
         began = time.perf_counter()
         snapshot.dense.search_windows(vector, 200, query.allowed)
         self.seconds.append(time.perf_counter() - began)

@@ -65,7 +65,7 @@ class Baseline:
         """Return the scores of the windows found in allowed nodes."""
         scores: dict[int, float] = {}
         if self.kind != "bm25":
-            rows, _ = snapshot.dense.search_windows(query.vector, _LIST_LENGTH, allowed)
+            rows, _ = snapshot.dense.search_windows(query.unit_vector, _LIST_LENGTH, allowed)
             self._add(scores, rows)
         if self.kind != "dense":
             windows = allowed[snapshot.dense.window_nodes]

@@ -9,7 +9,7 @@ import pytest
 
 from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
-from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from fakes import NameExtractor
 
@@ -174,11 +174,24 @@ def test_mode_local_does_not_embed_the_question(rag, strategy):
     assert "embed" in timings
 
 
-def test_a_query_without_a_vector_and_an_embedder_says_so():
-    with pytest.raises(InvalidInputError, match="pass question_vector or embedder"):
-        _ = Query("Anna?").vector
-    vector = np.array([1, 0], dtype=np.float32)
-    assert Query("Anna?", question_vector=vector).vector is vector
+def test_strategy_that_declares_no_vector_cannot_read_one(rag):
+    class Undecided(HybridStrategy):
+        def needs_vector(self, query, snapshot):
+            return False
+
+    with pytest.raises(InvalidInputError, match=r"needs_vector\(\) of the strategy"):
+        rag.retrieve("Anna and Bert", strategy=Undecided())
+
+
+def test_strategy_without_needs_vector_always_gets_the_vector(rag):
+    class Plain:
+        name = "plain"
+
+        def rank(self, query, snapshot):
+            assert query.unit_vector.shape == (snapshot.dense.vectors.shape[1],)
+            return [], Trace(query.question, self.name, query.mode)
+
+    assert rag.retrieve("Anna?", mode="local", strategy=Plain()).nodes == ()
 
 
 def test_the_time_of_an_inner_step_does_not_count_toward_the_outer_step():

@@ -30,7 +30,7 @@ ONE_LINE_CHUNKS = {"token_counter": LineCounter(), "chunk_size": 1, "chunk_overl
 
 def relevance_of(rag, question, settings, allowed=None, **options):
     vector = rag._index.components.embedder.embed_query(question)
-    query = Query(question, question_vector=vector, allowed=allowed)
+    query = Query(question, vector=vector, allowed=allowed)
     return Relevance(query, rag._session.snapshot(), **settings, **options)
 
 

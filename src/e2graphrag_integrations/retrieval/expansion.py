@@ -36,13 +36,11 @@ def fill_to_k(
 
     No appended candidate scores above the ones before it.
     """
-    if len(candidates) >= query.k or not len(snapshot.dense.window_nodes):
-        return candidates
     filled = list(candidates)
     added = {candidate.row for candidate in candidates}
     # A summary may expand to nothing new, so under expansion every node is a neighbor.
     limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
-    for row, cosine in snapshot.dense.search(query.vector, limit, query.allowed):
+    for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
         neighbor = Candidate(row, score, "global", (f"filled up to k: cosine {cosine:.4f}",))
         for candidate in expand([neighbor], snapshot, query.expand):

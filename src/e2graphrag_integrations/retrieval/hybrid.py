@@ -137,6 +137,11 @@ class HybridStrategy:
         """The name of the strategy in the trace."""
         return "hybrid"
 
+    def needs_vector(self, query: Query, snapshot: Snapshot) -> bool:
+        """Return whether there is a dense list; not if `mode="local"`."""
+        has_windows = bool(len(snapshot.dense.window_nodes))
+        return query.mode != "local" and self.dense_weight > 0 and has_windows
+
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Rank nodes, or windows if `query.packs_windows` is set.
 
@@ -153,7 +158,7 @@ class HybridStrategy:
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
         best, cut = rows[:top], len(rows[top:])
-        # Reading the relevance would embed the query, which `mode="local"` does not need.
+        # `mode="local"` has no vector, which the relevance needs.
         is_local = query.mode == "local"
         spans = [None] * len(best) if is_local else search.relevance.best_spans(best)
         candidates = [

@@ -33,7 +33,7 @@ class NodeReader:
     Args:
         snapshot: The index in memory.
         source: The stored nodes.
-        timings: Gains the seconds of the step `read`.
+        timings: Seconds by step; `read` adds to it.
     """
 
     def __init__(self, snapshot: Snapshot, source: NodeSource, timings: dict[str, float]) -> None:
@@ -41,14 +41,14 @@ class NodeReader:
         self.texts: dict[str, str] = {}
         """Texts of the nodes read so far, by node id."""
         self._source = source
-        self._timings = timings
+        self.timings = timings
         self._nodes: dict[str, Node] = {}
 
     def read(self, rows: Sequence[int]) -> list[Node]:
         """Return the stored nodes of some rows, in their order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
-        with measure("read", self._timings):
+        with measure("read", self.timings):
             found = self._source.nodes_at(self.snapshot.generation, missing)
         self._nodes |= found
         self.texts |= {id_: node.text for id_, node in found.items()}

@@ -65,6 +65,14 @@ class PaperStrategy:
         """The name of the strategy in the trace."""
         return "paper"
 
+    def needs_vector(self, query: Query, snapshot: Snapshot) -> bool:
+        """Return whether the query is answered globally, by cosine or occurrence."""
+        if query.mode == "local" or not len(snapshot.dense.window_nodes):
+            return False
+        if query.mode == "global":
+            return True
+        return not len(_PaperSearch(self, query, snapshot).shared_chunks())
+
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         """Return up to `query.k` candidates, best first, and the trace."""
         search = _PaperSearch(self, query, snapshot)
@@ -207,8 +215,8 @@ class _PaperSearch:
     def _nearest(self, count: int) -> list[tuple[int, float]]:
         """Return the rows and cosines of the nearest allowed nodes."""
         if not len(self.snapshot.dense.window_nodes):
-            return []  # Reading `query.vector` would load the embedder.
-        return self.snapshot.dense.search(self.query.vector, count, self.query.allowed)
+            return []
+        return self.snapshot.dense.search(self.query.unit_vector, count, self.query.allowed)
 
     def _count_entities(self, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
         """Return the distinct query entities and their mentions in each half-open chunk range."""

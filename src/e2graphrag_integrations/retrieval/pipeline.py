@@ -1,7 +1,7 @@
 """The retrieval pipeline: from a query to a result, over one snapshot.
 
-`retrieve` calls the stages in order: analyze, rank, rerank, and select, which hydrates the nodes
-and packs them into the token budget.
+`retrieve` calls the stages in order: analyze, embed, rank, rerank, and select, which hydrates the
+nodes and packs them into the token budget.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
@@ -31,6 +30,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     Query,
     RerankingStrategy,
     Strategy,
+    VectorOptionalStrategy,
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace, measure
@@ -68,6 +68,12 @@ def retrieve(
     reader = NodeReader(snapshot, source, timings)
     query = analyze(asked, snapshot, components, timings)
     with measure("rank", timings):
+        needs_vector = not isinstance(strategy, VectorOptionalStrategy) or strategy.needs_vector(
+            query, snapshot
+        )
+    if needs_vector:
+        query = embed(query, components, timings)
+    with measure("rank", timings):
         candidates, trace = rank(query, strategy, snapshot)
     if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
         with measure("rerank", timings):
@@ -75,7 +81,7 @@ def retrieve(
                 query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
             )
     with measure("pack", timings):
-        nodes, trace = select(query, candidates, trace, reader, components.counter)
+        nodes, trace = select(query, candidates, trace, reader, components)
     if query.allowed is not None and not query.allowed.any():
         trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
     trace = replace(trace, question=asked.question, timings=timings)
@@ -85,14 +91,7 @@ def retrieve(
 def analyze(
     query: Query, snapshot: Snapshot, components: Components, timings: dict[str, float]
 ) -> Query:
-    """Return the query with its filter applied, its mentions extracted, and an embedder."""
-
-    def embed(texts: Sequence[str]) -> FloatArray:
-        with measure("load", timings):
-            embedder = components.embedder
-        with measure("embed", timings):
-            return mean_unit_vector([embedder.embed_query(text) for text in texts])
-
+    """Return the query with its filter applied and its mentions extracted."""
     with measure("filter", timings):
         allowed = None if query.where is None else query.where(snapshot)
     query = replace(
@@ -101,7 +100,6 @@ def analyze(
         question=query.question.encode("utf-8", "replace").decode(),
         k=query.k if query.token_budget is None else max(query.k, _BUDGET_CANDIDATES),
         allowed=allowed,
-        embedder=embed,
     )
     with measure("entities", timings):
         has_names = bool(snapshot.graph.names) or any(snapshot.titles)
@@ -115,6 +113,19 @@ def analyze(
             for mention in sentence:
                 first.setdefault(mention.entity, mention)
         return replace(query, mentions=tuple(first.values()))
+
+
+def embed(query: Query, components: Components, timings: dict[str, float]) -> Query:
+    """Return the query with its vector: the normalized mean over `embed_texts` or the question."""
+    if query.vector is not None:
+        return query
+    with measure("load", timings):
+        embedder = components.embedder
+    with measure("embed", timings):
+        texts = query.embed_texts or (query.question,)
+        return replace(
+            query, vector=mean_unit_vector([embedder.embed_query(text) for text in texts])
+        )
 
 
 def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
@@ -138,7 +149,7 @@ def select(
     candidates: Sequence[Candidate],
     trace: Trace,
     reader: NodeReader,
-    counter: TokenCounter,
+    components: Components,
 ) -> tuple[list[RetrievedNode], Trace]:
     """Return the best `k` complete nodes, cut to the token budget, or the best windows in it."""
     has_windows = any(one.is_window for one in candidates)
@@ -146,9 +157,10 @@ def select(
         expanded = expand(candidates, reader.snapshot, query.expand)
         candidates = expanded[: query.k]
         trace = trace.with_cut("k", len(expanded) - len(candidates))
-    if query.fill:
+    if query.fill and len(candidates) < query.k and len(reader.snapshot.dense.window_nodes):
+        query = embed(query, components, reader.timings)
         candidates = fill_to_k(candidates, query, reader.snapshot)
-    budget = query.token_budget or 0
+    budget, counter = query.token_budget or 0, components.counter
     if has_windows:
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
         nodes, n_packed = pack_windows(windows, budget, counter, reader.texts)

@@ -90,7 +90,7 @@ class Relevance:
         if not len(self._window_nodes) or not self.dense_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         return self.snapshot.dense.search_windows(
-            self.query.vector, self.list_length, self._allowed
+            self.query.unit_vector, self.list_length, self._allowed
         )
 
     @lazy

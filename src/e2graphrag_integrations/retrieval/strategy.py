@@ -10,7 +10,6 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
@@ -32,8 +31,8 @@ NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
 class Query:
     """A question with its options.
 
-    The caller sets the fields up to `question_vector`. The pipeline's first stage, `analyze`, sets
-    the others before a strategy ranks.
+    The caller sets the fields up to `vector`. The pipeline sets the others, and the vector if the
+    strategy needs it, before the strategy ranks.
 
     Attributes:
         question: The question in words.
@@ -46,11 +45,10 @@ class Query:
         fill: Whether the nearest nodes by cosine fill the result up to `k`.
         embed_texts: Texts to embed instead of the question; their mean counts (HyDE, arXiv
             2212.10496, section 3.2).
-        question_vector: Unit vector to use instead of embedding the question.
+        vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
+            question.
         mentions: Names and nouns in the question, without duplicates.
         allowed: Mask of the nodes that pass `where`, shape (nodes,); None without a filter.
-        embedder: Returns the unit vector of the mean of the texts' vectors, shape (dimension,).
-            Called when a strategy first reads `vector`.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -64,10 +62,9 @@ class Query:
     expand: Expand = "none"
     fill: bool = False
     embed_texts: tuple[str, ...] = ()
-    question_vector: FloatArray | None = None
+    vector: FloatArray | None = None
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
-    embedder: Callable[[Sequence[str]], FloatArray] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):
@@ -96,18 +93,19 @@ class Query:
         """Whether a token budget is filled with windows of nodes instead of complete nodes."""
         return self.token_budget is not None and self.expand == "none"
 
-    @lazy
-    def vector(self) -> FloatArray:
-        """The question's unit vector, embedded at first use, shape (dimension,).
+    @property
+    def unit_vector(self) -> FloatArray:
+        """The question's unit vector, shape (dimension,).
 
         Raises:
-            InvalidInputError: If there is neither a vector nor an embedder.
+            InvalidInputError: If the pipeline has not embedded the question, because
+                `needs_vector` of the strategy returned False.
         """
-        if self.question_vector is not None:
-            return self.question_vector
-        if self.embedder is None:
-            raise InvalidInputError("the query has no vector: pass question_vector or embedder")
-        return self.embedder(self.embed_texts or (self.question,))
+        if self.vector is None:
+            raise InvalidInputError(
+                "the query has no vector: needs_vector() of the strategy must return True"
+            )
+        return self.vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +143,17 @@ class Strategy(Protocol):
         Complete nodes number at most `query.k`. If `query.packs_windows`, the strategy may return
         all windows instead, because the token budget makes the cut.
         """
+
+
+@runtime_checkable
+class VectorOptionalStrategy(Strategy, Protocol):
+    """A strategy that ranks some queries without the question's vector.
+
+    For other strategies, the pipeline always embeds the question.
+    """
+
+    def needs_vector(self, query: Query, snapshot: Snapshot) -> bool:
+        """Return whether `rank` will read the query's vector. It is called before `rank`."""
 
 
 @runtime_checkable
