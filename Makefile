@@ -35,12 +35,13 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# One thread per worker: PyTorch would otherwise start one per core in each of them.
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # Without the tests marked slow: under a minute.
 test-quick: $(STAMP)
-	HYPOTHESIS_PROFILE=dev $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	HYPOTHESIS_PROFILE=dev OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 # Ten times as many Hypothesis examples.
 test-thorough: $(STAMP)
