@@ -1,1 +1,1 @@
-"""Export, import, verification and statistics of an index."""
+"""Exporting, importing and verifying an index, and its statistics."""

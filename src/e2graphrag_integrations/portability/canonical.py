@@ -1,6 +1,7 @@
-"""The canonical export: equal indexes give equal bytes, whatever the order of the changes to them.
+"""The canonical export: equal indexes give equal bytes, regardless of the order of past changes.
 
-It contains documents, nodes, mentions, edges and vectors, but no caches, generations or row ids.
+The export contains documents, nodes, mentions, edges and vectors, but no caches, generations or
+row ids.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def document_record(document: SourceDocument) -> dict[str, Any]:
 
 
 def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:
-    """Return a node as JSON values, with the mentions of a chunk but without vectors."""
+    """Return a node as JSON values, without vectors. A chunk's mentions are included."""
     node = stored.node
     record: dict[str, Any] = {
         "node": node.id,

@@ -1,9 +1,10 @@
-"""Export of an index to a folder of plain files, and import of such a folder.
+"""Exporting an index to a folder of plain files, and importing such a folder.
 
-`index.jsonl` contains a header with the manifest, one line per document, one line per node, and a
-last line with the number of lines and a hash of both files, which reveals truncation and changes.
-`vectors.npz` contains the distinct vectors and their content keys, without pickles. The content
-keys of nodes are exported as well, so that an update after the import can reuse cached content.
+`index.jsonl` contains a header with the manifest, one line per document, and one line per node. Its
+last line contains the number of lines and a hash of both files, which reveals truncation and
+changes. `vectors.npz` contains the distinct vectors and their content keys, and no pickles. The
+content keys of nodes are also exported, so that an update after the import can reuse the cached
+content.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ FORMAT = 1
 _LINES, _VECTORS = "index.jsonl", "vectors.npz"
 
 _KEY_BYTES = 32
-"""Length of a content key, a SHA-256."""
+"""Length of a content key, which is a SHA-256 hash."""
 
 _INVALID_LINE = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError),
@@ -96,7 +97,7 @@ def export_folder(store: Store, folder: str | Path) -> None:
 
 
 def _write_vectors(store: Store, nodes: Sequence[StoredNode], path: Path) -> dict[bytes, int]:
-    """Write the distinct vectors, and return the row of each by its key."""
+    """Write the distinct vectors, and return a mapping from content keys to rows."""
     rows: dict[bytes, int] = {}
     for stored in nodes:
         for _, key in stored.windows:
@@ -150,11 +151,11 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
     """Create an index file from an exported folder, atomically, and verify it.
 
     Args:
-        folder: A folder that `export_folder` wrote.
+        folder: A folder written by `export_folder`.
         path: The index file to create.
 
     Raises:
-        InvalidInputError: If the folder is not a complete and unchanged export, or if the file
+        InvalidInputError: If the folder is not a complete, unmodified export, or if the index file
             already exists.
         StoreError: If the file cannot be written.
     """
@@ -181,7 +182,7 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
 
 def _move(temporary: Path, target: Path) -> None:
     try:
-        os.link(temporary, target)  # unlike a rename, fails if the target exists by now
+        os.link(temporary, target)  # unlike `rename`, fails if the target now exists
     except FileExistsError as error:
         raise InvalidInputError(f"{target} already exists: choose a new file") from error
     except OSError:  # a file system without hard links
@@ -228,7 +229,7 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
             store.write_document(document, nodes[id_], manifest)
     except (InvalidInputError, StoreError, *_INVALID_LINE) as error:
         if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
-            raise  # a problem of the target, such as a full disk
+            raise  # a problem with the target, such as a full disk
         raise InvalidInputError(
             f"{source}, line {number} is invalid ({type(error).__name__}: {error}): export again"
         ) from error
@@ -283,7 +284,7 @@ def _parse_node(
 
 
 def _parse_content(record: Mapping[str, Any], stored: StoredNode) -> tuple[str, dict[bytes, bytes]]:
-    """Return the kind of the content that a node references, and the content by its key."""
+    """Return the kind of content that a node references, and the content by its key."""
     text = stored.node.text
     if stored.node.level:
         return "summary", {stored.content_key: text.encode()}

@@ -13,7 +13,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
 
     Args:
         store: The store, for the file size and the settings.
-        snapshot: The snapshot of its current generation, for all counts.
+        snapshot: The snapshot of the store's current generation, for all counts.
     """
     nodes = snapshot.nodes
     return Stats(

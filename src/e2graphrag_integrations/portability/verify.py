@@ -1,4 +1,4 @@
-"""Verification: checks an index file against its invariants."""
+"""Verification that an index file satisfies its invariants."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from e2graphrag_integrations.types import Span
 _place = attrgetter("level", "position", "start", "end", "parent_id")
 
 _MAX_PROBLEMS = 100
-"""Number of problems after which the verification stops."""
+"""Number of problems after which verification stops."""
 
 
 def verify_store(store: Store) -> VerifyReport:
-    """Check every row of an index file, and the snapshot on disk.
+    """Check every row in an index file, and the snapshot on disk.
 
     The checks cover:
 
     - SQLite's integrity and foreign keys;
     - the checksum of every row;
     - the validity of the settings;
-    - the tree of each document, the spans of its nodes, one extraction per chunk and at least one
-      vector per node, all of one length;
+    - the tree of each document and the spans of its nodes;
+    - one extraction per chunk, and at least one vector per node, all of the same length;
     - the documents waiting to be indexed;
     - the graph, vectors and BM25 index of the snapshot, compared with a fresh build.
     """
@@ -63,7 +63,7 @@ def verify_store(store: Store) -> VerifyReport:
                     if len(problems) >= _MAX_PROBLEMS:
                         return VerifyReport(dict(checked), (*problems, "and more"))
             except (ClosedError, StoreLockedError):
-                raise  # not a problem of the file
+                raise  # not a problem in the file
             except (E2GraphRAGError, sqlite3.Error, ValueError, KeyError) as error:
                 problems.append(f"{type(error).__name__}: {error}")
     return VerifyReport(dict(checked), tuple(problems))
@@ -104,7 +104,7 @@ def _check_windows(store: Store, checked: Counter[str]) -> Iterator[str]:
         checked["windows"] += 1
         if checksum(*fields) != crc:
             yield f"window {fields[1]} of node {fields[0]} does not match its checksum"
-    # Only vectors in use: a failed build may have cached vectors of another model.
+    # Check only vectors in use: a failed build may have cached vectors from a different model.
     lengths = store.read(
         "SELECT DISTINCT length(value) FROM content "
         "WHERE key IN (SELECT content_key FROM windows) ORDER BY 1"
@@ -145,7 +145,7 @@ def _check_node(stored: StoredNode, text: str) -> Iterator[str]:
     node = stored.node
     name = f"node {node.id} (level {node.level}, position {node.position})"
     if node.level == 0 and text[node.start : node.end] != node.text:
-        yield f"{name}: its text differs from its span of the document"
+        yield f"{name}: its text differs from its span in the document"
     if stored.words != count_words(node.text):
         yield f"{name}: its word count is wrong"
     if not stored.windows:
@@ -155,7 +155,7 @@ def _check_node(stored: StoredNode, text: str) -> Iterator[str]:
 def _check_tree(
     document_id: str, text: str, nodes: Sequence[StoredNode], grouping: Grouping
 ) -> Iterator[str]:
-    """Compare a document's nodes with the tree that follows from its chunks."""
+    """Compare a document's nodes with the tree that its chunks determine."""
     chunks = [Span(s.node.start, s.node.end) for s in nodes if s.node.level == 0]
     planned = {n.id: n for n in plan_tree(document_id, text, chunks, grouping).nodes}
     for stored in nodes:

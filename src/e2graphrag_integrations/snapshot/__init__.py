@@ -1,1 +1,1 @@
-"""The search index: arrays derived from the store, immutable and memory-mapped."""
+"""The search index: immutable, memory-mapped arrays that are derived from the store."""

@@ -1,8 +1,8 @@
-"""Arrays in a folder: one `.npy` file each, and `meta.json` with checksums and small values.
+"""A folder of arrays: one `.npy` file per array, and `meta.json` for checksums and small values.
 
-A folder is written under a temporary name and renamed, which makes the write atomic. No file
-contains a pickle: arrays are loaded with `allow_pickle=False`, and the rest is JSON. Large arrays
-are memory-mapped.
+A folder is written under a temporary name and then renamed, so that the write is atomic. No file
+contains a pickle: arrays are loaded with `allow_pickle=False`, and everything else is JSON. Large
+arrays are memory-mapped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = 5
-"""Version of the files and of the arrays in them. Folders of another version are rebuilt."""
+"""Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"
 
 _MIN_MAPPED = 1 << 20
-"""Bytes from which an array is memory-mapped instead of read."""
+"""Minimum file size in bytes at which an array is memory-mapped instead of read into memory."""
 
 _TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
 """Names of temporary folders."""
@@ -39,18 +39,18 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """Write a folder of arrays, replacing an existing one.
+    """Write a folder of arrays, replacing any existing folder.
 
     Args:
         folder: The folder; its parent must exist.
-        arrays: Arrays by name, without object types.
-        meta: JSON values.
+        arrays: Arrays by name. Arrays of Python objects are not supported.
+        meta: JSON values by name.
 
     Raises:
-        OSError: If the folder cannot be written. An existing folder is then either unchanged or
-            deleted.
+        OSError: If the folder cannot be written. An existing folder is then either left unchanged
+            or deleted.
     """
-    temporary = folder.parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would lock out other users
+    temporary = folder.parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
     temporary.mkdir()
     try:
         for name, array in arrays.items():
@@ -59,7 +59,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # damaged, or of another format
+        shutil.rmtree(folder, ignore_errors=True)  # damaged, or in a different format
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -67,10 +67,10 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[
 
 
 def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """Return the arrays and the metadata of a folder.
+    """Return the arrays and the metadata in a folder.
 
     Returns:
-        None if a file is missing, damaged or of another format.
+        The arrays and the metadata, or None if a file is missing, damaged or in a different format.
     """
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
 
 
 def remove_temporary_folders(folder: Path) -> None:
-    """Delete the temporary folders that dead processes left in a folder."""
+    """Delete the temporary subfolders that dead processes left in a folder."""
     for other in folder.iterdir():
         with contextlib.suppress(OSError):
             if (
@@ -104,7 +104,7 @@ def _load(path: Path) -> NDArray[Any]:
     if path.stat().st_size < _MIN_MAPPED:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
         return array
-    # A plain ndarray view: slicing a memmap object is slower.
+    # Return a plain ndarray view, because slicing a memmap object is slower.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray))
 
 

@@ -1,4 +1,4 @@
-"""Building a snapshot from the rows of the store."""
+"""Building a snapshot from the rows in the store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from e2graphrag_integrations.types import Node, Segment, Sentences
 logger = logging.getLogger(__name__)
 
 _BATCH_NODES = 10_000
-"""Nodes per batch; bounds the number of rows in memory."""
+"""Nodes per batch, which limits the number of rows in memory."""
 
 
 def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> Snapshot:
@@ -46,7 +46,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
 
     Args:
         store: The store.
-        document_ids: Documents to include, ascending; None includes all.
+        document_ids: Ids of the documents to include, ascending; None includes all documents.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum or references a missing row.
@@ -82,7 +82,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
 
 
 class _ColumnBuilder:
-    """Builds the arrays of a snapshot, one batch of documents at a time."""
+    """Builds the arrays for a snapshot, one batch of documents at a time."""
 
     def __init__(self, headers: Sequence[DocumentHeader]) -> None:
         self._headers = headers
@@ -99,7 +99,7 @@ class _ColumnBuilder:
 
     def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
-        forms: dict[str, str] = {}  # shared, because the documents of an index repeat most names
+        forms: dict[str, str] = {}  # shared, because most names occur in several documents
         for headers in self._batches():
             stored = list(store.all_nodes([header.id for header in headers]))
             check_row_counts(store.path, headers, stored)
@@ -110,7 +110,7 @@ class _ColumnBuilder:
                     self.segments[header.id] = _close_gaps(header.segments, text)
             chunks = [s.content_key for s in stored if s.node.level == 0]
             extractions = store.cached(chunks)
-            if self._nodes_read >= _BATCH_NODES:  # takes long enough to report
+            if self._nodes_read >= _BATCH_NODES:  # the build takes long enough to report progress
                 total = sum(header.nodes for header in self._headers)
                 logger.info("building the snapshot: %d of %d nodes", self._nodes_read, total)
             yield from (normalize_mentions(decode_sentences(extractions[c]), forms) for c in chunks)
@@ -144,7 +144,7 @@ class _ColumnBuilder:
         self._chunks_read += len(chunks)
 
     def node_table(self) -> NodeTable:
-        """Return the table of all nodes read."""
+        """Return a table of all nodes that were read."""
         columns = {
             name: _concatenate([getattr(table, name) for table in self._tables])
             for name in NODE_ARRAYS
@@ -159,12 +159,12 @@ def _concatenate(arrays: Sequence[IntArray]) -> NDArray[np.int64]:
 def check_row_counts(
     path: str, headers: Sequence[DocumentHeader], stored: Sequence[StoredNode]
 ) -> None:
-    """Check that no node or window is missing, which checksums of rows cannot detect.
+    """Check that no node or window is missing, which row checksums cannot detect.
 
     Args:
         path: The index file, for the error message.
         headers: The documents.
-        stored: All their nodes.
+        stored: All nodes of the documents.
 
     Raises:
         CorruptStoreError: If a document has the wrong number of nodes or windows.
@@ -183,13 +183,13 @@ def check_row_counts(
 def normalize_mentions(
     sentences: Sentences, cache: dict[str, str] | None = None
 ) -> list[list[tuple[str, bool]]]:
-    """Return `(normal form, named)` of each mention of a chunk, sentence by sentence.
+    """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
 
-    Mentions with an empty normal form are left out.
+    Mentions with an empty normal form are omitted.
 
     Args:
         sentences: The mentions of each sentence.
-        cache: Normal forms by surface form; new ones are added.
+        cache: Known normal forms by surface form. New normal forms are added to it.
     """
     forms = {} if cache is None else cache
     for sentence in sentences:
@@ -204,12 +204,12 @@ def normalize_mentions(
 def build_node_table(
     nodes: Sequence[Node], document_rows: Mapping[str, int], first_chunk: int = 0
 ) -> tuple[NodeTable, IntArray]:
-    """Return the table of nodes and the rows of the chunks in it.
+    """Return a table of the nodes, and the rows of the chunks in this table.
 
     Args:
         nodes: Complete trees, ordered by document, level and position.
         document_rows: Row of each document by id.
-        first_chunk: Number of the first chunk.
+        first_chunk: Number to assign to the first chunk.
     """
     rows = {node.id: i for i, node in enumerate(nodes)}
     chunk_nodes = [i for i, node in enumerate(nodes) if node.level == 0]
@@ -217,7 +217,7 @@ def build_node_table(
     last = np.zeros(len(nodes), dtype=np.int64)
     first[chunk_nodes] = first_chunk + np.arange(len(chunk_nodes))
     last[chunk_nodes] = first[chunk_nodes] + 1
-    for i, node in enumerate(nodes):  # levels ascend within a document: children come first
+    for i, node in enumerate(nodes):  # children come first: levels ascend
         if node.parent_id is not None:
             parent = rows[node.parent_id]
             first[parent] = min(first[parent], first[i])
@@ -239,10 +239,10 @@ def build_node_table(
 
 
 def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
-    """Build the BM25 index of a snapshot's windows from the texts in the store.
+    """Build the BM25 index over a snapshot's windows from the texts in the store.
 
     Raises:
-        StaleSnapshotError: If the store has a newer generation than the snapshot.
+        StaleSnapshotError: If the store has a different generation than the snapshot.
     """
 
     def texts() -> Iterator[str]:
@@ -257,11 +257,11 @@ def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
 
 
 def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each window with its document's title prepended, as BM25 indexes it.
+    """Yield the text that BM25 indexes for each window: the document's title and the window.
 
     Args:
         snapshot: The snapshot.
-        texts: The text of each of its nodes.
+        texts: The text of each node in the snapshot, in order.
     """
     bounds = exclusive_sums(
         np.bincount(snapshot.dense.window_nodes, minlength=len(snapshot.nodes.ids))
@@ -276,10 +276,10 @@ def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
 
 
 def _close_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
-    """Extend segments over the white space around them, which would match no segment otherwise.
+    """Extend segments over the white space around them, so that this space also matches a segment.
 
-    Segments that contain only white space, such as empty pages, are dropped: no chunk overlaps
-    them.
+    Segments that contain only white space, such as empty pages, are dropped because no chunk
+    overlaps them.
     """
     segments = [s for s in segments if text[s.start : s.end].strip()]
     if not segments:
@@ -330,11 +330,11 @@ def _metadata_records(
 def _records_of_span(
     segments: Sequence[tuple[int, int, int]], document_record: int, start: int, end: int
 ) -> list[int]:
-    """Return the distinct records of a span, in order.
+    """Return the distinct metadata records that apply to a span, in order.
 
     Args:
-        segments: `(start, end, record)` of each segment, in order, without overlaps.
-        document_record: Record of the text outside all segments.
+        segments: `(start, end, record)` for each segment, in order and without overlaps.
+        document_record: The record for text outside all segments.
         start: Start of the span.
         end: End of the span.
     """

@@ -1,8 +1,8 @@
-"""The snapshot on disk: `<index>.snapshot/<generation>/`.
+"""The snapshot on disk, in the folder `<index>.snapshot/<generation>/`.
 
-A snapshot is derived and disposable: a missing, incomplete or damaged folder is rebuilt. The BM25
-index and the IVF lists are built on first use and have subfolders of their own, `words` and
-`cells`.
+A snapshot can always be derived from the store, so a missing, incomplete or damaged folder is
+rebuilt. The BM25 index and the IVF lists are built on first use and stored in the subfolders
+`words` and `cells`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.sqlite import Store
 
 _MIN_UNCHANGED = 0.1
-"""Share of unchanged documents from which merging an older snapshot is faster than a full build
-(benchmarks/snapshots.py)."""
+"""Minimum share of unchanged documents at which merging an older snapshot is faster than a full
+build (benchmarks/snapshots.py)."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
@@ -56,12 +56,12 @@ _MATRIX_ARRAYS = ("data", "indices", "indptr")
 def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
     """Return the snapshot of the store's current generation.
 
-    It is loaded from disk if a valid one exists there. Otherwise it is built and saved.
+    If there is a valid snapshot on disk, it is loaded. Otherwise a snapshot is built and saved.
 
     Args:
         store: The store.
-        older: A snapshot of another generation, which saves reading unchanged documents. None
-            looks for one on disk.
+        older: A snapshot of a different generation, which avoids reading unchanged documents. If
+            None, look for one on disk.
 
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
@@ -83,11 +83,11 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
 def update_snapshot(
     store: Store, older: Snapshot | None, bm25: BM25Index | None = None
 ) -> Snapshot:
-    """Build the snapshot of the current state, reusing an older snapshot where that is faster.
+    """Build a snapshot of the current state, reusing an older snapshot if that is faster.
 
     Args:
         store: The store.
-        older: A snapshot of another generation; None builds from all rows.
+        older: A snapshot of a different generation; None builds the snapshot from all rows.
         bm25: The BM25 index of `older`; None leaves the new snapshot without one.
 
     Raises:
@@ -106,17 +106,17 @@ def update_snapshot(
             return build_snapshot(store)
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
         if bm25 is not None:
-            _ = newer.bm25  # reads the texts, so it must happen in this transaction
+            _ = newer.bm25  # reads texts, so it must run in this transaction
     merger = SnapshotMerger(older, newer, list(stamps))
     merged = merger.merge(newer.generation, newer.made_with)
     return replace(merged, prebuilt_bm25=None if bm25 is None else merger.merge_bm25(bm25))
 
 
 def find_stale_parts(store: Store) -> list[str]:
-    """Return the names of the parts of the snapshot on disk that differ from a fresh build.
+    """Return the names of those parts of the snapshot on disk that differ from a fresh build.
 
-    The result is empty if there is no snapshot of the current generation on disk, or if it is
-    damaged, because it will be rebuilt then.
+    The result is empty if the snapshot of the current generation is missing from disk or damaged,
+    because it is then rebuilt on the next use.
     """
     if store.path == MEMORY or not _GENERATION.fullmatch(store.generation):
         return []
@@ -138,14 +138,14 @@ def find_stale_parts(store: Store) -> list[str]:
 
 
 class _SnapshotFiles:
-    """The snapshot folders of one store."""
+    """Reads and writes the snapshot folders of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._folder = Path(f"{store.path}.snapshot")
 
     def load(self, generation: str) -> Snapshot | None:
-        """Return the snapshot of a generation, None if it is missing or damaged."""
+        """Return the snapshot of a generation, or None if it is missing or damaged."""
         content = load_arrays(self._folder / generation)
         if content is None:
             return None
@@ -164,7 +164,7 @@ class _SnapshotFiles:
         return snapshot if snapshot.generation == generation else None
 
     def load_any(self) -> Snapshot | None:
-        """Return a snapshot of any generation, None if there is no valid one."""
+        """Return a valid snapshot of any generation, or None if there is none."""
         try:
             names = [one.name for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
         except OSError:
@@ -173,17 +173,18 @@ class _SnapshotFiles:
         return next((snapshot for snapshot in snapshots if snapshot is not None), None)
 
     def save(self, snapshot: Snapshot) -> Snapshot:
-        """Save a snapshot if the folder is writable, and delete those of other generations.
+        """Save a snapshot if the folder is writable, and delete snapshots of other generations.
 
         Returns:
             The snapshot, loaded from disk if it was saved.
         """
         folder = self._folder / snapshot.generation
-        with contextlib.suppress(OSError):  # read-only or full: the snapshot stays in memory
+        with contextlib.suppress(OSError):  # read-only or full: the snapshot remains in memory
             self._folder.mkdir(exist_ok=True)
             save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot))
             for other in self._folder.iterdir():
-                # Only folders named like a generation: a symbolic link may lead to other files.
+                # Delete only folders named like a generation: the snapshot folder may be a symbolic
+                # link to a folder that also contains other files.
                 if _GENERATION.fullmatch(other.name) and other != folder:
                     shutil.rmtree(other, ignore_errors=True)
             remove_temporary_folders(self._folder)
@@ -196,7 +197,7 @@ class _SnapshotFiles:
         return self.load(snapshot.generation) or snapshot
 
     def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
-        """Return the BM25 index of a snapshot, None if it is missing or damaged."""
+        """Return the BM25 index of a snapshot, or None if it is missing or damaged."""
         arrays = self._load_part(snapshot.generation, "words")
         if arrays is None:
             return None
@@ -246,13 +247,13 @@ def _bm25_arrays(bm25: BM25Index) -> Arrays:
 
 
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the contents of a snapshot that are stored as JSON, by name."""
+    """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     return fields | {"records": snapshot.records.values}
 
 
 def snapshot_arrays(snapshot: Snapshot) -> Arrays:
-    """Return the arrays of a snapshot by the names of their files."""
+    """Return the arrays of a snapshot by file name, without the suffix."""
     mentions, dense = snapshot.stored_parts()
     ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
     arrays: Arrays = {
@@ -287,7 +288,7 @@ def _restore(
     dense: DenseIndex,
     bm25_factory: Callable[[Snapshot], BM25Index],
 ) -> Snapshot:
-    """Return the snapshot with the given contents; the inverse of the two functions above."""
+    """Return the snapshot; the inverse of `snapshot_arrays` and `snapshot_meta`."""
     matrices = {
         name: csr_array(
             tuple(arrays[f"{name}_{part}"] for part in _MATRIX_ARRAYS),

@@ -1,9 +1,9 @@
-"""Deriving a snapshot from an older one: only changed documents are read and decoded.
+"""Deriving a snapshot from an older one, which reads and decodes only the changed documents.
 
-Every array of a snapshot is ordered by document. The new snapshot is therefore assembled from
-slices of two others: the older one, for unchanged documents, and one built from the changed
-documents alone. The graph is recomputed from the merged mentions, which is cheap. The result is bit
-for bit equal to a full build. The same holds for the BM25 index.
+Every array in a snapshot is ordered by document. The new snapshot is therefore assembled from
+slices of two others: the older snapshot, for unchanged documents, and a snapshot that is built from
+the changed documents alone. The graph is recomputed from the merged mentions, which is cheap. The
+merged snapshot and its BM25 index are bit-for-bit identical to those of a full build.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Ints = NDArray[np.int64]
 
 
 def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
-    """Return the slice of each document in every array of a snapshot, by the kind of its items.
+    """Return the bounds of each document's items in the arrays of a snapshot, by kind of item.
 
-    The items of document `i` are those from `bounds[i]` to `bounds[i + 1]`.
+    The items of document `i` are at `bounds[i]:bounds[i + 1]`.
     """
     rows = {id_: row for row, id_ in enumerate(snapshot.documents)}
     records = snapshot.records
@@ -37,7 +37,7 @@ def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
     record_documents = [rows[value[records.id_key]] for value in records.values]
 
     def bounds(documents: ArrayLike) -> Ints:
-        """Return the bounds of items, given the document of each, ascending."""
+        """Return the bounds, given the row of each item's document, ascending."""
         return np.searchsorted(documents, np.arange(len(rows) + 1)).astype(np.int64)
 
     nodes, chunks = bounds(snapshot.nodes.document), bounds(snapshot.chunk_documents)
@@ -57,9 +57,9 @@ class SnapshotMerger:
     """Merges two snapshots into one.
 
     Args:
-        older: Contains the unchanged documents, and possibly others.
-        newer: Contains the changed and new documents.
-        documents: Ids of all documents of the result, ascending.
+        older: A snapshot that contains the unchanged documents, and possibly others.
+        newer: A snapshot of the changed and new documents.
+        documents: Ids of all documents in the result, ascending.
     """
 
     def __init__(self, older: Snapshot, newer: Snapshot, documents: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ class SnapshotMerger:
         self._parts = [source.stored_parts() for source in self._sources]
         self._bounds = [_document_bounds(source) for source in self._sources]
         self._documents = documents
-        # Row of each document of the result in the concatenated documents of the sources.
+        # For each document in the result, its row in the concatenated sources.
         rows = {id_: row for row, id_ in enumerate([*older.documents, *newer.documents])}
         self._rows = np.asarray([rows[id_] for id_ in documents], dtype=np.int64)
         self._source = (self._rows >= len(older.documents)).astype(np.int64)
@@ -76,8 +76,8 @@ class SnapshotMerger:
         """Return the merged snapshot, without a BM25 index.
 
         Args:
-            generation: Generation of the result.
-            made_with: Settings and model fingerprints of the result.
+            generation: Generation of the merged snapshot.
+            made_with: Settings and model fingerprints of the merged snapshot.
         """
         older, newer = self._sources
         nodes = self._merge_nodes()
@@ -103,7 +103,7 @@ class SnapshotMerger:
         )
 
     def merge_bm25(self, older_bm25: BM25Index) -> BM25Index:
-        """Return the BM25 index of all windows, given that of the older snapshot."""
+        """Return the BM25 index over all windows, given the BM25 index of the older snapshot."""
         sizes = [int(bounds["windows"][-1]) for bounds in self._bounds]
         items = self._items("windows")
         new_rows = np.full(sum(sizes), -1, dtype=np.int64)
@@ -111,28 +111,28 @@ class SnapshotMerger:
         older, newer = new_rows[: sizes[0]], new_rows[sizes[0] :]
         return merge_bm25([(older_bm25, older), (self._sources[1].bm25, newer)], len(items))
 
-    # Slices. A kind is a key of `_document_bounds`.
+    # Slices. A `kind` is a key of the dictionary that `_document_bounds` returns.
 
     def _slices(self, kind: str) -> tuple[Ints, Ints]:
-        """Return the start and the end of each document's slice in its source."""
+        """Return the start and end of each document's slice in its source snapshot."""
         starts = np.concatenate([bounds[kind][:-1] for bounds in self._bounds])
         ends = np.concatenate([bounds[kind][1:] for bounds in self._bounds])
         return starts[self._rows], ends[self._rows]
 
     def _items(self, kind: str) -> Ints:
-        """Return the items of the result as rows of the concatenated sources."""
+        """Return, for each item in the result, its row in the concatenated sources."""
         starts, ends = self._slices(kind)
         older_size = int(self._bounds[0][kind][-1])
         return concatenated_ranges(starts + self._source * older_size, ends - starts)
 
     def _gather(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
-        """Return an array of the sources in the order of the result."""
+        """Merge an array from both sources, in the order of the result."""
         starts, ends = self._slices(kind)
         targets = exclusive_sums(ends - starts)
         template = older if len(older) else newer  # an empty array may have the wrong width
         shape = (int(targets[-1]), *template.shape[1:])
         gathered = np.empty(shape, np.result_type(older, newer))
-        # Runs of documents that are adjacent in one source are copied together. Most are.
+        # Documents that are adjacent in one source, as most are, are copied together.
         breaks = (self._source[1:] != self._source[:-1]) | (starts[1:] != ends[:-1])
         runs = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(self._documents)]
         for first, end in pairwise(runs):
@@ -142,10 +142,10 @@ class SnapshotMerger:
         return gathered
 
     def _shifts(self, kind: str, per: str) -> Ints:
-        """Return how far the rows of one kind move, for each item of another kind.
+        """Return how far the rows that each item refers to move in the merge.
 
         Args:
-            kind: The kind of the rows that move.
+            kind: The kind of the rows.
             per: The kind of the items that refer to those rows.
         """
         starts, ends = self._slices(kind)

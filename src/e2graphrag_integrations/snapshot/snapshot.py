@@ -1,7 +1,7 @@
-"""The snapshot: arrays derived from the store, with everything that retrieval needs but the texts.
+"""The snapshot: arrays derived from the store that contain all data for retrieval except texts.
 
-Nodes are ordered by document, level and position. Chunks are also numbered among themselves, so
-that the chunks under any node form a contiguous range.
+Nodes are ordered by document, level and position. Chunks are also numbered consecutively in this
+order, so that the chunks under any node form a contiguous range.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.store.records import canonical_json
 
 _MAX_CACHED_COLUMNS = 64
-"""Metadata keys whose columns stay cached after a filter has used them."""
+"""Maximum number of metadata keys whose columns are cached for later filters."""
 
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """The nodes of all documents, one row each.
+    """The nodes of all documents, one row per node.
 
     Attributes:
         ids: Id of each node.
         document: Row of the node's document.
-        level: Level in the tree; 0 for chunks.
-        position: Position within the level.
+        level: The node's level in the tree; 0 for chunks.
+        position: The node's position within its level of the document.
         start, end: Span of the node in its document's text, half-open.
-        first_leaf, end_leaf: The chunks under the node, a half-open range of chunk numbers.
+        first_leaf, end_leaf: Half-open range of the numbers of the chunks under the node.
     """
 
     ids: Sequence[str]
@@ -58,16 +58,16 @@ NODE_ARRAYS = tuple(field.name for field in fields(NodeTable) if field.name != "
 
 @dataclass(frozen=True, eq=False)
 class MetadataRecords:
-    """The distinct metadata of all nodes, for filters.
+    """The distinct metadata records of all nodes, which filters are evaluated on.
 
     A node has one record for each segment that it overlaps. If part of the node lies outside all
-    segments, it also has its document's own record.
+    segments, the node also has the record of its document.
 
     Attributes:
         values: The records. Each contains its document's id under `id_key`.
-        starts, ends: Half-open range of each node's records in `indices`.
-        indices: Rows of `values`.
-        id_key: The only key that does not come from the user.
+        starts, ends: For each node, the half-open range of its records in `indices`.
+        indices: The nodes' records, as rows of `values`.
+        id_key: The key for the document's id, the only key that the user does not provide.
     """
 
     values: Sequence[Mapping[str, Any]]
@@ -80,8 +80,8 @@ class MetadataRecords:
     def column(self) -> Callable[[str, object], tuple[Sequence[Any], IntArray]]:
         """Return a cached function that reads one metadata key from all records.
 
-        The function takes the key and a placeholder for records without it. It returns the
-        distinct values and, for each record, the row of its value.
+        The function takes the key and a placeholder value for records without this key. It returns
+        the distinct values and, for each record, the row of its value.
         """
         return lru_cache(_MAX_CACHED_COLUMNS)(self._column)
 
@@ -100,12 +100,12 @@ class MetadataRecords:
 
 
 def _identity(value: Any) -> Any:
-    """Return a hashable key that is equal for equal values of one type: 1, 1.0 and True differ."""
+    """Return a hashable key, equal only for equal values of one type: 1, 1.0 and True differ."""
     if value is None or isinstance(value, str | int | float):
         return type(value), value
     try:
         return canonical_json(value)
-    except (TypeError, ValueError, RecursionError):  # not JSON: equal to nothing else
+    except (TypeError, ValueError, RecursionError):  # not JSON: equal only to itself
         return id(value)
 
 
@@ -114,19 +114,19 @@ class Snapshot:
     """All arrays derived from one generation of the store.
 
     Attributes:
-        generation: Name of the store's state.
-        made_with: Settings and model fingerprints.
+        generation: Name of the store's state that the arrays are derived from.
+        made_with: Settings and model fingerprints of the index.
         documents, titles, stamps: Id, title and stamp of each document, ordered by id. Any change
-            of a document changes its stamp.
+            to a document changes its stamp.
         nodes: The nodes of all documents.
         chunk_nodes: Row in `nodes` of each chunk.
-        chunk_words: Number of words of each chunk.
+        chunk_words: Number of words in each chunk.
         graph: The entity graph.
-        mentions: The mentions that the graph is computed from; None if no other snapshot will be
-            derived from this one.
-        dense: Search over the vectors of all windows.
-        window_spans: Span of each window in its node's text, shape (windows, 2).
-        records: Metadata of the nodes.
+        mentions: The mentions that the graph is computed from; None if the snapshot will be neither
+            saved nor merged.
+        dense: Vector search over all windows.
+        window_spans: Span of each window in its node's text; shape (windows, 2).
+        records: The nodes' metadata.
         bm25_factory: Builds or loads the BM25 index on first use.
         prebuilt_bm25: The BM25 index, if it was built together with the snapshot.
     """
@@ -149,12 +149,12 @@ class Snapshot:
 
     @lazy
     def bm25(self) -> BM25Index:
-        """Return the BM25 index of all windows, built or loaded on first use."""
+        """Return the BM25 index over all windows, built or loaded on first use."""
         return self.bm25_factory(self) if self.prebuilt_bm25 is None else self.prebuilt_bm25
 
     @property
     def loaded_bm25(self) -> BM25Index | None:
-        """The BM25 index, None if it is not in memory yet."""
+        """The BM25 index, or None if it is not in memory yet."""
         loaded: BM25Index | None = vars(self).get("bm25", self.prebuilt_bm25)
         return loaded
 
@@ -162,7 +162,7 @@ class Snapshot:
         """Return the mentions and the vectors.
 
         Raises:
-            TypeError: If there are none, for example because an external store has the vectors.
+            TypeError: If there are none, for example because the vectors are in an external store.
         """
         if self.mentions is None or not isinstance(self.dense, DenseIndex):
             raise TypeError("a snapshot without its mentions and vectors cannot be saved or merged")
@@ -175,7 +175,7 @@ class Snapshot:
 
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
-        """Return the personalized PageRank of this graph, prepared on first use."""
+        """Return personalized PageRank for the entity graph, prepared on first use."""
         return PersonalizedPageRank.from_graph(
             self.graph, self.titled_entities, self.chunk_documents
         )
@@ -201,7 +201,7 @@ class Snapshot:
 
     @lazy
     def level_window_starts(self) -> IntArray:
-        """Return the first window of each level of each document, then the number of windows."""
+        """Return the first window of each level in each document, then the number of windows."""
         nodes = self.dense.window_nodes  # ordered by document, level and position
         document, level = self.nodes.document[nodes], self.nodes.level[nodes]
         changes = (np.diff(document) != 0) | (np.diff(level) != 0)
@@ -209,5 +209,5 @@ class Snapshot:
 
     @lazy
     def chunk_word_offsets(self) -> IntArray:
-        """Return the number of words before each chunk, then the total; shape (chunks + 1,)."""
+        """Return the number of words before each chunk, then the total. Shape: (chunks + 1,)."""
         return exclusive_sums(self.chunk_words)

@@ -1,1 +1,1 @@
-"""The index file: one SQLite database that is the source of truth for everything else."""
+"""The index file: one SQLite database, from which everything else is derived."""

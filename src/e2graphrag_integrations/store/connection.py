@@ -1,4 +1,4 @@
-"""Opening the file, and translating SQLite's errors into those of this package."""
+"""Opening the index file, and translating SQLite's errors into this package's errors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from e2graphrag_integrations.errors import (
 )
 
 MEMORY = ":memory:"
-"""Path of an index that lives in memory."""
+"""Path that stands for an in-memory index."""
 
 _HEADER_BYTES = 100
 """Size of the header that every non-empty SQLite file starts with."""
 
 
 def connect(path: str, timeout: float) -> sqlite3.Connection:
-    """Open the file, read-only if it cannot be written.
+    """Connect to the index file, in read-only mode if the file cannot be written.
 
     Args:
         path: The index file, or `":memory:"`.
-        timeout: Seconds to wait for a lock of SQLite.
+        timeout: Seconds to wait for SQLite's lock.
 
     Raises:
         NotAnIndexError: If the file is too short to be an SQLite file.
@@ -34,7 +34,7 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
     if 0 < file_size(path) < _HEADER_BYTES:
         # SQLite would treat the file as an empty database and overwrite it.
         raise NotAnIndexError(
-            f"{path} is not an e2graphrag index: pass another path or remove the file"
+            f"{path} is not an e2graphrag index: pass a different path or remove the file"
         )
     if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
@@ -49,7 +49,7 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """Return the device and inode of a file, None if the file does not exist."""
+    """Return the device and inode of a file, or None if it does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - runs on every read; building a Path is slower
     except OSError:
@@ -58,13 +58,13 @@ def file_identity(path: str) -> tuple[int, int] | None:
 
 
 def file_size(path: str) -> int:
-    """Return the size of the file in bytes, write-ahead log included; 0 in memory."""
+    """Return the size of the index file and its write-ahead log in bytes; 0 if in memory."""
     files = () if path == MEMORY else (Path(path), Path(f"{path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
 def is_read_only(path: str) -> bool:
-    """Return whether the file exists, no process has it open, and it cannot be written."""
+    """Return whether the file exists, cannot be written, and is not open in any process."""
     file = Path(path)
     if path == MEMORY or not file.exists() or Path(f"{path}-wal").exists():
         return False
@@ -72,7 +72,7 @@ def is_read_only(path: str) -> bool:
 
 
 def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
-    """Return the error of this package for an error of SQLite."""
+    """Return this package's error for an error raised by SQLite."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return StoreLockedError(
@@ -80,7 +80,7 @@ def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str
         )
     if "not a database" in text:
         return NotAnIndexError(
-            f"{path} is not an e2graphrag index: pass another path or remove the file"
+            f"{path} is not an e2graphrag index: pass a different path or remove the file"
         )
     if isinstance(error, UnicodeDecodeError) or "malformed" in text or "no such" in text:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")

@@ -1,4 +1,4 @@
-"""The index file: opening it, transactions, and reads that do not wait for the writer."""
+"""Opening the index file, transactions, and reads that do not wait for a writer."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from e2graphrag_integrations.store.rows import put_manifest
 from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
 
 GENERATION = "generation"
-"""Manifest key of the name of the file's current state."""
+"""Manifest key for the generation: the name of the file's current state."""
 
 _CHECKPOINT_TIMEOUT = 1000
-"""Milliseconds that `vacuum` waits for readers before it leaves the write-ahead log in place."""
+"""Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
 
 
 class Database:
     """An SQLite database in a file or in memory; safe to share between threads.
 
     Args:
-        path: The file; `":memory:"` keeps everything in memory.
-        timeout: Seconds to wait for the lock of another process.
+        path: The index file, or `":memory:"` to keep everything in memory.
+        timeout: Seconds to wait for a lock that another process holds.
 
     Attributes:
-        index_lock: Excludes other writers for one operation, which spans many transactions.
+        index_lock: Excludes other writers during an operation that spans many transactions.
 
     Raises:
-        NotAnIndexError: If the file is not an index of this package.
+        NotAnIndexError: If the file is not an index created by this package.
         SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
             a migration and is read-only.
-        InvalidInputError: If the path is a folder, or its folder does not exist.
+        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
@@ -90,7 +90,7 @@ class Database:
         if not empty and application != APPLICATION_ID:
             raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
         if application == APPLICATION_ID and (empty or version < 1):
-            raise CorruptStoreError(f"the tables of {self.path} are missing: restore a backup")
+            raise CorruptStoreError(f"the tables in {self.path} are missing: restore a backup")
         if version > SCHEMA_VERSION:
             raise SchemaVersionError(
                 f"{self.path} has schema version {version}, but this package supports versions up "
@@ -109,7 +109,7 @@ class Database:
         if empty:
             self._create()
         elif outdated:
-            db.execute("PRAGMA foreign_keys = OFF")  # else dropping a table deletes its children
+            db.execute("PRAGMA foreign_keys = OFF")  # else DROP TABLE deletes child rows
             with self.transaction():
                 migrate(db, self.path)
             db.execute("PRAGMA foreign_keys = ON")
@@ -117,7 +117,7 @@ class Database:
     def _create(self) -> None:
         with self.transaction() as db:
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return  # another process created them first
+                return  # another process created the tables first
             for statement in TABLES.split(";"):
                 if statement.strip():
                     db.execute(statement)
@@ -136,7 +136,7 @@ class Database:
         return connection
 
     def _check_identity(self) -> None:
-        """Raise if another file is now at the path: reads would be stale, and writes lost."""
+        """Raise if the path now has a different file: reads would be stale and writes lost."""
         if self.path != MEMORY and self._identity != file_identity(self.path):
             raise StoreError(
                 f"{self.path} was replaced or removed while it was open: close the index and open "
@@ -145,7 +145,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in a write transaction: commit at the end, roll back if it raises."""
+        """Run the block in a write transaction: commit at the end, or roll back on an exception."""
         with self._write_lock:
             db = self._open(self._connection)
             self._check_identity()
@@ -171,7 +171,7 @@ class Database:
 
     @contextlib.contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Run the block in a read transaction: all its reads see one state of the file.
+        """Run the block in a read transaction, so that all its reads see the same state.
 
         A nested block joins the outer transaction.
         """
@@ -184,7 +184,7 @@ class Database:
             try:
                 yield
             finally:
-                if db.in_transaction:  # SQLite ends it after a severe error
+                if db.in_transaction:  # SQLite itself rolls back after a severe error
                     db.execute("ROLLBACK")
 
     def vacuum(self) -> None:
@@ -194,7 +194,7 @@ class Database:
             self._check_identity()
             try:
                 db.execute("VACUUM")
-                # An active reader keeps the log in place; the next `close` merges it.
+                # If a reader is active, the log remains, and the next `close` merges it.
                 [(timeout,)] = db.execute("PRAGMA busy_timeout").fetchall()
                 db.execute(f"PRAGMA busy_timeout = {min(timeout, _CHECKPOINT_TIMEOUT)}")
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -203,7 +203,7 @@ class Database:
                 raise translate_error(error, self.path) from error
 
     def copy_to(self, path: str | Path) -> None:
-        """Write a copy of the current state to another file, atomically.
+        """Copy the current state to a different file, atomically.
 
         Raises:
             StoreError: If the copy cannot be written.
@@ -223,7 +223,7 @@ class Database:
             temporary.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and close the file; idempotent."""
+        """Merge the write-ahead log into the file, then close the file; idempotent."""
         with self._write_lock, self._read_lock:
             if self._read_connection is not None and self._read_connection is not self._connection:
                 self._read_connection.close()
@@ -239,7 +239,7 @@ class Database:
 def new_generation(db: sqlite3.Connection) -> None:
     """Give the current state of the file a new name.
 
-    The name is random. A counter would let a restored backup match a snapshot of a later state
-    that the backup does not contain.
+    The name is random. With a counter, a restored backup could reach the same number as a later,
+    different state, and match the snapshot of that state.
     """
     put_manifest(db, GENERATION, uuid.uuid4().hex)

@@ -1,7 +1,8 @@
-"""The index lock: it lets one process at a time change an index.
+"""The index lock, which lets only one process at a time change an index.
 
-SQLite's own lock lasts for one transaction. This one lasts for a complete operation, so that two
-processes never pay for the same summaries. The operating system releases it when a process dies.
+SQLite's own lock lasts for one transaction. The index lock lasts for a complete operation, so that
+two processes never pay for the same summaries. The operating system releases the lock when the
+process that holds it dies.
 """
 
 from __future__ import annotations
@@ -22,38 +23,39 @@ from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 
 _MAX_NOTE = 500
-"""Characters of the lock file that an error message quotes."""
+"""Maximum number of characters that an error message quotes from the lock file."""
 
 
 class IndexLock:
-    """The lock of one index: `<index>.lock`, a file that exists while the lock is taken.
+    """The lock of one index: a file named `<index>.lock`, which exists while the lock is held.
 
     Args:
         path: The index file; an in-memory index is never locked.
-        timeout: Seconds to wait for another process.
+        timeout: Seconds to wait for another process to release the lock.
     """
 
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
-        # The real path, so that symbolic links to one index share a lock.
+        # The path is resolved so that symbolic links to the same index share one lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
         self._thread_lock = threading.RLock()
 
     @lazy
     def _file_lock(self) -> FileLock:
-        # Created at first use: reading an index needs no lock.
+        # Created on first use, because reading an index needs no lock.
         return FileLock(self._file, thread_local=False)
 
     @contextlib.contextmanager
     def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Take the lock for the block; reentrant within a thread.
+        """Hold the lock while the block runs; reentrant within a thread.
 
         Args:
-            cancelled: Polled while waiting; returning True ends the wait like a timeout.
+            cancelled: Called repeatedly while waiting. If it returns True, the wait ends as after a
+                timeout.
 
         Raises:
-            StoreLockedError: If the wait ends before another process releases the lock. The
+            StoreLockedError: If the wait ends while another process still holds the lock. The
                 message names that process.
             StoreError: If the lock file cannot be written.
         """
@@ -77,7 +79,7 @@ class IndexLock:
                 self._write_owner()
                 yield
             finally:
-                with contextlib.suppress(OSError):  # filelock detects that its file was deleted
+                with contextlib.suppress(OSError):  # filelock detects that the file was deleted
                     self._file.unlink()
                 self._file_lock.release()
 

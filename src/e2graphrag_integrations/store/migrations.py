@@ -1,4 +1,4 @@
-"""Migrations: opening a file of an older schema version upgrades it in one transaction."""
+"""Migrations, which upgrade a file with an older schema version when it is opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from e2graphrag_integrations.types import SourceDocument
 def migrate(db: sqlite3.Connection, path: str) -> None:
     """Migrate a file to the current schema version.
 
-    The caller opens the transaction and turns foreign keys off.
+    The caller must open the transaction and disable foreign keys.
 
     Raises:
         CorruptStoreError: If a row to migrate does not match its checksum.
@@ -30,10 +30,10 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
 def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
     """Migrate from version 1 to version 2.
 
-    - `documents` loses its columns `status` and `reason`, and gains `stamp`.
-    - `content_hash` no longer covers the document's id.
+    - The table `documents` loses the columns `status` and `reason` and gets the column `stamp`.
+    - `content_hash` no longer includes the document's id.
     - The table `queue` is new.
-    - The manifest names the chunking and grouping methods; version 1 had only one of each.
+    - The manifest now names the chunking and grouping methods. Version 1 had only one of each.
     """
     db.execute(DOCUMENTS.replace("CREATE TABLE documents", "CREATE TABLE documents_2"))
     for row in db.execute("SELECT * FROM documents").fetchall():
@@ -56,4 +56,4 @@ def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
 
 
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {1: _migrate_from_1}
-"""The migration from each old schema version to the next."""
+"""For each old schema version, the migration to the next version."""

@@ -1,6 +1,7 @@
 """A record of the vectors that were copied to an external vector store.
 
-It tells which vectors to delete there when a document changes. The table is created on first use.
+When a document changes, the record tells which vectors to delete from the external store. The
+table is created on first use.
 """
 
 from __future__ import annotations

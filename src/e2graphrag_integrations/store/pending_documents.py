@@ -1,7 +1,7 @@
-"""Documents that a caller handed over and that are not indexed yet.
+"""Documents that a caller has submitted but that are not indexed yet.
 
-They are stored in the index file so that a crash does not lose them. The table is created on first
-use. Every change writes a new stamp into the manifest, which tells other users of the file.
+They are stored in the index file, so that they survive a crash. The table is created on first use.
+Every change writes a new stamp to the manifest, so that other users of the file notice it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def put_pending(
 
     Args:
         store: The index file.
-        values: A JSON value for each document id; replaces an earlier value.
-        expected_state: The `file_state` that the values were computed from; None skips the check.
+        values: A JSON value for each document id, which replaces any earlier value.
+        expected_state: The `file_state` when the values were computed; None skips the check.
 
     Returns:
-        The new state of the file. None if the file was not in `expected_state`: nothing is stored.
+        The new state of the file, or None if its state differed from `expected_state`. In that
+            case, nothing is stored.
     """
     rows = [(id_, canonical_json(value)) for id_, value in values.items()]
     with store.transaction() as db:

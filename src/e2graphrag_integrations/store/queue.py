@@ -1,7 +1,8 @@
-"""The queue: documents that were accepted and are not indexed yet, with the status of each.
+"""The queue of accepted documents that are not indexed yet, and the status of each.
 
-A document is in the queue from the moment `add` or `update` accepts it until the transaction that
-writes its tree. After a crash, a stop or a model failure, `resume()` continues from the queue.
+A document enters the queue when `add` or `update` accepts it, and leaves the queue in the
+transaction that writes its tree. After a crash, a stop or a model failure, `resume()` continues
+with the queued documents.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from e2graphrag_integrations.types import SourceDocument
 QueueStatus = Literal["pending", "processing", "failed"]
 
 _MAX_REASON = 2000
-"""Characters of a failure's reason that are stored."""
+"""Maximum number of characters stored for the reason of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,10 @@ class QueuedDocument:
     """A document in the queue.
 
     Attributes:
-        document: The document, as it was passed to `add` or `update`.
-        status: `pending`; `processing`, also after a process died while it indexed the document;
-            or `failed`.
-        reason: Why the document failed.
+        document: The document that was passed to `add` or `update`.
+        status: `pending`, `processing` or `failed`. The status remains `processing` if the process
+            dies while it indexes the document.
+        reason: Why the document failed, if it did.
     """
 
     document: SourceDocument
@@ -70,12 +71,12 @@ def _rows(store: Store) -> Iterator[list[Any]]:
 
 
 def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping[str, str]) -> None:
-    """Add documents to the queue in one transaction, replacing queued versions of them.
+    """Add documents to the queue in one transaction, replacing earlier queued versions.
 
     Args:
         store: The index file.
         documents: New and changed documents.
-        manifest: The settings and model fingerprints to index them with.
+        manifest: The settings and model fingerprints to index the documents with.
     """
     with store.transaction() as db:
         put_manifest(db, QUEUE_MANIFEST, canonical_json(dict(manifest)))
@@ -91,7 +92,7 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
 
 
 def set_queue_status(store: Store, states: Mapping[str, tuple[QueueStatus, str | None]]) -> None:
-    """Set the status and failure reason of queued documents; ignore ids not in the queue."""
+    """Set the status and failure reason of queued documents; ignore other ids."""
     with store.transaction() as db:
         for id_, (status, full_reason) in states.items():
             reason = full_reason and full_reason[:_MAX_REASON]
@@ -105,13 +106,13 @@ def set_queue_status(store: Store, states: Mapping[str, tuple[QueueStatus, str |
 
 
 def requeue(store: Store) -> None:
-    """Set documents in `processing` back to `pending`."""
+    """Reset the status of documents from `processing` to `pending`."""
     begun = [id_ for id_, (status, _) in queue_states(store).items() if status == "processing"]
     set_queue_status(store, dict.fromkeys(begun, ("pending", None)))
 
 
 def dequeue(store: Store, ids: Sequence[str]) -> None:
-    """Remove documents from the queue; ignore ids not in the queue."""
+    """Remove documents from the queue; ignore ids that are not in it."""
     if not ids:
         return
     with store.transaction() as db:

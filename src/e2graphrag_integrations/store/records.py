@@ -1,4 +1,4 @@
-"""Records of the store as frozen dataclasses, and the encodings of cached content."""
+"""The store's records as frozen dataclasses, and the encodings of cached content."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class StaleSnapshotError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A node with the keys of its cached content.
+    """A node and the keys of its cached content.
 
     Attributes:
         node: The node. Its `child_ids` are empty, because `parent_id` already defines the tree.
         words: Number of words in the node's text.
-        content_key: Key of a chunk's extraction, or of a summary's text.
-        windows: For each vector, the span of the node's text that it covers and the vector's key.
+        content_key: Key of the cached content: a chunk's extraction or a summary's text.
+        windows: For each of the node's vectors, the span of text it covers and the vector's key.
     """
 
     node: Node
@@ -43,10 +43,10 @@ class DocumentHeader:
         title: The document's title.
         metadata: The document's metadata.
         segments: The document's segments.
-        content_hash: Hash of everything but the id; see `content_hash`.
+        content_hash: Hash of everything except the id; see the function `content_hash`.
         nodes: Number of nodes in the document's tree.
-        windows: Number of vectors of those nodes.
-        stamp: Random; every write of the document creates a new one.
+        windows: Number of vectors for the document's nodes.
+        stamp: A random string, replaced whenever the document is written.
     """
 
     id: str
@@ -60,19 +60,19 @@ class DocumentHeader:
 
 
 class ContentCache(Protocol):
-    """Caches extractions, summaries and vectors under hashes of the inputs that produced them."""
+    """Caches extractions, summaries and vectors by a hash of the inputs that produced them."""
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the cached content of those keys that have any."""
+        """Return the cached content by key; keys without cached content are omitted."""
         ...
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Store content durably."""
+        """Store content permanently."""
         ...
 
 
 class DocumentSink(ContentCache, Protocol):
-    """Receives indexed documents; writes each atomically."""
+    """Receives indexed documents and writes each of them atomically."""
 
     def write_document(
         self,
@@ -84,7 +84,7 @@ class DocumentSink(ContentCache, Protocol):
         """Write a document and the nodes of its tree, which reference cached content.
 
         Returns:
-            Keys of cached content that may be unused now.
+            Keys of cached content that may no longer be used.
         """
         ...
 
@@ -94,12 +94,12 @@ class DocumentSink(ContentCache, Protocol):
 
 
 def canonical_json(value: Any) -> str:
-    """Return compact JSON with sorted keys: equal values give equal strings."""
+    """Return compact JSON with sorted keys, so that equal values give equal strings."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def document_fields(document: SourceDocument) -> dict[str, Any]:
-    """Return everything in a document but its id as JSON values."""
+    """Return all fields of a document except its id, as JSON values."""
     return {
         "title": document.title,
         "text": document.text,
@@ -109,7 +109,7 @@ def document_fields(document: SourceDocument) -> dict[str, Any]:
 
 
 def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceDocument:
-    """Return the document of some `document_fields`.
+    """Return the document with the given id and `document_fields`.
 
     Raises:
         InvalidInputError: If a field is invalid.
@@ -120,17 +120,17 @@ def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceD
 
 
 def content_hash(document: SourceDocument) -> str:
-    """Return a SHA-256 of everything in a document but its id: copies have equal hashes."""
+    """Return the SHA-256 hash of a document without its id, so that copies have equal hashes."""
     fields = document_fields(document)
     parts = [fields[name] for name in ("text", "title", "metadata", "segments")]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
 
 
 def encode_sentences(sentences: Sentences) -> bytes:
-    """Encode the mentions that an extractor found, sentence by sentence."""
+    """Encode the mentions that an extractor found in each sentence."""
     return zlib.compress(canonical_json([[list(m) for m in s] for s in sentences]).encode(), 6)
 
 
 def decode_sentences(value: bytes) -> list[list[_Mention]]:
-    """Decode the output of `encode_sentences`."""
+    """Decode the mentions that `encode_sentences` encoded."""
     return [[_Mention(*m) for m in s] for s in json.loads(zlib.decompress(value))]

@@ -1,4 +1,4 @@
-"""Conversion between rows and records; every row read is verified against its checksum."""
+"""Conversion between rows and records. Every row is checked against its checksum when read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
     """Return the fields of a row without its checksum, which is the last field.
 
     Args:
-        row: The row, all columns.
+        row: All columns of the row.
         path: The index file, for the error message.
         what: A description of the row, for the error message.
 
@@ -41,7 +41,7 @@ def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
 
 
 def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
-    """Return the document of a row without its text."""
+    """Return the document in a row, without its text."""
     fields = checked_row(row, path, f"document {row[0]!r}")
     id_, title, _, metadata, segments, *rest = fields
     decoded = tuple(Segment(*segment) for segment in json.loads(segments))
@@ -49,13 +49,13 @@ def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
-    """Return the document of a row."""
+    """Return the document in a row."""
     id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
     return SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
-    """Return the node of a row, without its windows."""
+    """Return the node in a row, without its windows."""
     fields = checked_row(row, path, f"node {row[0]} of document {row[1]!r}")
     id_, document_id, level, position, start, end, parent, text, words, key = fields
     node = Node(id_, document_id, level, position, start, end, text, parent)
@@ -97,7 +97,7 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
     """Delete a document and its nodes.
 
     Returns:
-        The keys of the content that the nodes referenced; None if there is no such document.
+        The keys of the content that the nodes referenced, or None if there is no such document.
     """
     keys = db.execute(
         "SELECT content_key FROM nodes WHERE document_id = :id UNION "
@@ -110,6 +110,6 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:
-    """Insert or replace an entry of the manifest."""
+    """Insert or replace an entry in the manifest."""
     row = (key, value, checksum(key, value))
     db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?, ?)", row)

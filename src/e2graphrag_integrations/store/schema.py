@@ -1,13 +1,15 @@
 """The tables of an index file, schema version 2.
 
-`content` caches summaries, extractions and vectors under hashes of the inputs that produced them.
-Rows are inserted as soon as a model returns; the transaction of a document only references them. An
-interrupted build therefore resumes without repeating a model call, and equal texts cost one call.
+`content` caches summaries, extractions and vectors. Each key is a hash of the inputs that produced
+the content. A row is inserted as soon as a model returns its content; the transaction that writes a
+document only references the row. An interrupted build therefore resumes without repeating model
+calls, and equal texts need only one call.
 
-Every row ends with a checksum of its other fields. `manifest` has two rows: `made_with`, the
+Every row ends with a checksum of its other fields. `manifest` has two main rows: `made_with`, the
 settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
-A row of `documents` counts the document's nodes and windows, which reveals missing rows, and has a
-stamp that every write replaces. `queue` contains documents that are not indexed yet.
+Each row of `documents` contains the number of the document's nodes and windows, which reveals
+missing rows, and a stamp, which every write of the document replaces. `queue` contains the
+documents that are not indexed yet.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from __future__ import annotations
 import zlib
 
 SCHEMA_VERSION = 2
-"""Version of the tables below, stored as `user_version`."""
+"""Version of the tables below, stored in the `user_version` pragma."""
 
 APPLICATION_ID = 0x65326772  # "e2gr"
-"""Marks an SQLite file as an index of this package."""
+"""Identifies an SQLite file as an index created by this package."""
 
 DOCUMENTS = """CREATE TABLE documents (
     id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
@@ -71,7 +73,7 @@ def checksum(*fields: str | float | bytes | None) -> int:
             prefix, data = b"b%d:", field
         elif field is None:
             prefix, data = b"n%d:", b""
-        elif isinstance(field, float):  # never written, so a row that contains one is damaged
+        elif isinstance(field, float):  # floats are never written: the row is damaged
             prefix, data = b"f%d:", repr(field).encode()
         else:
             prefix, data = b"i%d:", b"%d" % field

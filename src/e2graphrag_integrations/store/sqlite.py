@@ -1,4 +1,4 @@
-"""The store: the documents, nodes and cached content of one index file."""
+"""The store, which reads and writes the documents, nodes and cached content of an index."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH = 500
-"""Keys per query, below the limit of bound variables in every SQLite build."""
+"""Keys per query; below the limit on bound variables in every SQLite build."""
 
 _MADE_WITH = "made_with"
-"""Manifest key of the settings and model fingerprints of the indexed documents."""
+"""Manifest key for the settings and model fingerprints of the indexed documents."""
 
 _LEFTOVERS = "leftovers"
-"""Manifest key that is present while the file may contain unused content."""
+"""Manifest key that exists while the file may contain unused content."""
 
 QUEUE_MANIFEST = "waiting_with"
-"""Manifest key of the settings and model fingerprints for the documents in the queue."""
+"""Manifest key for the settings and model fingerprints of the queued documents."""
 
 _DROP_UNUSED = (
     "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
@@ -58,7 +58,7 @@ _DROP_UNUSED = (
 class Store(Database):
     """One index file: its manifest, cached content, documents and nodes.
 
-    The file is in WAL mode. Each document is written in one transaction.
+    The file uses SQLite's WAL mode. Each document is written in one transaction.
     """
 
     # Manifest
@@ -66,7 +66,8 @@ class Store(Database):
     def manifest(self) -> dict[str, str]:
         """Return the settings and model fingerprints of the indexed documents.
 
-        The result is empty if there are no documents, so an emptied index accepts new settings.
+        The result is empty if there are no documents, so an index accepts new settings once all
+        documents are deleted.
         """
         with self.read_transaction():
             if not self.read("SELECT 1 FROM documents LIMIT 1"):
@@ -74,7 +75,7 @@ class Store(Database):
             return dict(json.loads(self._manifest_row(_MADE_WITH)))
 
     def queue_manifest(self) -> dict[str, str]:
-        """Return the settings and model fingerprints for the queue; empty if the queue is."""
+        """Return the settings and model fingerprints for the queue, or {} if the queue is empty."""
         with self.read_transaction():
             if not self.read("SELECT 1 FROM queue LIMIT 1"):
                 return {}
@@ -89,14 +90,14 @@ class Store(Database):
         return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
 
     def check_manifest(self, values: Mapping[str, str]) -> None:
-        """Check entries against the manifest, which may have changed since the file was opened.
+        """Compare entries with the manifest, which may have changed since the file was opened.
 
         Raises:
-            SettingsMismatchError: If an entry differs.
+            SettingsMismatchError: If an entry differs from the manifest's entry.
         """
         made_with = self.manifest()
         for key, value in values.items():
-            # A model can have several names. The fingerprint identifies it.
+            # Model names are not compared: a model can have several. Its fingerprint identifies it.
             if made_with.get(key, value) != value and not key.endswith("_model"):
                 raise SettingsMismatchError(
                     f"{self.path} was built with {key}={made_with[key]}, not {value}: open it "
@@ -105,13 +106,13 @@ class Store(Database):
 
     @property
     def generation(self) -> str:
-        """The name of the file's current state; every write of a document changes it."""
+        """The name of the file's current state, which changes whenever a document is written."""
         return self._manifest_row(GENERATION)
 
     # Cached content
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the cached content of those keys that have any.
+        """Return the cached content by key; keys without cached content are omitted.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
@@ -124,7 +125,7 @@ class Store(Database):
         return contents
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Store content in one transaction; existing keys keep their content."""
+        """Store content in one transaction; the content of existing keys is not replaced."""
         rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
         with self.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
@@ -146,15 +147,15 @@ class Store(Database):
 
         Args:
             document: The document.
-            nodes: All nodes of its tree; their content must be cached already.
+            nodes: All nodes of the document's tree. Their content must already be cached.
             manifest: The settings and model fingerprints that produced the nodes.
-            replaces: Content hash of the version that this one replaces.
+            replaces: Content hash of the stored version that `document` replaces.
 
         Returns:
-            Keys of the content that the previous version referenced, for `drop_unused`.
+            Keys of the content that the previous version referenced, to be passed to `drop_unused`.
 
         Raises:
-            SettingsMismatchError: If `manifest` differs from that of the file.
+            SettingsMismatchError: If `manifest` differs from the file's manifest.
             DuplicateDocumentError: If another writer has written a different version.
             IndexingError: If another writer has deleted content that the nodes reference.
         """
@@ -185,7 +186,7 @@ class Store(Database):
         """Delete cached content that no node references.
 
         While documents are waiting to be indexed, nothing is deleted, because they may need the
-        content. The next call after that checks all content.
+        content. Once no documents are waiting, the next call checks all content.
 
         Args:
             keys: Keys of content that may be unused; None checks all content.
@@ -213,12 +214,13 @@ class Store(Database):
         return int(pages) * int(page_size)
 
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
-        """Delete documents, their nodes and their unused content in one transaction.
+        """Delete documents, their nodes and any content left unused, in one transaction.
 
-        Documents in the queue are removed from it.
+        Queued documents are removed from the queue.
 
         Raises:
-            UnknownDocumentError: If an id is neither indexed nor in the queue; nothing is deleted.
+            UnknownDocumentError: If an id is neither indexed nor in the queue. In that case,
+                nothing is deleted.
         """
         chunks = nodes = queued = 0
         unused: list[bytes] = []
@@ -233,7 +235,7 @@ class Store(Database):
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
                 queued += in_queue
                 unused += keys or ()
-            # The keys of content that was produced for queued documents are unknown.
+            # It is unknown which content was produced for queued documents.
             _drop_unused(db, None if queued else unused)
             new_generation(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
@@ -246,7 +248,7 @@ class Store(Database):
         """Return documents without their texts, ordered by id.
 
         Args:
-            ids: Documents to return; None returns all.
+            ids: Ids of the documents to return; None returns all documents.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
@@ -256,12 +258,12 @@ class Store(Database):
         return sorted(headers, key=lambda header: header.id)
 
     def _select(self, query: str, column: str, keys: Sequence[Any] | None) -> Iterator[Any]:
-        """Yield the rows of a query whose column is one of the keys, or all rows if None.
+        """Yield the rows that have one of the keys in a column.
 
         Args:
-            query: SQL with `{}` where the condition goes.
-            column: The column.
-            keys: Values of the column.
+            query: SQL that contains `{}` in the place of the `WHERE` clause.
+            column: Name of the column.
+            keys: Values of the column to select; None selects all rows.
         """
         if keys is None:
             yield from self.read(query.format(""))
@@ -286,7 +288,7 @@ class Store(Database):
     # Nodes
 
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Return the nodes that exist, by id.
+        """Return nodes by id; ids of nodes that do not exist are omitted.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
@@ -295,14 +297,14 @@ class Store(Database):
         return {row[0]: row_to_node(row, self.path).node for row in rows}
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
-        """Return nodes by id from one generation of the store.
+        """Return nodes by id, all from the given generation of the store.
 
         Raises:
-            StaleSnapshotError: If the store has a newer generation, or a node does not exist.
+            StaleSnapshotError: If the store has a different generation or a node does not exist.
             CorruptStoreError: If a row does not match its checksum.
         """
         nodes = self.nodes(ids)
-        # Generations never repeat: if it matches after reading, it matched during reading.
+        # Generations never repeat: one that matches after the read also matched during the read.
         if self.generation != generation:
             raise StaleSnapshotError("the file is newer than the snapshot")
         if len(nodes) < len(ids):
@@ -313,7 +315,7 @@ class Store(Database):
         """Yield nodes with their windows, ordered by document, level and position.
 
         Args:
-            document_ids: Documents whose nodes to yield, ascending; None yields all nodes.
+            document_ids: Ids of the documents, ascending; None yields the nodes of all documents.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
