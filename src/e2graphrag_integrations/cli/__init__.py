@@ -1,1 +1,1 @@
-"""The command line, `e2graphrag`, on typer and rich; nothing else in the package imports them."""
+"""The `e2graphrag` command line, built with typer and rich, which only this folder imports."""

@@ -32,17 +32,17 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3
     """Some documents failed or are still pending."""
     INTERRUPTED = 130
-    """Stopped by Ctrl+C, as shells report it."""
+    """Stopped by Ctrl+C; shells report the same code."""
 
 
 class _ExitCodeGroup(TyperGroup):
-    """Runs a command and exits with the code that it returns or that its error maps to."""
+    """Runs a command and exits with the code that it returns or the code for its error."""
 
     def invoke(self, ctx: Any) -> NoReturn:
         try:
             code = super().invoke(ctx) or ExitCode.OK
             if sys.stdout is not None:
-                sys.stdout.flush()  # here, so that a failed write is still reported
+                sys.stdout.flush()  # flush here, so that a failed write is reported
         except BrokenPipeError:
             code = _fail("", ExitCode.OK)  # the reader closed the pipe early, like `head`
         except KeyboardInterrupt:
@@ -75,9 +75,9 @@ app = typer.Typer(
 
 
 def command(function: CommandFunction) -> CommandFunction:
-    """Register a function as the command of its name.
+    """Register a function as a command with the same name.
 
-    The docstring of the function becomes the help text, which ends with its examples.
+    The function's docstring becomes the help text, which ends with the examples.
     """
     text, title, examples = (inspect.getdoc(function) or "").partition("Examples:\n")
     # typer does not rewrap a paragraph that starts with a backspace character.

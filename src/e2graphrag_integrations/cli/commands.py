@@ -1,4 +1,4 @@
-"""The commands, one function each; the docstring of a function is the help text of its command."""
+"""The commands, one function each; each function's docstring is its command's help text."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def index(
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
     inputs.check_new_index(out, paths)
     documents = inputs.read_sources(paths)
-    # An estimate leaves no file behind.
+    # An estimate must not create a file.
     in_memory = estimate and not Path(out).exists()
     with E2GraphRAG.open(
         ":memory:" if in_memory else out,
@@ -104,13 +104,13 @@ def query(
     ] = "auto",
     strategy: Annotated[
         Literal["hybrid", "paper"],
-        typer.Option(help="Fused ranking, or the algorithm of the E2GraphRAG paper."),
+        typer.Option(help="Fused ranking (hybrid), or the algorithm of the E2GraphRAG paper."),
     ] = "hybrid",
     expand: Annotated[
         Literal["none", "children", "leaves"],
-        typer.Option(help="Replace summaries by the nodes below them."),
+        typer.Option(help="Replace summaries with the nodes below them."),
     ] = "none",
-    token_budget: Annotated[int | None, number("Maximum number of tokens of all hits.")] = None,
+    token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -235,7 +235,7 @@ def resume(
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
 ) -> ExitCode:
-    """Index the documents that are pending or failed.
+    """Index the documents that are pending or have failed.
 
     Examples:
       e2graphrag resume novels.e2g
@@ -254,7 +254,8 @@ def resume(
 def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     """Print the state of every document.
 
-    The states are done, pending, processing and failed. The exit code is 3 unless all are done.
+    The states are done, pending, processing and failed. The exit code is 3 unless all
+    documents are done.
 
     Examples:
       e2graphrag status novels.e2g

@@ -42,8 +42,8 @@ def run_demo(path: str, embedder: str | None = None) -> None:
     """Index the novel and print the three best hits for each question.
 
     Args:
-        path: The index file; an index of an earlier run is reused.
-        embedder: Name of the embedder; None is the default model.
+        path: The index file; an index from an earlier run is reused.
+        embedder: Name of the embedder; None means the default model.
     """
     text = demo_text().read_text(encoding="utf-8")
     document = SourceDocument(NOVEL, text, "The Time Machine", {"author": "H. G. Wells"})
@@ -59,7 +59,7 @@ def run_demo(path: str, embedder: str | None = None) -> None:
         f"\nStep 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
         "its reasons and the character span of every hit"
     )
-    with E2GraphRAG.open(path) as rag:  # reopened, as another process would open it
+    with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
         for question in QUESTIONS:
             _print_step(f"\n=== {question}")
             print_result(rag.retrieve(question, k=3), explain=True)

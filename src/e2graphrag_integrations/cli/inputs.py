@@ -28,7 +28,7 @@ def read_sources(paths: Sequence[str]) -> list[SourceDocument]:
 
 
 def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
-    """Check the path of `--out`.
+    """Check the `--out` path.
 
     Args:
         path: The index file to create or to extend.
@@ -50,8 +50,8 @@ def open_index(
 
     Args:
         path: The index file.
-        summarizer: Writes summaries; None extracts sentences.
-        concurrency: Number of parallel calls to the summarizer.
+        summarizer: Writes the summaries; None means that sentences are extracted instead.
+        concurrency: Maximum number of concurrent calls to the summarizer.
 
     Raises:
         InvalidInputError: If the file does not exist or is empty.
@@ -69,12 +69,12 @@ def open_index(
 def make_summarizer(
     model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> OpenAISummarizer | None:
-    """Return a summarizer for the `--llm-*` options; None extracts sentences without an LLM.
+    """Return a summarizer for the `--llm-*` options; None means no LLM.
 
     Args:
         model: Name of the model.
-        base_url: Address of an OpenAI-compatible server; None is OpenAI.
-        api_key_env: Environment variable that contains the API key; None is `OPENAI_API_KEY`.
+        base_url: Address of an OpenAI-compatible server; None means OpenAI.
+        api_key_env: Environment variable that contains the API key; None means `OPENAI_API_KEY`.
         estimate: Whether the summarizer only identifies the model and makes no calls.
 
     Raises:

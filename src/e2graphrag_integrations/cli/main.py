@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code (`ExitCode`).
 
     Args:
-        arguments: Arguments without the program name; None takes them from `sys.argv`.
+        arguments: Arguments without the program name; None means those in `sys.argv`.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -27,6 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Calling `app` directly would also replace `sys.excepthook`.
         get_command(app)(arguments, prog_name=PROGRAM)
-    except SystemExit as stop:  # typer always exits, also after success
+    except SystemExit as stop:  # typer always exits, even after success
         return int(stop.code or 0)
     raise AssertionError("typer returned without an exit code")

@@ -1,4 +1,4 @@
-"""Types of arguments and options that several commands share."""
+"""Types for arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 def flag(name: str, help_text: str) -> Any:
-    """Return an option without a value; a named flag has no `--no-` variant."""
+    """Return an option without a value; naming it explicitly avoids a `--no-` variant."""
     return typer.Option(name, help=help_text)
 
 
@@ -43,7 +43,7 @@ Embedder = Annotated[
 
 Json = Annotated[bool, flag("--json", "Print JSON.")]
 
-Profile = Annotated[bool, flag("--profile", "Print the time of each stage.")]
+Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]
 
 EstimateOnly = Annotated[
     bool, flag("--estimate", "Print the number of LLM calls and tokens, then stop.")
@@ -69,4 +69,4 @@ LLMApiKeyEnv = Annotated[
     ),
 ]
 
-Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of parallel LLM calls.")]
+Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent LLM calls.")]

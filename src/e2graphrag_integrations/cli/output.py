@@ -1,7 +1,7 @@
 """Print results: plain text in pipes, tables and colors on terminals, JSON for programs.
 
-Scripts parse the plain text: it has no escape codes and no line wrapping. rich draws the output for
-terminals and honors `NO_COLOR`. All text is printed literally, without console markup.
+The plain text has no escape codes and no line wrapping, because scripts parse it. rich draws the
+output for terminals and honors `NO_COLOR`. All text is printed literally, without console markup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _HIT_CHARACTERS = 240
-"""Characters of each hit that the text output shows."""
+"""Maximum number of characters per hit in the text output."""
 
 _STATUS_STYLES = {"done": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
 
@@ -33,7 +33,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[reports.ProgressListener | None]:
-    """Show one progress bar per stage on standard error; yield None unless it is a terminal."""
+    """Show a progress bar per stage on standard error; yield None if it is not a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
@@ -59,7 +59,7 @@ def progress_bar() -> Iterator[reports.ProgressListener | None]:
 
 
 def print_styled(text: str, style: str) -> None:
-    """Print a text; terminals show it in a rich style, such as `"bold"`."""
+    """Print a text; on terminals, use a rich style such as `"bold"`."""
     if not is_terminal(sys.stdout):
         print(text)
         return
@@ -80,7 +80,7 @@ def _print_table(
     Args:
         columns: Column titles.
         rows: Cells of each row; numbers are aligned to the right.
-        plain: Lines to print instead unless the output is a terminal.
+        plain: Lines to print instead if the output is not a terminal.
         styles: Maps the text of a cell to its rich style.
     """
     if not is_terminal(sys.stdout):
@@ -110,7 +110,7 @@ def _print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_summary(text: str, value: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print a text, or a JSON object."""
+    """Print a text, or a JSON object if `as_json` is set."""
     if as_json:
         _print_json(value)
     else:
@@ -150,7 +150,7 @@ def print_report(
     Args:
         report: The result.
         path: The index file.
-        changes: Ids of documents by kind of change, for an update.
+        changes: For an update, the ids of the documents by kind of change.
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON, which always contains the times.
     """
@@ -185,7 +185,7 @@ def print_report(
 
 
 def print_states(states: Sequence[reports.DocumentStatus], *, as_json: bool) -> None:
-    """Print one line per document: its status, its id and why it failed."""
+    """Print one line per document: its status, its id and the reason if it failed."""
     if as_json:
         _print_json({"documents": [asdict(state) for state in states]})
         return
@@ -200,9 +200,9 @@ def print_states(states: Sequence[reports.DocumentStatus], *, as_json: bool) -> 
 
 
 def _print_profile(seconds: Mapping[str, float]) -> None:
-    """Print a table of stages: seconds, and the share of the sum of all stages.
+    """Print the seconds spent in each stage and its share of the sum of all stages.
 
-    Stages of indexing run in parallel: their sum can exceed the wall time, `total`.
+    Indexing stages run in parallel, so their sum can exceed the wall time, `total`.
     """
     stages = {stage: spent for stage, spent in seconds.items() if stage != "total"}
     total = sum(stages.values())
@@ -257,9 +257,9 @@ def print_result(
     Args:
         result: The result.
         explain: Whether to print the whole trace instead of its first three lines.
-        context: Whether to print the hits as text for a prompt instead.
+        context: Whether to print only the hits, as text for a prompt.
         profile: Whether to print the time of each stage.
-        as_json: Whether to print JSON, to which the other flags add fields.
+        as_json: Whether to print JSON; the other flags add fields to it.
     """
     if as_json:
         _print_json(

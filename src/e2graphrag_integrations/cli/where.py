@@ -1,4 +1,4 @@
-"""Parse the conditions of `--where`."""
+"""Parse `--where` conditions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
 
     Args:
         conditions: Each is `KEY=VALUE` or a JSON object, `{...}`. A value that is valid JSON is
-            parsed, any other is a string. A repeated key matches any of its values.
+            parsed; any other value is a string. A repeated key matches any of its values.
 
     Returns:
-        The filter, or None without conditions.
+        The filter, or None if there are no conditions.
 
     Raises:
         InvalidInputError: If a condition has neither form, is nested too deeply, or repeats a key

@@ -1,4 +1,4 @@
-"""E2GraphRAG for LangChain. Requires the extra `langchain`."""
+"""E2GraphRAG for LangChain. Requires the `langchain` extra."""
 
 from __future__ import annotations
 

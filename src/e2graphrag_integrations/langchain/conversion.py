@@ -1,6 +1,6 @@
-"""Conversion of LangChain documents: those of one source become one document of the engine.
+"""Conversion of LangChain documents: all documents from one source become one engine document.
 
-Each LangChain document is a segment of that document's text and keeps its own metadata.
+Each LangChain document becomes a segment of the engine document and keeps its own metadata.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ TREE_SCOPES = ("source", "document", "corpus")
 """The named values of `TreeScope`."""
 
 TreeScope = Literal["source", "document", "corpus"] | Callable[[Document], str]
-"""The documents that share a summary tree, or a function that returns the source of a document."""
+"""A named scope of summary trees, or a function that returns the source of a document."""
 
 PAGE_ID = "e2_doc_id"
 """Metadata key for the id of a passage's LangChain document."""
 
 SOURCE_ID = "e2_source_id"
-"""Metadata key for the source of a passage, which is the id of the engine's document."""
+"""Metadata key for the source of a passage, which is the id of the engine document."""
 
 _RESERVED_KEY = "document_id"
 """Key under which the engine's filters find the document id."""
 
 _USER_PREFIX = "e2_user_"
-"""Prefix for user keys that equal one of ours or already start with this prefix."""
+"""Prefix for user keys that equal a reserved key or already start with this prefix."""
 
 _PAGE_SEPARATOR = "\n\n"
 
 _ORDER_KEYS = (("page", "page_number"), ("start_index",))
-"""Metadata keys that order the pages of a source; alternatives are in one tuple."""
+"""Metadata keys that order the pages of a source; each tuple lists alternative keys."""
 
 _STRING_TYPES = (dt.date, dt.time, uuid.UUID, PurePath)
 """Metadata types that are stored as strings."""
 
 
 class Page(NamedTuple):
-    """A LangChain document with an id and JSON metadata; a page, a row or a complete text."""
+    """A LangChain document with an id and JSON metadata: a page, a row or a complete text."""
 
     id: str
     text: str
@@ -60,7 +60,7 @@ def to_page(document: Any) -> Page:
     """Convert a document to a page; a document without an id gets a random UUID.
 
     Raises:
-        InvalidInputError: If it is not a `Document`, or its metadata is not JSON.
+        InvalidInputError: If `document` is not a `Document`, or its metadata is not JSON.
     """
     if not isinstance(document, Document):
         raise InvalidInputError(
@@ -82,7 +82,7 @@ def to_langchain(page: Page) -> Document:
 
 
 def source_name(document: Document, page: Page, scope: TreeScope) -> str:
-    """Return the source of a document; documents of one source share a summary tree.
+    """Return the source of a document; documents with the same source share a summary tree.
 
     Raises:
         InvalidInputError: If the user's function does not return a non-empty string.
@@ -119,7 +119,7 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
 
 
 def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
-    """Join the pages of a source into one document of the engine, with a segment per page.
+    """Join the pages of a source into one engine document, with one segment per page.
 
     The document has the title that all pages share, if any.
 
@@ -139,7 +139,7 @@ def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
 
 
 def split_pages(document: SourceDocument) -> list[Page]:
-    """Return the pages of a document; a document without page segments is one page."""
+    """Return the pages of a document; a document without page segments becomes one page."""
     segments = [Segment(*segment) for segment in document.segments]
     if not segments or any(PAGE_ID not in segment.metadata for segment in segments):
         return [Page(document.id, document.text, document.metadata)]
@@ -160,14 +160,14 @@ def page_ids(document_id: str, segments: Sequence[Segment]) -> list[str]:
 
 
 def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored metadata under the user's own keys."""
+    """Return stored metadata with the user's original keys."""
     return {
         key.removeprefix(_USER_PREFIX): value for key, value in metadata.items() if key != PAGE_ID
     }
 
 
 def user_filter(where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]) -> Predicate:
-    """Convert a filter on the metadata of LangChain documents to one on stored metadata.
+    """Convert a filter on the metadata of LangChain documents to a filter on stored metadata.
 
     Raises:
         FilterError: If the filter is invalid.
@@ -177,7 +177,7 @@ def user_filter(where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]) 
 
 
 def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored record as the metadata that retrieved documents show."""
+    """Convert a stored record to the metadata of retrieved documents."""
     source = record[_RESERVED_KEY]
     metadata = user_metadata({key: value for key, value in record.items() if key != _RESERVED_KEY})
     if PAGE_ID not in record:  # indexed without LangChain: `document_id` is not a user key

@@ -1,4 +1,4 @@
-"""The LangChain documents of an index: stored at once, indexed together by the next build.
+"""The LangChain documents in an index: stored immediately, indexed by the next build.
 
 LangChain's `index()` upserts and deletes in small batches. A build after each batch would repeat
 the same work, so changes are stored as pending documents in the file until a build indexes them.
@@ -43,24 +43,24 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.types import SourceDocument
 
 _POLL_SECONDS = 0.02
-"""Seconds between checks whether another build has finished."""
+"""Seconds between checks for the end of another build."""
 
 SourcePages = dict[str, list[Page]]
-"""The pages of each source. A source without pages is to be deleted."""
+"""The pages of each source. A source without pages will be deleted."""
 
 
 class Corpus:
-    """The documents of an index file and their builds; thread-safe.
+    """The documents in an index file and the builds that index them; thread-safe.
 
-    Several corpora, also in other processes, can use one file. Only a build waits for another
-    build.
+    Several corpora, even in different processes, can use the same file. Only builds wait for each
+    other.
 
     Args:
         rag: The engine.
         scope: Determines which documents share a summary tree.
         summarizer: The engine's summarizer, if it is a LangChain model.
-        config: Passed to every call of the summarizer.
-        auto_build: Whether a search builds pending documents.
+        config: Runnable config for every call to the summarizer.
+        auto_build: Whether a search indexes pending documents first.
         show_progress: Whether builds show a progress bar.
         mirror: Copies the vectors to a vector store, if any.
     """
@@ -86,11 +86,11 @@ class Corpus:
         self._show_progress = show_progress
         self._build_lock = threading.Lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
-        # Guards the attributes below. Never locked while a model is called.
+        # Guards the attributes below. Never held during a model call.
         self._lock = threading.RLock()
         self._file_state = ("", "")
         self._pending: SourcePages = {}
-        self._sources: dict[str, str] = {}  # by page id
+        self._sources: dict[str, str] = {}  # keyed by page id
         with self._lock:
             self._refresh()
 
@@ -107,7 +107,7 @@ class Corpus:
         """Store documents, replacing those with the same ids, and return the ids.
 
         Raises:
-            InvalidInputError: If a document cannot be stored. Nothing was changed.
+            InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
         pages = [to_page(document) for document in documents]
         sources = [
@@ -121,8 +121,8 @@ class Corpus:
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids that existed.
 
-        A source that loses its last document is deleted now, any other is indexed again by the next
-        build.
+        A source that loses its last document is deleted immediately. The next build reindexes the
+        other changed sources.
         """
         requested = as_ids(ids)
         deleted: list[str] = []
@@ -139,7 +139,7 @@ class Corpus:
         return deleted
 
     def get(self, ids: Iterable[str]) -> list[Document]:
-        """Return the documents with these ids, as they were given; unknown ids are left out."""
+        """Return the documents with these ids, as they were added; unknown ids are ignored."""
         with self._lock, self.rag.read_transaction():
             self._refresh()
             pages: dict[str, dict[str, Page]] = {}
@@ -161,12 +161,13 @@ class Corpus:
         """Index the pending documents.
 
         Args:
-            config: Passed to every call of the summarizer, merged into the corpus's config.
+            config: Runnable config for every call to the summarizer, merged into the corpus's
+                config.
 
         Raises:
-            IndexingError: If a source failed. It stays pending, the other sources are indexed, and
-                finished summaries are kept.
-            InvalidInputError: If a running `abuild` needs this event loop.
+            IndexingError: If a source failed. That source remains pending, the other sources are
+                indexed, and finished summaries are kept.
+            InvalidInputError: If a running `abuild` needs the current event loop.
         """
         if self._build_loop is not None and self._build_loop is _running_loop():
             raise InvalidInputError(
@@ -180,7 +181,7 @@ class Corpus:
         """Run `build` in a thread; the summarizer runs in the caller's event loop."""
         loop = asyncio.get_running_loop()
         run = IndexingRun(CallerLoop(loop))
-        # Waiting in a thread could occupy the last thread, which the other build's model may need.
+        # Waiting in a thread could occupy the last free thread, which the other build may need.
         while not self._build_lock.acquire(blocking=False):  # noqa: ASYNC110 - a thread holds it
             await asyncio.sleep(_POLL_SECONDS)
         self._build_loop = loop
@@ -191,24 +192,24 @@ class Corpus:
             self._build_lock.release()
 
     def estimate(self) -> CostEstimate:
-        """Return the cost of a build without calling a model."""
+        """Estimate the cost of a build without calling a model."""
         with self._lock:
             self._refresh()
             documents = _joined(self._pending)
         return self.rag.estimate(documents)
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build the pending documents before a search.
+        """Index the pending documents before a search.
 
         Raises:
-            InvalidInputError: If there are any and `auto_build` is off.
+            InvalidInputError: If documents are pending and `auto_build` is off.
         """
         if self.is_dirty:
             self._check_auto_build()
             self.build(config)
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build the pending documents like `ensure_built`, without blocking the event loop."""
+        """Index the pending documents like `ensure_built`, without blocking the event loop."""
         if await asyncio.to_thread(lambda: self.is_dirty):
             self._check_auto_build()
             await self.abuild(config)
@@ -221,7 +222,7 @@ class Corpus:
             )
 
     def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
-        # Read the pending documents under the lock: another process may just have built them.
+        # Read the pending documents under the lock: another process may have just indexed them.
         with self.rag.write_lock(run):
             with self._lock:
                 self._refresh()
@@ -235,7 +236,7 @@ class Corpus:
         self.report = report
         if report.failed:
             raise IndexingError(
-                f"{len(report.failed)} of {len(documents)} source(s) failed and stay pending for "
+                f"{len(report.failed)} of {len(documents)} source(s) failed and remain pending for "
                 f"the next build; the others are indexed. {next(iter(report.failed.values()))}"
             )
         return report
@@ -256,7 +257,7 @@ class Corpus:
                 bar.close()
 
     def _delete_empty_sources(self) -> None:
-        """Delete sources without documents, which takes neither a model nor a build."""
+        """Delete sources without documents, which requires neither a model nor a build."""
         if not self._build_lock.acquire(blocking=False):
             return  # the running build, or the next one, deletes them
         try:
@@ -280,10 +281,10 @@ class Corpus:
         with self._lock:
             self._refresh()
 
-    # The file and its copy in memory
+    # The file and its in-memory copy
 
     def _refresh(self) -> None:
-        """Read the pending documents and the ids of all documents, if the file has changed."""
+        """Reread the pending documents and the ids of all documents if the file has changed."""
         with self.rag.read_transaction():
             state = self.rag.pending.state()
             if state == self._file_state:
@@ -301,7 +302,7 @@ class Corpus:
         self._file_state = state
 
     def _store(self, compute_change: Callable[[], SourcePages]) -> None:
-        """Store the new pages of changed sources; computes them again if the file has changed."""
+        """Store the new pages of changed sources, recomputing them if the file has changed."""
         while not self._try_store(compute_change):
             pass
 
@@ -309,7 +310,7 @@ class Corpus:
         with self.rag.read_transaction():
             self._refresh()
             change = compute_change()
-        _joined(change)  # raises for pages that could not be indexed later
+        _joined(change)  # raises if a page could not be indexed later
         if not change:
             return True
         state = self.rag.pending.put(_as_json(change), self._file_state)

@@ -1,4 +1,4 @@
-"""`LangChainEmbedder`: LangChain embeddings as an embedder of the engine."""
+"""`LangChainEmbedder`: LangChain embeddings as an engine embedder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from e2graphrag_integrations.protocols import FloatArray
 
 _MAX_TOKENS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
-"""Context length, in tokens, of models that do not report it, by class name."""
+"""Context length in tokens, by class name, for models that do not report it."""
 
 
 class LangChainEmbedder:
@@ -38,7 +38,7 @@ class LangChainEmbedder:
         """Maximum number of tokens per text, or None if no limit is known."""
         if self._max_tokens is not None:
             return self._max_tokens
-        # langchain-huggingface keeps its SentenceTransformer here.
+        # langchain-huggingface stores its SentenceTransformer in this attribute.
         model = getattr(self.embeddings, "_client", None)
         max_length = getattr(model, "max_seq_length", None)
         if isinstance(max_length, int) and max_length > 0:

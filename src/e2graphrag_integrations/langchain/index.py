@@ -56,14 +56,14 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 
 class E2GraphRAGIndex(DocumentIndex):
-    """An index of LangChain documents with summary trees and an entity graph, in one file.
+    """An index of LangChain documents in one file, with summary trees and an entity graph.
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
     `add_documents`, `upsert` or LangChain's `index()`. Pass complete documents or pages, not
-    chunks: the index splits them, and documents with the same `source` metadata, such as the pages
-    of a file, share a summary tree.
+    chunks: the index splits them. Documents with the same `source` metadata, such as the pages of
+    a file, share a summary tree.
 
-    `upsert` and `delete` store changes in the file at once. `build`, or the next search, indexes
+    `upsert` and `delete` store changes in the file immediately. The next build or search indexes
     them together.
     """
 
@@ -109,51 +109,51 @@ class E2GraphRAGIndex(DocumentIndex):
         The settings from `chunk_size` to `grouping` are fixed when the first document is indexed.
 
         Args:
-            path: Index file, also one that the command line or `E2GraphRAG` wrote; `":memory:"`
-                keeps the index in memory.
-            llm: Writes the summaries: a chat or completion model, or the result of its `.bind()`,
-                `.with_retry()` or `.with_fallbacks()`. None extracts summaries from the text
-                without a language model.
-            embeddings: LangChain embeddings, an `Embedder`, or a sentence-transformers name. None
-                means the file's embedder, or all-MiniLM-L6-v2 for a new file.
+            path: Index file, including one created by the command line or `E2GraphRAG`;
+                `":memory:"` keeps the index in memory.
+            llm: Model that writes the summaries: a chat or completion model, or the result of its
+                `.bind()`, `.with_retry()` or `.with_fallbacks()`. None means that summaries are
+                extracted from the text without a language model.
+            embeddings: LangChain embeddings, an `Embedder`, or the name of a sentence-transformers
+                model. None means the file's embedder, or all-MiniLM-L6-v2 for a new file.
             embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
-                it. Longer texts are embedded in windows, never truncated.
+                their limit. Longer texts are embedded in windows, never truncated.
             extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
                 file's extractor, or the bundled English pipeline for a new file.
-            token_counter: Counts tokens for sizes and budgets. None counts by rules.
+            token_counter: Counts tokens for sizes and budgets. None means a rule-based counter.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
-                is the strategy of the paper.
-            chunk_size: Maximum tokens in a chunk; 1200 by default.
-            chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
-            group_size: Nodes under one summary; 5 by default.
-            summary_tokens: Maximum tokens in a summary; 300 by default.
+                follows the E2GraphRAG paper.
+            chunk_size: Maximum tokens per chunk; 1200 by default.
+            chunk_overlap: Maximum tokens that adjacent chunks share; 100 by default.
+            group_size: Number of nodes per summary; 5 by default.
+            summary_tokens: Maximum tokens per summary; 300 by default.
             chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
-                text, so that an edit of a long document regenerates few summaries.
-            grouping: The same choice for the nodes under a summary.
+                text, so that editing a long document regenerates few summaries.
+            grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
             splitter: A LangChain text splitter, or a function from a text to its chunks. None
-                splits at sentences.
+                splits at sentence boundaries.
             split_pages: Whether to split each document of a source separately, so that every chunk
-                has the metadata of its page. Pass it again when loading the index.
+                has the metadata of its page. Pass the same value whenever you open the index.
             tree_scope: Documents that share a summary tree: those with the same
                 `metadata["source"]` (`"source"`), each document alone (`"document"`), all
-                (`"corpus"`), or those for which a function returns the same name.
+                documents (`"corpus"`), or those for which a function returns the same name.
             vector_store: A LangChain vector store to search instead of FAISS: in-memory, Qdrant,
                 Chroma or PGVector. Builds update it.
             prompts: Prompts for the `llm`.
-            llm_id: Name of an `llm` that is not a recognizable model. Later builds with the same
+            llm_id: Name for an `llm` that is not a recognizable model. Later builds with the same
                 name reuse its cached summaries.
-            max_concurrency: Maximum number of simultaneous calls of the `llm`.
-            retry: Retry policy for transient errors of the `llm`.
-            config: Passed to every call of the `llm`: callbacks, tags.
-            auto_build: Whether a search builds pending documents.
+            max_concurrency: Maximum number of concurrent calls to the `llm`.
+            retry: Retry policy for transient errors from the `llm`.
+            config: Runnable config for every call to the `llm`, such as callbacks and tags.
+            auto_build: Whether a search indexes pending documents first.
             show_progress: Whether builds show a progress bar.
             lock_timeout: Seconds to wait for another process that is writing.
-            k: Number of documents that the index returns when used as a retriever.
+            k: Number of documents that the index returns when it is used as a retriever.
 
         Raises:
             InvalidInputError: If an argument is unknown or invalid.
-            StoreError: If the file is damaged or not an index, or other settings or models built
-                it.
+            StoreError: If the file is damaged, is not an index, or was built with different
+                settings or models.
         """
         reject_unknown_arguments(unknown, cls.open)
         if not callable(tree_scope) and tree_scope not in TREE_SCOPES:
@@ -210,9 +210,9 @@ class E2GraphRAGIndex(DocumentIndex):
         """Open an index with the options of `open` and index documents.
 
         Raises:
-            InvalidInputError: If an option or a document is invalid. Nothing was indexed.
-            IndexingError: If a model failed. The documents stay pending in the file: `open` it and
-                `build` to continue.
+            InvalidInputError: If an option or a document is invalid. Nothing is indexed.
+            IndexingError: If a model failed. The documents remain pending in the file. To continue,
+                `open` the file and call `build`.
         """
         index = cls.open(path, **options)
         try:
@@ -259,7 +259,7 @@ class E2GraphRAGIndex(DocumentIndex):
             **options: See `open`.
 
         Raises:
-            InvalidInputError: If an argument is invalid. Nothing was indexed.
+            InvalidInputError: If an argument is invalid. Nothing is indexed.
             IndexingError: See `from_documents`.
         """
         return cls.from_documents(_documents(texts, metadatas, ids), path=path, **options)
@@ -283,8 +283,9 @@ class E2GraphRAGIndex(DocumentIndex):
         """Store documents, build the index and return the ids of the documents.
 
         Raises:
-            InvalidInputError: If a document is invalid. Nothing was changed.
-            IndexingError: If a model failed. The documents stay pending; call `build` to continue.
+            InvalidInputError: If a document is invalid. Nothing is changed.
+            IndexingError: If a model failed. The documents remain pending; call `build` to
+                continue.
         """
         ids = self.corpus.upsert(as_list(documents, "documents"))
         self.corpus.build()
@@ -300,7 +301,7 @@ class E2GraphRAGIndex(DocumentIndex):
         """Store documents, replacing those with the same ids. The next build indexes them.
 
         Raises:
-            InvalidInputError: If a document is invalid. Nothing was changed.
+            InvalidInputError: If a document is invalid. Nothing is changed.
         """
         reject_unknown_arguments(unknown, self.upsert)
         return UpsertResponse(succeeded=self.corpus.upsert(as_list(items, "items")), failed=[])
@@ -331,11 +332,11 @@ class E2GraphRAGIndex(DocumentIndex):
         """Index the pending documents and return a report.
 
         Args:
-            config: Passed to every call of the `llm`, merged into the config of `open`.
+            config: Runnable config for every call to the `llm`, merged into the config from `open`.
 
         Raises:
-            IndexingError: If a model failed on a source. It stays pending, the other sources are
-                indexed, and finished summaries are kept.
+            IndexingError: If a model failed on a source. That source remains pending, the other
+                sources are indexed, and finished summaries are kept.
         """
         return self.corpus.build(config)
 
@@ -344,10 +345,10 @@ class E2GraphRAGIndex(DocumentIndex):
         return await self.corpus.abuild(config)
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build the pending documents, if any.
+        """Index the pending documents, if any.
 
         Raises:
-            InvalidInputError: If there are any and `auto_build` is off.
+            InvalidInputError: If documents are pending and `auto_build` is off.
             IndexingError: See `build`.
         """
         self.corpus.ensure_built(config)
@@ -357,7 +358,7 @@ class E2GraphRAGIndex(DocumentIndex):
         await self.corpus.aensure_built(config)
 
     def estimate(self) -> CostEstimate:
-        """Return the cost of a build without calling a model: exact calls, token bounds."""
+        """Estimate a build without calling a model: exact call counts and token limits."""
         return self.corpus.estimate()
 
     # Reading
@@ -368,13 +369,13 @@ class E2GraphRAGIndex(DocumentIndex):
         return self.corpus.report
 
     def stats(self) -> Stats:
-        """Return counts of the index, without pending documents."""
+        """Return the statistics of the index, excluding pending documents."""
         return self.corpus.rag.stats()
 
     def get(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
-        """Return documents as they were given, by id; unknown ids are ignored.
+        """Return documents by id, as they were added; unknown ids are ignored.
 
-        For the id of a retrieved passage, return the passage.
+        The id of a retrieved passage selects that passage.
         """
         reject_unknown_arguments(unknown, self.get)
         ids = as_ids(ids)
@@ -411,10 +412,10 @@ class E2GraphRAGIndex(DocumentIndex):
         expand: Expand = "none",
         fill: bool = False,
     ) -> RetrievalResult:
-        """Build pending documents and return nodes with scores, reasons and a trace.
+        """Index pending documents, then return nodes with scores, reasons and a trace.
 
         Args:
-            question: See `E2GraphRAG.retrieve`, also for the other arguments.
+            question: The question. `E2GraphRAG.retrieve` explains all arguments in detail.
             k: Maximum number of nodes.
             mode: `auto`, `local` or `global`.
             strategy: Replaces the default strategy of the index.
@@ -422,7 +423,7 @@ class E2GraphRAGIndex(DocumentIndex):
             store_filter: Filter in the syntax of the index's vector store.
             token_budget: Maximum tokens of `result.context()`.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
-            fill: Whether the nearest nodes by cosine fill the result up to `k`.
+            fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
@@ -453,7 +454,7 @@ class E2GraphRAGIndex(DocumentIndex):
         expand: Expand = "none",
         fill: bool = False,
     ) -> RetrievalResult:
-        """Run `retrieve` in a thread; the `llm` of a build runs in the caller's event loop."""
+        """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
         return await self.corpus.rag.aretrieve(
             question,
@@ -478,10 +479,10 @@ class E2GraphRAGIndex(DocumentIndex):
     def search(
         self, query: str, *, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
-        """Return the nodes that `as_retriever` would find, with scores, reasons and a trace.
+        """Return the nodes that a retriever would find, with scores, reasons and a trace.
 
         Args:
-            query: A question in words.
+            query: The question.
             k: Number of nodes. None uses the `k` of the index.
             **options: See `E2GraphRAGRetriever`.
         """
@@ -491,13 +492,13 @@ class E2GraphRAGIndex(DocumentIndex):
     def similarity_search(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[Document]:
-        """Return the documents that `as_retriever` would find, best first."""
+        """Return the documents that a retriever would find, best first."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **options)]
 
     def similarity_search_with_score(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[tuple[Document, float]]:
-        """Return the documents that `as_retriever` would find and their scores, best first."""
+        """Return the documents that a retriever would find with their scores, best first."""
         result = self.search(query, k=k, **options)
         documents = to_documents(result, include_scores=False)
         scores = [float(node.score) for node in result.nodes]
@@ -538,7 +539,7 @@ class E2GraphRAGIndex(DocumentIndex):
     # Files
 
     def save_local(self, path: str | os.PathLike[str]) -> None:
-        """Build the index and write a copy of its file, replacing an older copy.
+        """Build the index and write a copy of its file, replacing any existing copy.
 
         Raises:
             IndexingError: See `build`.
@@ -553,7 +554,7 @@ class E2GraphRAGIndex(DocumentIndex):
 
     @classmethod
     def load_local(cls, path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Self:
-        """Open an existing index file with the options of `open`; changes are saved to the file.
+        """Open an existing index file with the options of `open`; later changes update the file.
 
         Raises:
             InvalidInputError: If the file does not exist, or an option is invalid.

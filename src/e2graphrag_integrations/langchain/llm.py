@@ -1,4 +1,4 @@
-"""`RunnableSummarizer`: a LangChain model, or a runnable around one, as a summarizer."""
+"""`RunnableSummarizer`: a LangChain model, or a runnable that wraps one, as a summarizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.summarizers.prompts import Prompts
 
 _TRACING_PARAMS = ("ls_model_name", "ls_temperature", "ls_max_tokens")
-"""Tracing parameters that identify a model. Some models, such as ChatOllama, have no others."""
+"""Tracing parameters that identify a model. Some models, such as ChatOllama, report no others."""
 
 
 class RunnableSummarizer:
@@ -24,9 +24,9 @@ class RunnableSummarizer:
         llm: A chat or completion model, or the result of its `.bind()`, `.with_retry()` or
             `.with_fallbacks()`.
         prompts: The prompts.
-        name: Identifies the model in the cache of summaries. None derives the name from the model's
+        name: Identifies the model in the summary cache. None derives the name from the model's
             class and settings.
-        config: Passed to every call: callbacks, tags, metadata.
+        config: Runnable config for every call, such as callbacks, tags and metadata.
         is_async: Whether `summarize` returns coroutines for the caller to await.
     """
 
@@ -46,7 +46,7 @@ class RunnableSummarizer:
         self._is_async = is_async
 
     def for_run(self, config: RunnableConfig | None, *, is_async: bool) -> RunnableSummarizer:
-        """Return a copy with the config and the calling mode of one build."""
+        """Return a copy with the config and the calling mode for one build."""
         return RunnableSummarizer(
             self._llm, self._prompts, self._name, config=config, is_async=is_async
         )
@@ -64,7 +64,7 @@ class RunnableSummarizer:
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return the summary, or a coroutine for it if `is_async` is set.
+        """Return the summary, or a coroutine that returns it if `is_async` is set.
 
         Raises:
             SummaryError: If the runnable does not return text or a message.
@@ -90,7 +90,7 @@ def _response_text(response: object) -> str:
 
 
 def _model_name(llm: Runnable[Any, Any]) -> str | None:
-    """Return a name for the model in a runnable and its settings, or None without a model."""
+    """Return a name for a runnable's model and settings, or None if it has no model."""
     model: Any = llm
     bound_settings: list[dict[str, Any]] = []
     while not isinstance(model, BaseLanguageModel):
@@ -105,7 +105,7 @@ def _model_name(llm: Runnable[Any, Any]) -> str | None:
 
 
 def _tracing_params(model: Any) -> dict[str, Any]:
-    # Chat and completion models both define it, but their base class does not.
+    # Chat and completion models both define this method, but their base class does not.
     get_params = getattr(model, "_get_ls_params", None)
     params = get_params() if callable(get_params) else {}
     return {name: params[name] for name in _TRACING_PARAMS if params.get(name) is not None}

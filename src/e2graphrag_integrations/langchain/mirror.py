@@ -28,17 +28,17 @@ _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Namespace of the vector ids. A new value would orphan all copied vectors."""
 
 _BATCH_SIZE = 500
-"""Vectors per call of the vector store."""
+"""Number of vectors per call to the vector store."""
 
 
 class VectorStoreMirror:
     """Keeps a copy of an index's vectors in a vector store.
 
-    The index file keeps the vectors as well, so the copy can be repaired at any time.
+    The index file also contains the vectors, so the copy can be repaired at any time.
 
     Args:
         adapter: The vector store.
-        name: Name of the vector store, in messages and in the file's record of copied vectors.
+        name: Name of the vector store in messages and in the file's record of copied vectors.
     """
 
     def __init__(self, adapter: VectorStoreAdapter, name: str) -> None:
@@ -50,8 +50,8 @@ class VectorStoreMirror:
     def node_filter(self, store_filter: Any, where: Where | None) -> NodeMask:
         """Combine a filter in the store's own syntax with a metadata filter.
 
-        The store returns all vectors that pass, so the filter applies to both routes. A summary has
-        the metadata that all chunks under it share.
+        The store returns all vectors that match, so the filter applies to both routes. The metadata
+        of a summary is the metadata that all chunks under it share.
         """
 
         def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
@@ -71,9 +71,9 @@ class VectorStoreMirror:
         return NodeMask(mask)
 
     def search(self, snapshot: Snapshot, store: Store) -> NodeSearch:
-        """Update the vector store to a snapshot and return the search through it.
+        """Update the vector store to match a snapshot and return a search that uses it.
 
-        This is the `vector_search` argument of `E2GraphRAG.open`.
+        This method is the `vector_search` argument of `E2GraphRAG.open`.
 
         Raises:
             StoreError: If the vector store failed.
@@ -93,14 +93,14 @@ class VectorStoreMirror:
     ) -> None:
         wanted = set(ids)
         recorded = read_mirrored(store, self._name)
-        # Others may have changed the vector store since it was last open: check it once.
+        # Other programs may have changed the vector store since its last use: check it once.
         unverified = [] if self._is_verified else list(wanted & recorded)
         lost = {id_ for batch in _batches(unverified) for id_ in self._adapter.missing(batch)}
         new = (wanted - recorded) | lost
         old = sorted(recorded - wanted)
-        self._is_verified = False  # stays so if an update fails
+        self._is_verified = False  # remains False if an update fails
         if new or old:
-            # Record the ids first, so that no failure leaves unknown vectors in the vector store.
+            # Record the ids first, so that a failure leaves no unrecorded vectors in the store.
             put_mirrored(store, self._name, recorded | wanted)
             rows = [row for row, id_ in enumerate(ids) if id_ in new]
             for batch in _batches(rows):
@@ -112,9 +112,9 @@ class VectorStoreMirror:
 
 
 class _MirrorSearch(VectorStoreSearch):
-    """Searches the vector store, or under a filter the index's own vectors.
+    """Searches the vector store or, if a filter is set, the index's own vectors.
 
-    A mask of nodes cannot be expressed as a filter of an arbitrary vector store.
+    A node mask cannot be expressed as a filter for an arbitrary vector store.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class _MirrorSearch(VectorStoreSearch):
 def _entries(
     snapshot: Snapshot, store: Store, dense: DenseIndex, ids: Sequence[str], rows: Sequence[int]
 ) -> list[Entry]:
-    """Return the vectors of some rows with the texts of their windows."""
+    """Return the vectors in some rows with the text of each vector's window."""
     node_rows = [int(dense.window_nodes[row]) for row in rows]
     nodes = store.nodes(list(dict.fromkeys(snapshot.nodes.ids[node] for node in node_rows)))
     entries = []
@@ -155,7 +155,7 @@ def _entries(
 
 
 def _entry_metadata(snapshot: Snapshot, node: int) -> dict[str, Any]:
-    """Return the metadata of a node, without values that some vector stores reject."""
+    """Return the metadata of a node, without values of types that some stores reject."""
     common = common_metadata(snapshot, node)
     metadata = {
         key: value

@@ -1,4 +1,4 @@
-"""Keyword arguments that several methods share, listed so that editors and mypy know each name."""
+"""Keyword arguments that several methods share, declared so that editors and mypy know them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 
 
 class NoOptions(TypedDict):
-    """No name: any other keyword reaches `**unknown`, which rejects it with a suggestion."""
+    """No options: any unknown keyword reaches `**unknown` and is rejected with a suggestion."""
 
 
 class OpenOptions(TypedDict, total=False):
@@ -57,7 +57,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class SearchOptions(TypedDict, total=False):
-    """Options of a search; `E2GraphRAGRetriever` describes each."""
+    """Options for a search; `E2GraphRAGRetriever` describes each."""
 
     mode: Mode
     strategy: Strategy | None
@@ -68,7 +68,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class CallOptions(SearchOptions, total=False):
-    """Options of `invoke`, which replace the fields of a retriever for one call."""
+    """Options for `invoke` that override the fields of a retriever for one call."""
 
     k: int
     include_scores: bool

@@ -35,7 +35,7 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedN
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
 
 ROUTE_EVENT = "e2graphrag.route"
-"""Name of the custom event with the route and trace of a retrieval."""
+"""Name of the custom event that reports the route and trace of a retrieval."""
 
 
 @runtime_checkable
@@ -55,24 +55,24 @@ class SearchableIndex(Protocol):
 
 @runtime_checkable
 class BuildableIndex(Protocol):
-    """An index that builds pending documents before a search."""
+    """An index that processes its pending documents before a search."""
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build the pending documents with the caller's callbacks."""
+        """Index the pending documents with the caller's callbacks."""
         ...
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Build the pending documents with the caller's callbacks."""
+        """Index the pending documents with the caller's callbacks."""
         ...
 
 
 class E2GraphRAGRetriever(BaseRetriever):
-    """Retrieve documents from an index; no language model is called.
+    """Retrieve documents from an index without calling a language model.
 
     The strategy of the index ranks chunks and summaries. `HybridStrategy` weights entities by their
-    specificity and reports the route `local` where they count, else `global`; `PaperStrategy`
-    follows the E2GraphRAG paper. The retriever returns exactly `k` documents if that many pass the
-    filter.
+    specificity and reports the route `local` if they are specific enough, `global` otherwise.
+    `PaperStrategy` follows the E2GraphRAG paper. The retriever returns exactly `k` documents if
+    that many match the filter.
 
     Setup:
         `pip install "e2graphrag-integrations[langchain,local]"`
@@ -83,13 +83,15 @@ class E2GraphRAGRetriever(BaseRetriever):
         mode: `auto` routes by the query; `local` ranks by entities first; `global` ranks without
             entities.
         strategy: The ranking strategy. None uses the strategy of the index.
-        max_hops: The `max_hops` of the strategy. Without a `strategy`, selects `PaperStrategy`.
-        filter: Conditions on the metadata, or a function of it. A summary passes only if all chunks
-            under it pass.
+        max_hops: Overrides the `max_hops` of the strategy. Without a `strategy`, selects
+            `PaperStrategy`.
+        filter: Conditions on the metadata, or a function of the metadata. A summary matches only if
+            all chunks under it match.
         store_filter: A filter in the syntax of the index's vector store.
         include_scores: Whether to add `e2_score`, `e2_route`, `e2_entities` and `e2_reasons` to the
             metadata.
-        expand: `children` or `leaves` replaces each summary by those nodes; `none` keeps summaries.
+        expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
+            keeps summaries.
 
     Instantiate:
         ```python
@@ -106,9 +108,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         chain = {"context": retriever | format, "question": RunnablePassthrough()} | prompt | llm
         ```
 
-    `invoke` accepts the same options, except `index`, for one call. Every document has the same
-    `e2_` keys in its metadata, with JSON values. The custom event `e2graphrag.route` explains the
-    route.
+    `invoke` accepts the same options, except `index`, as overrides for one call. Every document has
+    the same `e2_` keys in its metadata, with JSON values. The custom event `e2graphrag.route`
+    explains the route.
 
     Raises:
         ValidationError: If an argument is unknown or invalid.
@@ -164,7 +166,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         params["ls_retriever_name"] = "e2graphrag"
         return params
 
-    # `invoke` passes options to these methods only because they declare some.
+    # `invoke` passes options to these methods only because their signatures accept options.
 
     def _get_relevant_documents(
         self,
@@ -214,7 +216,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: Expand | None = None,
         include_scores: bool | None = None,
     ) -> tuple[RetrieveArguments, bool]:
-        """Return the arguments of `retrieve`, and `include_scores`; a field replaces each None."""
+        """Return the arguments of `retrieve` and `include_scores`; None means the field's value."""
         strategy = self.strategy if strategy is None else strategy
         max_hops = self.max_hops if max_hops is None else max_hops
         where = self.filter if filter is None else filter
@@ -227,7 +229,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             "where": None if where is None else user_filter(where),
             "fill": True,
         }
-        if store_filter is not None:  # an `E2GraphRAG` has no such argument
+        if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
         return arguments, self.include_scores if include_scores is None else include_scores
 

@@ -1,4 +1,4 @@
-"""LangChain text splitters as splitters of the engine, which needs the span of each chunk."""
+"""Adapts LangChain text splitters to the engine, which needs the span of each chunk."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NON_SPACE = re.compile(r"\S")
 
 
 def adapt_splitter(splitter: TextSplitterLike) -> Splitter:
-    """Convert a splitter to a splitter of the engine.
+    """Convert a LangChain splitter to an engine splitter.
 
     Args:
         splitter: A LangChain text splitter, or a function from a text to its chunks.
 
     Raises:
-        InvalidInputError: If it is neither.
+        InvalidInputError: If `splitter` is neither.
     """
     split = getattr(splitter, "split_text", splitter)
     if not callable(split) or isinstance(splitter, type):
@@ -70,10 +70,10 @@ def _first_spans(text: str, chunks: Sequence[str]) -> list[Span]:
 
 
 def _covering_spans(text: str, chunks: Sequence[str]) -> list[Span] | None:
-    """Return spans of the chunks that omit only white space, or None if there are none.
+    """Return chunk spans that leave out only whitespace, or None if there are none.
 
     Chunks may overlap and text may repeat, so a chunk can have several candidate spans. A
-    depth-first search tries them.
+    depth-first search tries these spans.
     """
     spans: list[Span] = []
     covered = [0]  # end of the covered text after 0, 1, 2, ... chunks
@@ -103,7 +103,7 @@ def _covering_spans(text: str, chunks: Sequence[str]) -> list[Span] | None:
 def _candidate_starts(
     text: str, chunks: Sequence[str], spans: Sequence[Span], covered: int
 ) -> Iterator[int]:
-    """Yield possible starts of the next chunk: first those after the covered text, then earlier."""
+    """Yield possible starts of the next chunk, those after the covered text first."""
     if len(spans) == len(chunks):
         return
     chunk = chunks[len(spans)]

@@ -23,7 +23,7 @@ _DESCRIPTION = (
 class SearchInput(BaseModel):
     """Arguments of the tool."""
 
-    query: str = Field(description="A question in words that names the things it is about.")
+    query: str = Field(description="A natural-language question that names the things it is about.")
     mode: Mode = Field(
         default="auto",
         description=(
@@ -40,16 +40,16 @@ def create_e2graphrag_tool(
     description: str = _DESCRIPTION,
     document_prompt: BasePromptTemplate[str] | None = None,
 ) -> StructuredTool:
-    """Create a search tool for agents, for example those of `create_agent`.
+    """Create a search tool for agents, such as those built with `create_agent`.
 
     The model receives the passages as text; the tool message's artifact contains the documents. An
-    error becomes a message to the model and does not stop the agent.
+    error is returned to the model as a message and does not stop the agent.
 
     Args:
-        retriever: The retriever. Its own mode applies if the model asks for `auto`.
+        retriever: The retriever. Its own mode applies if the model chooses `auto`.
         name: Name of the tool.
         description: Tells the model when to use the tool.
-        document_prompt: Formats each passage from `page_content` and the metadata.
+        document_prompt: Formats each passage, using `page_content` and the metadata.
     """
 
     # LangChain passes the caller's config; only `callbacks` belongs to the tool's own run.

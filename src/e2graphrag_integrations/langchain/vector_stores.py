@@ -1,7 +1,7 @@
 """Adapters that hide the differences between LangChain's vector stores.
 
-LangChain's interface has no method to add vectors and no common score. The adapters add vectors and
-return cosines.
+LangChain's interface has no method for adding vectors and no common score. The adapters add vectors
+and return cosines.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def adapt_vector_store(store: Any) -> VectorStoreAdapter:
     """Return the adapter for a LangChain vector store.
 
     Raises:
-        InvalidInputError: If it is not a vector store, or has no search by vector.
+        InvalidInputError: If `store` is not a vector store, or has no search by vector that
+            returns scores.
     """
-    # By name: the integrations are optional packages.
+    # Compare class names, because the integrations are optional packages.
     names = {cls.__name__ for cls in type(store).__mro__}
     if "VectorStore" not in names or isinstance(store, type):
         raise InvalidInputError(
@@ -79,7 +80,7 @@ class VectorStoreAdapter:
         self.store.delete(list(ids))
 
     def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain; all ids if it has no such lookup."""
+        """Return the ids that the store does not contain; all ids if it has no lookup by id."""
         try:
             stored = {document.id for document in self.store.get_by_ids(list(ids))}
         except NotImplementedError:
@@ -142,7 +143,7 @@ class InMemoryAdapter(VectorStoreAdapter):
 
 
 class QdrantAdapter(VectorStoreAdapter):
-    """Qdrant with cosine, dot product or Euclidean distance."""
+    """Qdrant with cosine, dot-product or Euclidean distance."""
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add or replace vectors."""
@@ -174,16 +175,16 @@ class QdrantAdapter(VectorStoreAdapter):
 
     def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
         found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
-        # langchain-qdrant puts the id only into the metadata.
+        # langchain-qdrant stores the id only in the metadata.
         return [(str(document.metadata["_id"]), float(score)) for document, score in found]
 
     def _cosine(self, score: float) -> float:
         distance = str(getattr(self.store.distance, "value", self.store.distance)).lower()
-        return 1 - score * score / 2 if distance == "euclid" else score  # of unit vectors
+        return 1 - score * score / 2 if distance == "euclid" else score  # for unit vectors
 
 
 class ChromaAdapter(VectorStoreAdapter):
-    """Chroma, whose scores are distances, squared in a Euclidean space."""
+    """Chroma, whose scores are distances (squared for Euclidean distance)."""
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add or replace vectors."""
@@ -210,4 +211,4 @@ class ChromaAdapter(VectorStoreAdapter):
 
     @property
     def _collection(self) -> Any:
-        return self.store._collection  # noqa: SLF001 - its public methods accept no vectors
+        return self.store._collection  # noqa: SLF001 - its public methods do not accept vectors
