@@ -1,4 +1,4 @@
-"""The LlamaIndex integration; requires the extra `llama-index`.
+"""The LlamaIndex integration; requires the `llama-index` extra.
 
 Importing this package registers `E2GraphRAGIndex` with `load_index_from_storage`.
 """

@@ -1,4 +1,4 @@
-"""Conversion between index files of the core and LlamaIndex indexes; both give equal answers."""
+"""Conversion between `E2GraphRAG` index files and LlamaIndex indexes, with identical results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_e2g(path: str | os.PathLike[str]) -> tuple[list[IndexedDocument], dict[
 
     Raises:
         InvalidInputError: If the file does not exist.
-        StoreError: If the file is damaged or not an index.
+        StoreError: If the file is damaged or is not an index file.
     """
     name = checked_path(path)
     if not Path(name).is_file():
@@ -90,7 +90,7 @@ def _read_document(
 def _leaf_metadata(
     snapshot: Snapshot, document: SourceDocument, chunk_rows: Sequence[int]
 ) -> tuple[Sequence[Mapping[str, object]], Sequence[Sequence[int]]]:
-    """Return the distinct metadata of a document's chunks and each chunk's rows in them."""
+    """Return the distinct metadata of a document's chunks, and each chunk's rows in that list."""
     records = snapshot.records
     record_rows = [
         records.indices[records.starts[row] : records.ends[row]].tolist() for row in chunk_rows
@@ -111,17 +111,17 @@ def _leaf_metadata(
 def write_e2g(
     storage: IndexStorage, path: str | os.PathLike[str], components: Callable[[], Components]
 ) -> None:
-    """Write an index to a new index file; a failure leaves no file.
+    """Write an index to a new index file; leave no file on failure.
 
     Args:
         storage: The storage of the index.
         path: Path of the file; must not exist.
-        components: Returns the models, which embed texts again if the vector store cannot return
-            vectors.
+        components: Returns the models. The embedder is called only if the vector store cannot
+            return the vectors.
 
     Raises:
         InvalidInputError: If the file exists, or a tree cannot be stored in an index file.
-        CorruptStoreError: If the docstore lacks nodes of the index.
+        CorruptStoreError: If nodes are missing from the docstore.
     """
     name = checked_path(path)
     if Path(name).exists():
@@ -193,7 +193,7 @@ def _write_document(
 
 
 def _document_text(record: DocumentRecord, chunks: Sequence[Node]) -> str:
-    """Return the text of a document, from its chunks and the gaps between them."""
+    """Rebuild the text of a document from its chunks and the gaps between them."""
     if chunks and len(record.gaps) != len(chunks) + 1:
         raise InvalidInputError(
             f"document {record.id!r} had nodes deleted from its tree, which an index file cannot "
@@ -209,16 +209,16 @@ def _document_text(record: DocumentRecord, chunks: Sequence[Node]) -> str:
 def _nodes_with_file_ids(
     record: DocumentRecord, nodes: Sequence[Node], text: str, grouping: Grouping
 ) -> list[Node]:
-    """Return the nodes with the ids that the core gives them.
+    """Return the nodes with the ids that `E2GraphRAG` would give them.
 
     Raises:
-        InvalidInputError: If the core would build another tree.
+        InvalidInputError: If `E2GraphRAG` would build a different tree.
     """
     spans = [Span(node.start, node.end) for node in nodes if node.level == 0]
     planned = plan_tree(record.id, text, spans, grouping).nodes
     if [_position(node) for node in planned] != [_position(node) for node in nodes]:
         raise InvalidInputError(
-            f"the tree of document {record.id!r} has groups of another size than {grouping.size}, "
+            f"the tree of document {record.id!r} has groups of a size other than {grouping.size}, "
             "or had nodes deleted from it, which an index file cannot represent: insert it again"
         )
     return [replace(plan, text=node.text) for plan, node in zip(planned, nodes, strict=True)]

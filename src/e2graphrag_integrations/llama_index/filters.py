@@ -18,7 +18,7 @@ from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")
-"""Keys that filter by document id, unless a document's own metadata has the key."""
+"""Keys that filter by document id, unless a document's own metadata contains the key."""
 
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.EQ: lambda actual, value: bool(actual == value),
@@ -37,7 +37,7 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
         str(value).lower() in str(actual).lower()
     ),
 }
-"""One function for each operator but IS_EMPTY, which `_matches_one` handles."""
+"""One function per operator, except IS_EMPTY, which `_matches_one` handles."""
 
 _LIST_OPERATORS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose filter value must be a list."""
@@ -50,8 +50,8 @@ def node_filter(
 ) -> NodeFilter | None:
     """Return a filter over nodes, or None if no condition is given.
 
-    A summary passes if all chunks under it pass. The metadata of a node are those of its document,
-    `e2_level`, `e2_kind` and `doc_id`.
+    A summary matches if all chunks below it match. The metadata of a node consists of its
+    document's metadata, `e2_level`, `e2_kind` and `doc_id`.
 
     Raises:
         FilterError: If an operator is unknown or a value has the wrong type.
@@ -123,7 +123,7 @@ def _matches_one(one: MetadataFilter | ExactMatchFilter, record: Mapping[str, An
     actual, operator = record.get(one.key), _operator(one)
     if operator == FilterOperator.IS_EMPTY:
         return actual in (None, "", [])
-    if actual is None:  # LlamaIndex's own filters treat a missing key in the same way
+    if actual is None:  # LlamaIndex's own filters treat a missing key the same way
         return operator in (FilterOperator.NE, FilterOperator.NIN)
     try:
         return _COMPARISONS[operator](actual, one.value)

@@ -75,16 +75,16 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     `Settings.transformations`.
 
     The docstore of the `StorageContext` stores the texts, the vector store stores the vectors, and
-    the index struct stores the trees and the graph. Any docstore and any vector store work. Build
-    an index with `from_documents`; load it with `load_index_from_storage` or `from_persist_dir`.
-    Loading and local retrieval need neither an LLM nor an embedding model.
+    the index struct stores the trees and the graph. Any docstore and any vector store can be
+    used. Build an index with `from_documents`; load it with `load_index_from_storage` or
+    `from_persist_dir`. Loading and local retrieval need neither an LLM nor an embedding model.
 
     Every insert, update and delete is atomic: if a model fails, nothing changes, and a retry reuses
     the finished summaries. If a store fails to remove old entries, the change is still complete and
     the next write removes them.
 
-    The writing methods accept `**kwargs` because the base class passes options of transformations
-    and stores; this index ignores them.
+    The writing methods accept and ignore `**kwargs`, because the base class uses them to pass
+    options for transformations and stores.
     """
 
     index_struct_cls = E2GraphRAGIndexStruct
@@ -117,14 +117,14 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         transformations: list[TransformComponent] | None = None,
         **ignored: Unpack[VectorStoreIndexOptions],
     ) -> None:
-        """Build an index from nodes, or open the index of a struct.
+        """Build an index from nodes, or open an existing index from its struct.
 
-        The sizes from `chunk_size` to `grouping` are fixed once the index contains a document.
+        The settings from `chunk_size` to `grouping` are fixed once the index contains a document.
 
         Args:
-            nodes: Nodes to index. Nodes of a `SummaryTreeNodeParser` keep their trees; for other
+            nodes: Nodes to index. Nodes from a `SummaryTreeNodeParser` keep their trees; for other
                 nodes, the index builds one tree per source document.
-            objects: Index nodes that lead to other retrievers or query engines.
+            objects: Index nodes that point to other retrievers or query engines.
             index_struct: The struct of an existing index.
             storage_context: The docstore, vector store and index store to use.
             llm: Writes the summaries; `"extractive"` summarizes without an LLM. None uses
@@ -141,24 +141,25 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             chunk_overlap: Maximum tokens shared by neighboring chunks, 100 by default.
             group_size: Number of nodes under one summary, 5 by default.
             summary_tokens: Maximum number of tokens per summary, 300 by default.
-            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by the text
-                itself, so that an edit of a long document regenerates few summaries.
-            grouping: `"fixed"` (default) or `"content"`, for the nodes under a summary.
+            chunking: `"fixed"` (default), or `"content"` to choose chunk boundaries from the text
+                itself, so that editing a long document regenerates few summaries.
+            grouping: How nodes are grouped under summaries: `"fixed"` (default) or `"content"`.
             strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
                 the E2GraphRAG paper.
             num_workers: Number of concurrent LLM calls.
-            retry: Retries after transient errors of the LLM.
-            summary_cache: Path of a file that stores finished summaries. By default they are lost
-                with this object.
+            retry: Retry policy for transient LLM errors.
+            summary_cache: Path of a file that stores finished summaries. By default, they are
+                kept in memory and lost with this object.
             show_progress: Draw a progress bar while indexing.
             callback_manager: LlamaIndex's callback manager.
-            transformations: Create the nodes of new or changed documents. None splits and
-                summarizes only. A parser in this list does not receive the sizes above.
+            transformations: LlamaIndex transformations that create the nodes of new or changed
+                documents. None only splits and summarizes. A parser in this list does not receive
+                the settings above.
             **ignored: Options of `VectorStoreIndex` that have no effect here.
 
         Raises:
             InvalidInputError: If an argument is unknown or out of range.
-            SettingsMismatchError: If other settings or models built the index.
+            SettingsMismatchError: If the index was built with different settings or models.
         """
         unknown = {
             k: v for k, v in ignored.items() if k not in VectorStoreIndexOptions.__annotations__
@@ -255,7 +256,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Index one document; skip it if it is unchanged.
 
         Raises:
-            DuplicateDocumentError: If its id exists with other content: use `update_ref_doc`.
+            DuplicateDocumentError: If the id exists with different content: use `update_ref_doc`.
             IndexingError: If a model fails; nothing changes.
         """
         with self._callback_manager.as_trace("insert"):
@@ -267,10 +268,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             await self._awrite(await self._ainputs([document]))
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """Index nodes, adding them to the trees of documents that exist.
+        """Index nodes, adding them to the trees of documents that are already indexed.
 
-        If the hash of their SOURCE differs from the indexed version, the nodes replace it, so the
-        result of an `IngestionPipeline` for changed documents can be inserted directly.
+        If the hash of the nodes' SOURCE differs from that of the indexed version, the nodes replace
+        that version. The output of an `IngestionPipeline` for changed documents can therefore be
+        inserted directly.
 
         Raises:
             IndexingError: If a model fails; nothing changes.
@@ -359,7 +361,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
-        """Build the index; unlike the base class, store no node before all are ready."""
+        """Build the index; unlike the base class, store no node until all are ready."""
         self._write(self._node_inputs(nodes))
         return self.storage.struct
 
@@ -397,13 +399,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> E2GraphRAGRetriever:
         """Return a retriever; `E2GraphRAGRetriever` describes the arguments.
 
-        `strategy`, `callback_manager` and `object_map` are those of the index by default.
+        `strategy`, `callback_manager` and `object_map` default to those of the index.
         `as_query_engine` and `as_chat_engine` pass the options of their engines to this method,
         which ignores them; `EngineOptions` lists the accepted names.
 
         Raises:
             InvalidInputError: If an argument is unknown or out of range.
-            FilterError: If a filter is invalid, or passed under the name of another package.
+            FilterError: If a filter is invalid, or is passed under a name that other packages use.
         """
         accepted = EngineOptions.__annotations__
         reject_retriever_options(name for name in engine_options if name not in accepted)
@@ -447,7 +449,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def answer(
         self, query: Query, strategy: Strategy
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query and the docstore's nodes by id.
+        """Return the result of a query, and its nodes from the docstore by id.
 
         Raises:
             CorruptStoreError: If a node of the index is missing from the stores.
@@ -457,17 +459,17 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return self.storage.answer(query, strategy, components, self._pipeline.lock)
 
     def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
-        """Return the cost of inserting documents: exact LLM calls, upper bounds of tokens.
+        """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
 
         The estimate calls no model and writes nothing.
         """
         return self._pipeline.estimate(inputs_from_documents(documents))
 
     def to_e2g(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to an index file of the core, which returns the same results.
+        """Write the index to an `E2GraphRAG` index file, which returns the same results.
 
-        Vectors are copied, or computed again if the vector store does not return them. Nodes that
-        the user created receive new ids in the file.
+        Vectors are copied, or computed again if the vector store cannot return them. Nodes created
+        by the user get new ids in the file.
 
         Raises:
             InvalidInputError: If the file exists, or the file format cannot represent a tree.
@@ -481,13 +483,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         storage_context: StorageContext | None = None,
         **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
-        """Load an index file of the core into a storage context; it returns the same results.
+        """Load an `E2GraphRAG` index file into a storage context; the results remain the same.
 
-        Loading calls no model. By default the index uses the models that the file names.
+        Loading calls no model. By default, the index uses the models named in the file.
 
         Raises:
             InvalidInputError: If the file does not exist.
-            StoreError: If the file is not an index or is damaged.
+            StoreError: If the file is damaged or is not an index file.
         """
         built, made_with = read_e2g(path)
         struct = E2GraphRAGIndexStruct(made_with=made_with)
@@ -505,11 +507,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         index_id: str | None = None,
         **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
-        """Open an index of a storage context, like `load_index_from_storage`.
+        """Open an index in a storage context, like `load_index_from_storage`.
 
         Raises:
-            InvalidInputError: If there is no index, or several and no `index_id`.
-            StoreError: If the index is damaged, or other settings or models built it.
+            InvalidInputError: If there is no index, or there are several and `index_id` is None.
+            StoreError: If the index is damaged, or was built with different settings or models.
         """
         return cls(
             index_struct=find_struct(storage_context, index_id),
@@ -526,13 +528,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         vector_store: BasePydanticVectorStore | None = None,
         **options: Unpack[OpenOptions],
     ) -> E2GraphRAGIndex:
-        """Open an index from a folder that `persist` or `storage_context.persist` wrote.
+        """Open an index from a folder written by `persist` or `storage_context.persist`.
 
         Args:
             persist_dir: The folder.
             index_id: The index to open, if the folder contains several.
-            vector_store: The vector store of the index. None finds LlamaIndex's own store and FAISS
-                in the folder.
+            vector_store: The vector store of the index. None loads LlamaIndex's own store or FAISS
+                from the folder.
             **options: Options of the constructor.
 
         Raises:
@@ -550,21 +552,21 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> dict[str, int]:
         """Copy the index into a property graph store, such as Neo4j, for browsing and queries.
 
-        Chunks and summaries become chunk nodes, entities become entity nodes. `CO_OCCURS` connects
-        entities (with `weight`), `MENTIONS` connects chunks and entities (with `count`), and
-        `PART_OF` connects nodes and the summaries above them. Retrieval does not read the copy.
+        Chunks and summaries become chunk nodes, and entities become entity nodes. `CO_OCCURS`
+        connects entities (with `weight`), `MENTIONS` connects chunks and entities (with `count`),
+        and `PART_OF` connects nodes and the summaries above them. Retrieval does not read the copy.
 
         Args:
             store: Any `PropertyGraphStore`.
             min_weight: Minimum weight of a co-occurrence.
 
         Returns:
-            The number of written items of each kind.
+            The number of items written, by kind.
         """
         return export_property_graph(self.storage, self.graph, store, min_weight)
 
     def _inputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
-        """Return the inputs of documents, without duplicates."""
+        """Convert documents to inputs, without duplicates."""
         if not self._user_transformations:
             return inputs_from_documents(documents)
         changed, show = self._changed(documents), self._show_progress
@@ -579,8 +581,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return inputs_from_nodes(list(nodes), self._pipeline.settings.groups)
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return new and changed documents only: a transformation may call a model for each."""
-        inputs_from_documents(documents)  # raises for invalid and contradictory documents
+        """Return only new and changed documents: a transformation may call a model for each one."""
+        inputs_from_documents(documents)  # raises on invalid or conflicting documents
         unique = {document.node_id: document for document in documents}.values()
         return [d for d in unique if not self._pipeline.contains(d.node_id, d.hash)]
 

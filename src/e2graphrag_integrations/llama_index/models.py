@@ -1,4 +1,4 @@
-"""The models of an index, and adapters that give LlamaIndex's models the protocols of the core."""
+"""The models of an index, and adapters from LlamaIndex models to this package's protocols."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EmbedModelType = BaseEmbedding | Embedder | str
 ExtractorType = EntityExtractor | str | os.PathLike[str]
 
 EXTRACTIVE = "extractive"
-"""Value of `llm` that summarizes without an LLM."""
+"""Value of `llm` for summarizing without an LLM."""
 
 _MAX_TOKENS = {"OpenAIEmbedding": 8191, "AzureOpenAIEmbedding": 8191}
 """Context length, in tokens, of models that have no `max_length`, by class name."""
@@ -44,7 +44,7 @@ _PLAIN_TEMPLATE = PromptTemplate("{text}")
 
 
 class EmbedModel:
-    """Adapt a LlamaIndex embedding model to the `Embedder` protocol, with callbacks and batches.
+    """Adapt a LlamaIndex embedding model to `Embedder`, preserving callbacks and batching.
 
     Args:
         model: The embedding model.
@@ -83,7 +83,7 @@ class EmbedModel:
 
 
 class LLMSummarizer:
-    """Summarize with `llm.predict` or `llm.apredict`: any chat or completion model.
+    """Summarize with any chat or completion model, through `llm.predict` or `llm.apredict`.
 
     Args:
         llm: The model.
@@ -109,7 +109,7 @@ class LLMSummarizer:
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return the summary, or a coroutine for it if `is_async` is set."""
+        """Return the summary, or a coroutine that returns it if `is_async` is set."""
         predict = self._llm.apredict if self._is_async else self._llm.predict
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
         return predict(_PLAIN_TEMPLATE, text=prompt)
@@ -119,8 +119,8 @@ def settings_llm() -> LLM | None:
     """Return the LLM that the user assigned to `Settings.llm`, or None.
 
     Reading the property while it is unset makes LlamaIndex look for an OpenAI key, so this function
-    checks first. `Settings.llm = None` stores a bare MockLLM, which repeats its prompt: it counts
-    as no LLM.
+    checks first. `Settings.llm = None` stores a bare MockLLM, which repeats its prompt; this
+    function treats it as no LLM.
     """
     if Settings._llm is None:  # noqa: SLF001 - the public property has the side effect above
         return None
@@ -139,10 +139,10 @@ def summarizer_for(
 
 @dataclass
 class Models:
-    """The model arguments of an index, resolved late: loading and local retrieval need no LLM.
+    """The model arguments of an index, resolved lazily: loading and local retrieval need no LLM.
 
-    The constructor of `E2GraphRAGIndex` describes the arguments. Without an argument, an existing
-    index continues with the models that built it.
+    The constructor of `E2GraphRAGIndex` describes the arguments. If a model is None, an existing
+    index uses the one that built it.
 
     Raises:
         InvalidInputError: If a model has the wrong type.
@@ -175,7 +175,7 @@ class Models:
         """Return the components, checked against the manifest of the index.
 
         Args:
-            where: Name of the index, for messages.
+            where: Name of the index in error messages.
             manifest: Settings and fingerprints of the index; empty for a new index.
             is_async: Whether summaries are awaited in the caller's event loop.
 
@@ -215,17 +215,17 @@ class Models:
             return self.llm
         extractive = ExtractiveSummarizer(counter=self.counter).fingerprint
         if self.llm == EXTRACTIVE or manifest.get("summarizer") == extractive:
-            return None  # the LLM of Settings may be meant for the answers only
+            return None  # `Settings.llm` may be intended only for answers
         return settings_llm()
 
     def embedder_key(self) -> object:
-        """Return the object that identifies the embedder; another object means another embedder."""
+        """Return the object that identifies the embedder; a new object means a new embedder."""
         if self.embed_model is not None:
             return self.embed_model
         if Settings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
             return None
         model = Settings.embed_model  # the property attaches the callback manager of Settings
-        # `Settings.embed_model = None` stores a mock with one dimension.
+        # `Settings.embed_model = None` stores a one-dimensional mock.
         return None if isinstance(model, MockEmbedding) and model.embed_dim == 1 else model
 
     def _resolve_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:

@@ -42,17 +42,18 @@ from e2graphrag_integrations.types import SourceDocument
 class SummaryTreeNodeParser(NodeParser):
     """Split each document into chunks and build a tree of summaries above them.
 
-    The result contains the chunks and all summaries, with SOURCE, PARENT, CHILD, PREVIOUS and NEXT.
-    The metadata `e2_level` (0 for chunks), `e2_kind` and `e2_tree` are hidden from embeddings and
-    prompts. The ids are UUIDs derived from the text, so the same input gives the same ids.
+    The result contains all chunks and summaries, with their SOURCE, PARENT, CHILD, PREVIOUS and
+    NEXT relationships. The metadata keys `e2_level` (0 for chunks), `e2_kind` and `e2_tree` are
+    hidden from embeddings and prompts. The ids are UUIDs derived from the text, so the same input
+    gives the same ids.
 
-    Use the parser alone, in an `IngestionPipeline` (run, arun, several workers), or with
-    `get_leaf_nodes` and `AutoMergingRetriever`. Each document has its own tree, so a document can
-    be replaced without the others.
+    Use the parser alone, in an `IngestionPipeline` (with `run`, `arun` or several workers), or
+    with `get_leaf_nodes` and `AutoMergingRetriever`. Each document has its own tree, so it can be
+    replaced without affecting other documents.
 
     Raises:
         InvalidInputError: If a field is unknown or a size is out of range.
-        SummaryError: If a summary fails; finished summaries stay in `summary_cache`.
+        SummaryError: If a summary fails; finished summaries remain in `summary_cache`.
     """
 
     chunk_size: int = Field(default=1200, description="Maximum number of tokens per chunk.")
@@ -64,7 +65,7 @@ class SummaryTreeNodeParser(NodeParser):
     group_size: int = Field(default=5, description="Number of nodes under one summary.")
     summary_tokens: int = Field(default=300, description="Maximum number of tokens per summary.")
     chunking: Cut = Field(
-        default="fixed", description="`content` places chunk boundaries by the text itself."
+        default="fixed", description="`content` chooses chunk boundaries from the text."
     )
     grouping: Cut = Field(
         default="fixed", description="`content` groups the nodes under a summary by their text."
@@ -147,7 +148,7 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
-        # The texts alone: metadata would leak into the summaries.
+        # Use only the texts: metadata would leak into the summaries.
         sources = [SourceDocument(document.node_id, node_text(document)) for document in documents]
         trees = [plan_document(source, settings, counter) for source in sources]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)

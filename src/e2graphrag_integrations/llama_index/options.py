@@ -22,7 +22,7 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 
 class NoOptions(TypedDict):
-    """No name: any other keyword reaches `**unknown`, which rejects it with a suggestion."""
+    """No options: any extra keyword goes to `**unknown` and is rejected with a suggestion."""
 
 
 class VectorStoreIndexOptions(TypedDict, total=False):
@@ -34,7 +34,7 @@ class VectorStoreIndexOptions(TypedDict, total=False):
 
 
 class BuildOptions(VectorStoreIndexOptions, total=False):
-    """Models and settings of an index; the constructor of `E2GraphRAGIndex` describes each."""
+    """Models and settings for an index; the constructor of `E2GraphRAGIndex` describes each."""
 
     objects: Sequence[IndexNode] | None
     llm: LLM | str | None
@@ -64,7 +64,7 @@ class OpenOptions(BuildOptions, total=False):
 
 
 class RetrieverOptions(TypedDict, total=False):
-    """Options of a retrieval; `E2GraphRAGRetriever` describes each."""
+    """Options for retrieval; `E2GraphRAGRetriever` describes each."""
 
     mode: str
     similarity_top_k: int
@@ -79,8 +79,8 @@ class EngineOptions(TypedDict, total=False):
     """Options of query and chat engines, which `as_retriever` accepts and ignores.
 
     `as_query_engine` and `as_chat_engine` pass all their options to `as_retriever` and to the
-    engine. The names are those of `RetrieverQueryEngine.from_args`, `get_response_synthesizer` and
-    the chat engines' `from_defaults`, from llama-index-core 0.13.0 to 0.14.25.
+    engine. The names come from `RetrieverQueryEngine.from_args`, `get_response_synthesizer` and
+    the chat engines' `from_defaults`, in llama-index-core 0.13.0 to 0.14.25.
     """
 
     # Query engines and response synthesizers
@@ -118,7 +118,7 @@ class EngineOptions(TypedDict, total=False):
 
 
 _FILTER_NAMES = ("where", "filter", "metadata_filters", "store_filter")
-"""Names under which other retrievers take a filter: a typo here would return unfiltered nodes."""
+"""Names that other retrievers use for a filter; ignoring one would return unfiltered nodes."""
 
 _OTHER_NAMES = {
     "k": "similarity_top_k",
@@ -129,14 +129,14 @@ _OTHER_NAMES = {
     "alpha": "strategy",
     "vector_store_query_mode": "strategy",
 }
-"""Names of other retrievers, with the option that does the same here."""
+"""Option names in other retrievers, mapped to the equivalent option here."""
 
 
 def reject_retriever_options(unknown: Iterable[str]) -> None:
-    """Raise for the first name, which is not an option of a retriever.
+    """Raise an error for the first name; none of the names is a retriever option.
 
     Raises:
-        FilterError: If other retrievers take a filter under this name.
+        FilterError: If other retrievers use this name for a filter.
         InvalidInputError: For any other name; the message suggests the closest option.
     """
     known = list(RetrieverOptions.__annotations__)

@@ -33,15 +33,15 @@ NAME, NOUN = "NAME", "NOUN"
 """Labels of entity nodes."""
 
 _BATCH_SIZE = 1000
-"""Nodes or relations per call of the store."""
+"""Nodes or relations per call to the store."""
 
 
 class EntityCooccurrenceExtractor(TransformComponent):
-    """Extract entities and co-occurrences for `PropertyGraphIndex(kg_extractors=[...])`; no LLM.
+    """Extract entities and co-occurrences for `PropertyGraphIndex(kg_extractors=[...])`.
 
-    One call sums the weights of an edge over all its nodes, because a store does not add up the
-    weights of a repeated relation. See section 3.2 of the E2GraphRAG paper for the weights. Each
-    node MENTIONS its entities.
+    No LLM is called. Each call sums the weights of an edge over all the given nodes, because stores
+    do not add up the weights of repeated relations. Section 3.2 of the E2GraphRAG paper defines the
+    weights. `MENTIONS` relations connect each node with its entities.
 
     Raises:
         MissingDependencyError: If the spaCy pipeline is not installed.
@@ -60,7 +60,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
         """Return the nodes with entities and relations under LlamaIndex's metadata keys."""
-        del kwargs  # pipelines pass the arguments of all transformations to each
+        del kwargs  # pipelines pass the arguments of all transformations to each one
         if not nodes:
             return nodes
         if self._spacy_extractor is None:
@@ -93,7 +93,7 @@ def export_property_graph(
     """Write an index into a property graph store; see `E2GraphRAGIndex.export_property_graph`.
 
     Returns:
-        The number of written items of each kind.
+        The number of items written, by kind.
     """
     records = list(storage.struct.records())
     chunk_ids = [node.id for record in records for node in record.leaves]

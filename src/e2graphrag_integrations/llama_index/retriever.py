@@ -30,11 +30,11 @@ from e2graphrag_integrations.retrieval.trace import Trace
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
 
 _TOOL_PREFIX = re.compile(r"\A\n\w+ is ")
-"""`RetrieverTool` puts this before a query that an agent passes as a keyword argument."""
+"""Prefix that `RetrieverTool` adds to a query that an agent passes as a keyword argument."""
 
 
 class RetrieverMode(StrEnum):
-    """The routes that a retriever may take."""
+    """The routing modes of a retriever."""
 
     ADAPTIVE = "adaptive"
     LOCAL = "local"
@@ -53,8 +53,8 @@ class E2RoutingEvent(BaseEvent):
     """The route of one retrieval; sent between RetrievalStartEvent and RetrievalEndEvent."""
 
     route: str = Field(description="`local` or `global`.")
-    reason: str = Field(description="The reason for the route, in words.")
-    entities: list[str] = Field(description="Entities of the query that the index contains.")
+    reason: str = Field(description="A readable reason for the route.")
+    entities: list[str] = Field(description="Entities in the query that the index contains.")
     node_ids: list[str] = Field(description="Ids of the returned nodes, best first.")
     reasons: dict[str, list[str]] = Field(description="For each node, the reasons for its rank.")
     trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
@@ -78,23 +78,24 @@ class SearchableIndex(Protocol):
     def answer(
         self, query: Query, strategy: Strategy
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query and the docstore's nodes by id."""
+        """Return the result of a query, and its nodes from the docstore by id."""
         ...
 
 
 class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
-    The strategy of the index ranks the nodes. `HybridStrategy` weights entities by their
-    specificity and reports the route `local` where they count, else `global`; `PaperStrategy`
-    follows the E2GraphRAG paper.
+    By default, the strategy of the index ranks the nodes. `HybridStrategy` weights entities by
+    their specificity and reports the route `local` if entities contribute to the ranking, or
+    `global` otherwise. `PaperStrategy` follows the E2GraphRAG paper.
 
-    Higher scores are better. They are sums of reciprocal ranks; with `PaperStrategy`, 1/rank on the
-    local route and cosine similarity on the global route. Scores of different queries are not
-    comparable: to merge results with other retrievers, use reciprocal rank fusion.
+    Higher scores are better. Scores of `HybridStrategy` are sums of reciprocal ranks. Scores of
+    `PaperStrategy` are 1/rank on the local route and cosine similarities on the global route. Scores from
+    different queries are not comparable: to merge results with other retrievers, use reciprocal
+    rank fusion.
 
-    The nodes are unchanged copies from the docstore. The reasons for a result are in `explain()`
-    and in the `E2RoutingEvent` of LlamaIndex's instrumentation.
+    The nodes are unchanged copies from the docstore. `explain()` and the `E2RoutingEvent` in
+    LlamaIndex's instrumentation give the reasons for each result.
 
     Args:
         index: The index to search.
@@ -105,7 +106,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         filters: Metadata conditions for nodes, including `e2_level` and `e2_kind`.
         doc_ids: Only return nodes of these documents.
         node_ids: Only return these nodes.
-        expand: `children` or `leaves` replaces each summary by those nodes; `none` keeps summaries.
+        expand: `children` or `leaves` replaces each summary with those nodes; `none` keeps it.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
@@ -132,7 +133,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     ) -> None:
         reject_retriever_options(unknown)
         self._index = index
-        # A template for later queries: it validates the arguments now, not at the first query.
+        # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
             k=similarity_top_k,
@@ -145,7 +146,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         super().__init__(callback_manager, object_map, objects, verbose)
 
     def explain(self, query: QueryType) -> Trace:
-        """Return the trace of a query: route, entities, hops, rankings; print `.explain()`."""
+        """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         return self._search(bundle)[0].trace
 
@@ -160,7 +161,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         return self._to_scored_nodes(*await asyncio.to_thread(self._search, query_bundle))
 
     def _search(self, bundle: QueryBundle) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        # An LLM that returns nothing leaves an empty text in the bundle of HyDE.
+        # If the LLM of HyDE returns nothing, the bundle contains an empty text.
         texts = [text for text in bundle.embedding_strs if text.strip()]
         query = replace(
             self._template,
@@ -171,9 +172,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         return self._index.answer(query, self._strategy)
 
     def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
-        """Return the bundle's embedding as a unit vector if its length fits this index, else None.
+        """Return the bundle's embedding as a unit vector, or None if its dimension does not match.
 
-        Another retriever with another model may have left its own embedding in the bundle.
+        The bundle may contain an embedding that another retriever computed with a different model.
         """
         dimension = self._index.made_with.get("dimension")
         if bundle.embedding is None or str(len(bundle.embedding)) != dimension:
@@ -195,7 +196,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
-                trace=replace(trace, lists=dict(trace.lists)),  # handlers write it as JSON
+                trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )
         return [

@@ -18,14 +18,15 @@ from e2graphrag_integrations.retrieval.trace import Trace
 
 
 class GraphProximitySelector(BaseSelector):
-    """Choose between two engines or retrievers by the route that an index takes; no LLM is called.
+    """Choose between two engines or retrievers by the route of the query; no LLM is called.
 
-    A query with the route `local` goes to one choice, a query with the route `global` to the other.
+    Queries with the route `local` go to one choice, and queries with the route `global` go to the
+    other.
 
     Args:
-        index: The index whose graph decides.
-        local_index: Position of the choice for local queries, from 0.
-        global_index: Position of the choice for global queries, from 0.
+        index: The index whose graph determines the route.
+        local_index: Zero-based position of the choice for local queries.
+        global_index: Zero-based position of the choice for global queries.
         **options: Options of `E2GraphRAGRetriever`, such as `strategy` or `filters`.
 
     Raises:

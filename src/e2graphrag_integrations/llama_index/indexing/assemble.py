@@ -45,8 +45,8 @@ def assemble(
 
     Args:
         document: The input document.
-        stored: All nodes of its tree by level and position, with texts and `child_ids`.
-        contents: Cache with their extractions and vectors.
+        stored: All nodes in its tree, ordered by level and position, with texts and `child_ids`.
+        contents: Cache that contains the nodes' extractions and vectors.
     """
     nodes = [s.node for s in stored]
     text_nodes = _text_nodes(document, nodes)
@@ -82,7 +82,7 @@ def assemble(
 
 
 def _text_nodes(document: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode]:
-    """Convert the nodes of a tree; nodes that the user passed keep their other fields."""
+    """Convert a tree to LlamaIndex nodes; nodes that the user passed keep their other fields."""
     text_nodes = tree_to_nodes(document.inherited, nodes)
     for row, node in enumerate(nodes):
         user_node = document.user_nodes.get(node.id)
@@ -95,7 +95,7 @@ def _text_nodes(document: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode
 
 
 def _vector_id(node_id: str, number: int, vector: bytes, metadata: Mapping[str, Any]) -> str:
-    """Return the id of a vector, which changes when the vector or its metadata changes.
+    """Return the id of a vector; the id changes when the vector or its metadata changes.
 
     An update can therefore add new vectors before it removes old ones, in any store.
     """

@@ -1,4 +1,4 @@
-"""`DocumentInput`: documents and nodes of a user as input of the insert pipeline."""
+"""`DocumentInput`: a user's documents and nodes as input for the insert pipeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TITLE = "title"
 """Metadata key of a document's title."""
 
 _MAX_GAP = 1_000_000
-"""Characters between two nodes. With a larger gap, their offsets are considered wrong."""
+"""Maximum number of characters between two nodes; if the gap is larger, the offsets are ignored."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class DocumentInput:
     """One document to insert.
 
     Attributes:
-        source: Id, text and title for the core.
+        source: Id, text and title of the document.
         hash: LlamaIndex's hash of the document.
         metadata: Metadata of the document as plain JSON values.
         inherited: Fields that its nodes inherit.
-        tree: Tree over the user's nodes; None if the document is still to be chunked.
+        tree: Tree over the user's nodes; None if the document is not chunked yet.
         user_nodes: The user's nodes by id; the index stores copies of them.
-        leaf_metadata: Distinct metadata of the chunks; empty if all equal `metadata`.
+        leaf_metadata: Distinct metadata of the chunks; empty if all are equal to `metadata`.
         leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
         segments: `(start, end, metadata)` of a document from an index file.
-        extends: Whether it adds nodes to a document in the index.
+        extends: Whether the input adds nodes to a document that is already in the index.
     """
 
     source: SourceDocument
@@ -77,16 +77,16 @@ def as_documents(documents: Any) -> list[Document]:
     Raises:
         InvalidInputError: If it is not an iterable.
     """
-    if isinstance(documents, Document):  # pydantic models iterate over their fields
+    if isinstance(documents, Document):  # iterating over a pydantic model yields its fields
         raise InvalidInputError(f"documents={short_repr(documents)} must be a list of Document")
     return as_list(documents, "documents")
 
 
 def inputs_from_documents(documents: Any) -> list[DocumentInput]:
-    """Convert documents; equal documents are merged.
+    """Convert documents to inputs, merging identical documents.
 
     Raises:
-        InvalidInputError: If an item is not a document, or its metadata are not JSON.
+        InvalidInputError: If an item is not a document, or its metadata is not JSON.
         DuplicateDocumentError: If two different documents have the same id.
     """
     inputs: dict[str, DocumentInput] = {}
@@ -127,9 +127,9 @@ def _title(metadata: Mapping[str, Any], node: BaseNode) -> str | None:
 
 
 def inputs_from_nodes(nodes: Sequence[BaseNode], grouping: Grouping) -> list[DocumentInput]:
-    """Convert nodes, grouped by document; a node without a document is its own document.
+    """Convert nodes, grouped by document; a node without a document becomes its own document.
 
-    Nodes of a `SummaryTreeNodeParser` keep their tree and summaries. All other nodes become the
+    Nodes from a `SummaryTreeNodeParser` keep their tree and summaries. All other nodes become the
     chunks of a new tree.
 
     Args:
@@ -138,7 +138,7 @@ def inputs_from_nodes(nodes: Sequence[BaseNode], grouping: Grouping) -> list[Doc
 
     Raises:
         DuplicateDocumentError: If two different nodes have the same id.
-        InvalidInputError: If metadata are not JSON.
+        InvalidInputError: If the metadata of a node is not JSON.
     """
     return [
         _input_from_nodes(document_id, list(group.values()), grouping)
@@ -208,7 +208,7 @@ def _input_from_nodes(
 
 
 def _in_text_order(leaves: Sequence[BaseNode]) -> Sequence[BaseNode]:
-    """Return the chunks of a parsed tree in text order, because stores do not keep the order.
+    """Return the chunks of a parsed tree in text order, because stores do not preserve order.
 
     Other nodes keep the order in which the user passed them.
     """
@@ -228,14 +228,14 @@ def _matching_tree(
 ) -> Tree:
     """Return the tree over the chunks.
 
-    If another grouping yields exactly the given summaries, the parser used that grouping, so it
-    replaces `grouping`.
+    If a different grouping yields exactly the given summaries, the parser must have used it, so
+    that grouping replaces `grouping`.
     """
     tree = tree_from_chunks(document_id, chunks, grouping)
     widest = max((len(n.child_nodes or ()) for n in group if n.metadata.get(LEVEL) == 1), default=0)
     candidates: list[Grouping] = []
     if summary_ids and widest > 1:
-        # Content-defined groups of size g have (g + 1) // 2 to 2 g nodes.
+        # Content-defined groups of size g contain (g + 1) // 2 to 2 g nodes.
         sizes = range(max(2, (widest + 1) // 2), 2 * widest)
         candidates = [FixedGroups(widest), *(ContentGroups(size) for size in sizes)]
     for candidate in candidates:
@@ -248,8 +248,8 @@ def _matching_tree(
 def _join_leaves(leaves: Sequence[BaseNode], texts: Sequence[str]) -> tuple[str, list[Span]]:
     """Return a document text that contains the chunks, and their spans in it.
 
-    The spans are the nodes' own offsets. If these contradict the texts, the text is the chunks
-    joined with empty lines.
+    The spans are the nodes' own offsets. If the offsets contradict the texts, the document text
+    is the chunks joined with blank lines.
     """
     spans: list[Span] = []
     parts: list[str] = []
@@ -285,7 +285,7 @@ def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return metadata as plain JSON values, without the keys of this package.
 
     Raises:
-        InvalidInputError: If they cannot be stored as JSON in UTF-8.
+        InvalidInputError: If the metadata cannot be stored as UTF-8 JSON.
     """
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
     try:
@@ -301,7 +301,7 @@ def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the items that are equal in all metadata."""
+    """Return the key-value pairs that all the metadata have in common."""
     if not metadata:
         return {}
     first, *others = metadata
@@ -311,7 +311,7 @@ def _shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _distinct_metadata(
     metadata: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
 ) -> tuple[list[Mapping[str, Any]], list[list[int]]]:
-    """Return the distinct metadata of chunks and each chunk's rows in them."""
+    """Return the distinct metadata of chunks, and each chunk's rows in that list."""
     if all(own == shared for own in metadata):
         return [], []
     keys = [json.dumps(own, sort_keys=True) for own in metadata]

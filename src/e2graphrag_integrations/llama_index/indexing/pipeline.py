@@ -42,8 +42,8 @@ from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
 Inputs = Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]]
-"""Documents, or a function that returns them. It is called under the lock, so that it sees the
-current state of the index."""
+"""Documents, or a function that returns them. The function is called under the write lock, so that
+it sees the current state of the index."""
 
 
 @dataclass
@@ -158,7 +158,7 @@ class InsertPipeline:
         return cost.estimate()
 
     def query_components(self) -> Components:
-        """Return the models for retrieval; the same object until the models or the index change."""
+        """Return the models for retrieval, cached until the embedder or the manifest changes."""
         key, made_with = self.models.embedder_key(), self.storage.struct.made_with
         cached = self._query_components
         if cached is None or cached[0] is not key or cached[1] != made_with:
@@ -194,8 +194,8 @@ class InsertPipeline:
     def inputs_from_nodes(self, nodes: Sequence[BaseNode]) -> list[DocumentInput]:
         """Convert nodes, together with the stored nodes of the documents that they extend.
 
-        Nodes whose SOURCE has another hash belong to a new version, which replaces the stored one.
-        All other nodes extend the stored version. Documents without a new node are left out.
+        Nodes whose SOURCE has a different hash belong to a new version, which replaces the stored
+        one. All other nodes extend the stored version. Documents without a new node are omitted.
 
         Raises:
             DuplicateDocumentError: If two different nodes have the same id.
@@ -224,14 +224,14 @@ class InsertPipeline:
 class MemorySink:
     """A `DocumentSink` that collects documents, extractions and vectors in memory.
 
-    A failure therefore leaves no trace in the stores. Summaries cost LLM calls and go to the cache,
-    so that a second try can reuse them.
+    A failure therefore leaves no trace in the stores. Only summaries are saved, in the cache, so
+    that a retry can reuse them without repeating LLM calls.
 
     Args:
         cache: Stores summaries.
 
     Attributes:
-        contents: Extractions and vectors, and contents of the index, by cache key.
+        contents: Extractions and vectors, and contents reused from the index, by cache key.
         documents: The nodes of each written document, by document id.
     """
 
@@ -241,7 +241,7 @@ class MemorySink:
         self.documents: dict[str, Sequence[StoredNode]] = {}
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return known contents by key."""
+        """Return the contents that are known, by key."""
         wanted = list(keys)
         found = {key: self.contents[key] for key in wanted if key in self.contents}
         return found | self._cache.cached(key for key in wanted if key not in found)
@@ -265,4 +265,4 @@ class MemorySink:
         return ()
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
-        """Do nothing: the sink is dropped after the insertion."""
+        """Do nothing: the sink is discarded after the insertion."""

@@ -1,4 +1,4 @@
-"""Reuse of summaries, extractions and vectors that exist already."""
+"""Reuse of existing summaries, extractions and vectors."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def stored_contents(
 ) -> dict[bytes, bytes]:
     """Return the summaries, extractions and vectors of a stored document, by cache key.
 
-    The result is empty if the document is new or the docstore lacks some of its nodes. It has no
-    vectors if the vector store cannot return them.
+    The result is empty if the document is new or the docstore lacks some of its nodes. It
+    contains no vectors if the vector store cannot return them.
     """
     nodes = _stored_nodes(storage, document_id)
     if not nodes:
@@ -72,7 +72,7 @@ def _stored_nodes(storage: IndexStorage, document_id: str) -> list[Node]:
     try:
         return storage.tree_nodes(storage.struct.record(document_id))
     except CorruptStoreError:
-        return []  # everything is built again
+        return []  # everything is rebuilt
 
 
 def _summaries(nodes: Sequence[Node], summaries: SummaryBuilder) -> dict[bytes, bytes]:

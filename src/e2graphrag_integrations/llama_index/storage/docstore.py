@@ -70,13 +70,13 @@ class DocstoreAdapter:
         self.replace_ref_doc_metadata(record.id, text_nodes)
 
     def replace_ref_doc_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
-        """Replace the ref_doc_info metadata, which LlamaIndex keeps from the first version."""
+        """Replace the ref_doc_info metadata: LlamaIndex would keep that of the first version."""
         store = self._docstore
         info = store.get_ref_doc_info(document_id)
         if info is None or not isinstance(store, KVDocumentStore):
             return
         info.metadata = {key: value for node in nodes for key, value in node.metadata.items()}
-        # The interface cannot change them.
+        # The public interface cannot change this metadata.
         kvstore, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
         kvstore.put(document_id, info.to_dict(), collection=collection)
 

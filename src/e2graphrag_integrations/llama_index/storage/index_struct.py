@@ -20,7 +20,7 @@ from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
-not imported, so the text says what to do."""
+not imported, so the text names the missing import."""
 SCHEMA_VERSION = 1
 """Version of the JSON format."""
 
@@ -31,10 +31,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     Attributes:
         made_with: Settings and model fingerprints of the index.
-        generation: Changes with every write; not stored.
-        payloads: The encoded record of each document by ref_doc_id.
-        leftovers: Ids to remove from the stores, under `nodes`, `documents` and `vectors`. If a
-            removal fails, the next write repeats it.
+        generation: Id that changes with every write; not stored.
+        payloads: The encoded record of each document, keyed by ref_doc_id.
+        leftovers: Ids to remove from the stores, under the keys `nodes`, `documents` and
+            `vectors`. If a removal fails, the next write tries again.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         self.start_generation()
 
     def copy_from(self, other: E2GraphRAGIndexStruct) -> None:
-        """Replace the content with that of another struct of the same index."""
+        """Replace the content with that of another struct for the same index."""
         self.made_with = dict(other.made_with)
         self.payloads = dict(other.payloads)
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
@@ -144,7 +144,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     @classmethod
     def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
-        """Decode the output of `to_json` like `from_dict`; `kwargs` go to `json.loads`."""
+        """Decode the output of `to_json` like `from_dict`; `kwargs` are passed to `json.loads`."""
         try:
             plain = json.loads(s, **kwargs)
         except ValueError as error:

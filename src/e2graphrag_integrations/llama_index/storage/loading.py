@@ -1,4 +1,4 @@
-"""Opening of persisted storage contexts, with errors that name the missing or damaged file."""
+"""Loading of persisted storage contexts, with errors that name the missing or damaged file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _read(context: StorageContext, read: Callable[[], T]) -> T:
     except _JSON_ERRORS as error:
         raise CorruptStoreError(
             f"{type(context.index_store).__name__} cannot be read ({type(error).__name__}: "
-            f"{error}): if it contains an index of another package, import that package or pass "
+            f"{error}): if it contains an index from another package, import that package or pass "
             "index_id=; otherwise restore a backup"
         ) from error
 
@@ -83,7 +83,7 @@ def load_context(
     Raises:
         InvalidInputError: If the folder does not exist.
         CorruptStoreError: If a file is missing or damaged.
-        MissingDependencyError: If the vectors need LlamaIndex's FAISS integration and it is not
+        MissingDependencyError: If the vectors need LlamaIndex's FAISS integration, which is not
             installed.
     """
     folder = Path(persist_dir)
@@ -159,7 +159,7 @@ def _load_faiss(folder: Path) -> BasePydanticVectorStore:
     kind = package.FaissMapVectorStore if has_map else package.FaissVectorStore
     try:
         store: BasePydanticVectorStore = kind.from_persist_dir(str(folder))
-        if store.client is None:  # FAISS reads the text "null" as no index
+        if store.client is None:  # FAISS reads the text "null" as a missing index
             raise ValueError("it contains no index")  # noqa: TRY301 - reported below as damage
     except (RuntimeError, ValueError, KeyError) as error:
         raise CorruptStoreError(

@@ -1,4 +1,4 @@
-"""Conversion of the core's trees to LlamaIndex nodes."""
+"""Conversion of summary trees to LlamaIndex nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, Span
 
 LEVEL, KIND, TREE, NODE = "e2_level", "e2_kind", "e2_tree", "e2_node"
-"""Metadata keys: level in the tree, `chunk` or `summary`, document id, id of a vector's node."""
+"""Metadata keys for the tree level, the kind (`chunk` or `summary`), the document id, and the id of
+the node that a vector belongs to."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE)
 
 
@@ -63,9 +64,9 @@ class InheritedFields:
 def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[BaseNode]:
     """Convert the nodes of a tree, chunks first, to LlamaIndex nodes with all relationships.
 
-    SOURCE is the document on every node, so that deletes, upserts and citations work. PREVIOUS and
-    NEXT link nodes of one level. Links carry only ids and types: the links that LlamaIndex makes
-    copy the metadata, which then goes stale.
+    The SOURCE of every node is the document, so that deletes, upserts and citations work. PREVIOUS
+    and NEXT link nodes on the same level. Links contain only ids and types, because LlamaIndex's
+    own links copy the metadata, which then goes stale.
     """
     text_nodes: list[BaseNode] = []
     for node in nodes:
@@ -88,7 +89,7 @@ def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[Bas
 
 
 def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
-    """Set PREVIOUS and NEXT within each level; `nodes` are the same nodes in the core's tree."""
+    """Set PREVIOUS and NEXT within each level; `nodes` are the corresponding tree nodes."""
     for (left, left_node), (right, right_node) in pairwise(zip(text_nodes, nodes, strict=True)):
         if left_node.level == right_node.level:
             left.relationships[NodeRelationship.NEXT] = _node_link(right.node_id)
@@ -96,7 +97,7 @@ def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
 
 
 def set_position(text_node: BaseNode, node: Node) -> None:
-    """Set PARENT, CHILD and the position metadata; `node` is the same node in the core's tree."""
+    """Set PARENT, CHILD and the position metadata; `node` is the corresponding tree node."""
     links = text_node.relationships
     links.pop(NodeRelationship.PARENT, None)
     links.pop(NodeRelationship.CHILD, None)
@@ -115,9 +116,9 @@ def set_position(text_node: BaseNode, node: Node) -> None:
 
 
 def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray) -> TextNode:
-    """Return the vector store entry of one vector, still with a random id.
+    """Return the vector store entry for one vector; the caller must replace its random id.
 
-    Metadata are flat, because many vector stores accept no nested values.
+    The metadata is flat, because many vector stores do not accept nested values.
     """
     flat = {k: v for k, v in text_node.metadata.items() if isinstance(v, str | int | float | bool)}
     return TextNode(
@@ -132,11 +133,11 @@ def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray
 
 
 def texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
-    """Return for each summary the texts that it summarizes, by node id.
+    """Return the texts that each summary summarizes, by node id.
 
     Args:
-        nodes: All nodes of a tree, with texts and `child_ids`. Summaries without children, left
-            over from a deletion, are skipped.
+        nodes: All nodes of a tree, with texts and `child_ids`. Summaries that lost
+            all their children in a deletion are skipped.
     """
     by_id = {node.id: node for node in nodes}
     return {

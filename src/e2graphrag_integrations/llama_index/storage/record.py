@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Window(NamedTuple):
-    """One vector of a node: a node longer than the embedder's limit has several.
+    """One vector of a node; a node that is longer than the embedder's limit has several vectors.
 
     Attributes:
         node_row: Row of the node in its record.
@@ -99,12 +99,12 @@ class DocumentRecord:
     Attributes:
         id: The ref_doc_id.
         hash: LlamaIndex's hash of the document; a different hash means a changed document.
-        title: Prefix of the document's texts when they are embedded.
+        title: Title of the document; a prefix of its texts when they are embedded.
         metadata: Metadata of the document.
-        leaf_metadata: Distinct metadata of the chunks; empty if all equal `metadata`.
+        leaf_metadata: Distinct metadata of the chunks; empty if all are equal to `metadata`.
         leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
         segments: `(start, end, metadata)` of a document imported from an index file.
-        gaps: Document text before, between and after the chunks: one more than there are chunks.
+        gaps: Document text before, between and after the chunks; one more gap than chunks.
         nodes: Chunks, then summaries level by level, without texts.
         word_counts: Number of words in each chunk.
         windows: The vectors of all nodes.
@@ -139,9 +139,9 @@ class DocumentRecord:
         return replace(self, windows=windows)
 
     def without_nodes(self, node_ids: frozenset[str]) -> DocumentRecord:
-        """Return the record without some nodes and without every summary above them.
+        """Return the record without the given nodes or any summary above them.
 
-        Children of a removed summary stay and lose their parent.
+        Children of a removed summary remain but lose their parent.
         """
         removed = set(node_ids)
         for node in self.nodes:  # children come before their parents
@@ -178,7 +178,7 @@ class DocumentRecord:
         )
 
     def encode(self) -> str:
-        """Encode the record as base64 of zlib-compressed JSON, which includes a checksum."""
+        """Encode the record as base64 of zlib-compressed JSON; zlib adds a checksum."""
         rows = {node.id: row for row, node in enumerate(self.nodes)}
         has_own_ids = any(w.vector_id != w.key for w in self.windows)
         m = self.mentions
@@ -200,7 +200,7 @@ class DocumentRecord:
             "window_nodes": [w.node_row for w in self.windows],
             "window_spans": [list(w.span) for w in self.windows],
             "window_keys": [w.key for w in self.windows],
-            # Empty if every vector id is the key, as in most stores.
+            # Empty if every vector id equals its window's key, as in most stores.
             "window_stored": [w.vector_id for w in self.windows] if has_own_ids else [],
             "mentions": [
                 *(m.names, m.labels, m.name_rows, m.label_rows),
@@ -208,7 +208,7 @@ class DocumentRecord:
             ],
         }
         plain = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
-        # LlamaIndex accepts lone surrogates in metadata, so they must survive here.
+        # LlamaIndex accepts lone surrogates in metadata, so the encoding preserves them.
         data = zlib.compress(plain.encode("utf-8", "surrogatepass"), 6)
         return base64.b64encode(data).decode("ascii")
 
@@ -265,9 +265,9 @@ class IndexedDocument:
     """A document that is ready to be stored.
 
     Attributes:
-        record: For the index struct.
-        nodes: For the docstore.
-        vectors: For the vector store, with embeddings, in the order of the record's windows.
+        record: Record for the index struct.
+        nodes: Nodes for the docstore.
+        vectors: Entries for the vector store, with embeddings, in the order of `record.windows`.
     """
 
     record: DocumentRecord
@@ -276,7 +276,7 @@ class IndexedDocument:
 
 
 def _positions(levels: Sequence[int]) -> list[int]:
-    """Return the position of each node in its level."""
+    """Return the position of each node within its level."""
     sizes: Counter[int] = Counter()
     positions = []
     for level in levels:
@@ -286,6 +286,6 @@ def _positions(levels: Sequence[int]) -> list[int]:
 
 
 def _split(items: Sequence[T], sizes: Sequence[int]) -> list[Sequence[T]]:
-    """Return consecutive lists of the given sizes."""
+    """Split the items into consecutive lists of the given sizes."""
     rest = iter(items)
     return [list(islice(rest, size)) for size in sizes]

@@ -1,4 +1,4 @@
-"""Snapshots for the core's retrieval, built from the records of an index struct."""
+"""Retrieval snapshots, built from the records of an index struct."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import NOUN, Node
 
 RECORD_ID = "e2_tree"
-"""Metadata key of the document id in metadata records; reserved, so users' metadata lack it."""
+"""Reserved metadata key of the document id; user metadata never contains it."""
 
 
 def build_snapshot(
     struct: E2GraphRAGIndexStruct, vectors: VectorStoreAdapter, docstore: BaseDocumentStore
 ) -> Snapshot:
-    """Build the snapshot of an index; it equals that of an index file of the same documents.
+    """Build the snapshot of an index; an index file with the same documents gives an equal one.
 
     The docstore is read only when a strategy first needs BM25.
 
@@ -75,7 +75,7 @@ def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
 def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:
     """Build the entity graph from the mentions of all documents."""
     builder = GraphBuilder()
-    normal_forms: dict[str, str] = {}  # shared, because documents repeat most names
+    normal_forms: dict[str, str] = {}  # shared by all documents, which repeat most names
     for record in records:
         _add_mentions(builder, record.mentions, normal_forms)
     return builder.finish()
@@ -133,7 +133,7 @@ class DocstoreReader:
     """Reads node texts from a docstore and keeps the LlamaIndex nodes for the answer.
 
     Attributes:
-        text_nodes: The LlamaIndex nodes of all calls, by id.
+        text_nodes: The LlamaIndex nodes read by all calls, by id.
     """
 
     def __init__(self, docstore: BaseDocumentStore, struct: E2GraphRAGIndexStruct) -> None:
@@ -142,7 +142,7 @@ class DocstoreReader:
         self.text_nodes: dict[str, BaseNode] = {}
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
-        """Return nodes of one generation of the index, by id.
+        """Return nodes from one generation of the index, by id.
 
         Raises:
             StaleSnapshotError: If the index has changed or the docstore lacks a node.

@@ -1,8 +1,9 @@
 """`IndexStorage`: an index struct, kept consistent with its docstore and vector store.
 
-A write adds vectors first, which a store may refuse, then nodes, and then saves the struct, which
-makes both visible. Last, it removes old vectors and nodes. A failure before the struct changes is
-undone. A failure after it leaves only unused entries, which the next write removes.
+A write adds vectors first, because a vector store may reject them. It then adds nodes and saves the
+struct, which makes both visible. Finally, it removes old vectors and nodes. If a step fails before
+the struct changes, the write is undone. A later failure leaves only unused entries, which the next
+write removes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from e2graphrag_integrations.tree import with_child_ids
 from e2graphrag_integrations.types import Node
 
 _ANSWER_RETRIES = 5
-"""How often an answer restarts without a lock after a write has changed the index."""
+"""Maximum attempts to answer a query without the write lock while writes change the index."""
 
 
 class IndexStorage:
@@ -56,7 +57,7 @@ class IndexStorage:
 
     @property
     def where(self) -> str:
-        """Name of the index in messages."""
+        """Name of the index in error messages."""
         return f"index {self.struct.index_id}"
 
     # Read
@@ -80,11 +81,11 @@ class IndexStorage:
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
         """Return the result of a query and its LlamaIndex nodes by id.
 
-        If a write changes the index meanwhile, the query starts again. The last try waits for the
+        If a write changes the index in the meantime, the query restarts. The last attempt takes the
         write lock.
 
         Raises:
-            CorruptStoreError: If the docstore lacks a node or the vector store lacks the vectors.
+            CorruptStoreError: If the docstore lacks a node, or the vector store lacks vectors.
         """
         for attempt in range(_ANSWER_RETRIES + 1):
             with write_lock if attempt == _ANSWER_RETRIES else contextlib.nullcontext():
@@ -122,7 +123,7 @@ class IndexStorage:
         ]
 
     def read_vectors(self, record: DocumentRecord) -> FloatArray | None:
-        """Return the vectors of a record's windows, or None if the vector store cannot."""
+        """Return the vectors of a record's windows, or None if the store cannot return them."""
         if not record.windows:
             return np.empty((0, 0), dtype=np.float32)
         return self.vectors.read([w.vector_id for w in record.windows])
@@ -130,7 +131,7 @@ class IndexStorage:
     # Write
 
     def prepare_write(self) -> None:
-        """Load the changes of other handles of the index, and finish earlier removals.
+        """Load changes made through other handles to the index, and finish earlier removals.
 
         Raises:
             StoreError: If a store failed.
@@ -154,7 +155,7 @@ class IndexStorage:
         self._saved_payloads = dict(self.struct.payloads)
 
     def put(self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str]) -> None:
-        """Store documents; they replace earlier versions.
+        """Store documents, replacing earlier versions.
 
         Raises:
             StoreError: If a store failed. Until the struct is saved, nothing has changed.
@@ -184,11 +185,11 @@ class IndexStorage:
         self._remove_leftovers()
 
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
-        """Delete documents of the index.
+        """Delete documents from the index.
 
         Args:
             document_ids: Ids of documents in the index.
-            from_docstore: Delete their nodes from the docstore, unless another index of the same
+            from_docstore: Delete their nodes from the docstore, unless another index in the same
                 stores uses them.
 
         Raises:
@@ -268,7 +269,7 @@ class IndexStorage:
         if not ids:
             return
         live = [w.vector_id for record in records for w in record.windows]
-        # In all indexes of the same stores, equal texts share one vector and its id.
+        # Equal texts share one vector and its id across all indexes in the same stores.
         others = [record for other in self._other_structs() for record in other.records()]
         used = {w.vector_id for record in [*records, *others] for w in record.windows}
         unused = [id_ for id_ in ids if id_ not in used]
@@ -293,7 +294,7 @@ class IndexStorage:
 
     @contextlib.contextmanager
     def _removal_errors(self) -> Iterator[None]:
-        """Convert errors after the struct has changed to StoreError."""
+        """Convert errors that occur after the struct has changed to StoreError."""
         try:
             yield
         except Exception as error:

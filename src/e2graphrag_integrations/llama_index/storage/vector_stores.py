@@ -1,7 +1,7 @@
 """Adapters that hide the differences between LlamaIndex's vector stores.
 
-Vectors are normalized before they are stored. Scores are cosines, whatever a store calls
-similarity.
+Vectors are normalized before they are stored. Scores are cosine similarities, however a
+store defines similarity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from e2graphrag_integrations.search.external import (
 )
 
 _BATCH_SIZE = 2048
-"""Vectors per call of a store's `add`, as in LlamaIndex's own indexes."""
+"""Vectors per call to a store's `add`, as in LlamaIndex's own indexes."""
 
 _FAISS_L2 = 1
 """Value of `faiss.METRIC_L2`: squared distances, where smaller is better."""
@@ -42,7 +42,7 @@ _FAISS_L2 = 1
 
 def adapt_vector_store(store: BasePydanticVectorStore) -> VectorStoreAdapter:
     """Return the adapter for a vector store."""
-    # By name: the integrations are optional packages.
+    # Compare class names, because the integrations are optional packages.
     names = {cls.__name__ for cls in type(store).__mro__}
     if isinstance(store, SimpleVectorStore):
         return SimpleAdapter(store)
@@ -56,23 +56,23 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> VectorStoreAdapter:
 
 
 class VectorStoreAdapter:
-    """Adapter for stores that follow the interface: they keep our ids and return cosines."""
+    """Adapter for stores that follow the interface: they keep the given ids and return cosines."""
 
     def __init__(self, store: Any) -> None:
         self.store = store
         self._name = type(store).__name__
 
     def check_dimension(self, dimension: int) -> None:
-        """Check that vectors fit into the store, before any model is called.
+        """Check that the store accepts vectors of this dimension, before any model is called.
 
-        The interface does not expose the dimension, so most stores accept everything here.
+        The interface does not expose the dimension, so for most stores this check does nothing.
 
         Raises:
-            InvalidInputError: If the store has another dimension.
+            InvalidInputError: If the store has a different dimension.
         """
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes or none and return their vector ids.
+        """Add either all nodes or none, and return their vector ids.
 
         Raises:
             StoreError: If the store failed.
@@ -98,14 +98,14 @@ class VectorStoreAdapter:
         return vector_ids
 
     def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - used by FAISS, whose ids shift
-        """Remove vectors, except from stores that do not support it.
+        """Remove vectors; do nothing if the store does not support removal.
 
         Args:
             ids: Vectors to remove.
             remaining_ids: All other vectors of the index.
 
         Returns:
-            The new ids of those remaining vectors whose id changed, by old id.
+            A mapping from old to new ids, for the remaining vectors whose ids changed.
 
         Raises:
             StoreError: If the store failed.
@@ -123,7 +123,7 @@ class VectorStoreAdapter:
         return {}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return stored vectors, shape (ids, dimension), or None if the store cannot."""
+        """Return stored vectors, shape (ids, dimension), or None if the store cannot do so."""
         try:
             found = {node.node_id: node.embedding for node in self.store.get_nodes(list(ids))}
         except (NotImplementedError, AttributeError):
@@ -134,11 +134,11 @@ class VectorStoreAdapter:
         return np.asarray(vectors, dtype=np.float32)
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
-        """Return the search through the vectors of an index.
+        """Return a search over the vectors of an index.
 
         Args:
             ids: Vector ids.
-            owners: The node of each vector, shape (vectors,).
+            owners: The row of each vector's node, shape (vectors,).
             documents: The document id of each node.
         """
         return VectorStoreSearch(self.query, self._name, ids, owners, documents)
@@ -151,7 +151,7 @@ class VectorStoreAdapter:
         Args:
             vector: Unit vector, shape (dimension,).
             limit: Maximum number of results.
-            documents: Search these documents only; many stores ignore it.
+            documents: Search only these documents; many stores ignore this restriction.
 
         Raises:
             StoreError: If the store failed.
@@ -171,19 +171,19 @@ class VectorStoreAdapter:
             ]
 
     def _cosine(self, similarity: float) -> float:
-        """Convert a similarity of the store to a cosine."""
+        """Convert a similarity from the store to a cosine."""
         return similarity
 
     def _document_filter(self, documents: Sequence[str]) -> dict[str, Any]:
-        """Return the arguments of a query that restrict it to some documents."""
+        """Return query arguments that restrict the search to some documents."""
         return {"doc_ids": list(documents)}
 
 
 class SimpleAdapter(VectorStoreAdapter):
-    """LlamaIndex's in-memory store, searched with FAISS: its own search is a Python loop."""
+    """LlamaIndex's in-memory store, searched with FAISS because its own search is a Python loop."""
 
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:  # noqa: ARG002 - this search takes a mask of nodes
-        """Return the search through the vectors of an index."""
+        """Return a search over the vectors of an index."""
         rows = owners.astype(np.int64)
         try:
             return DenseIndex(self.read(ids), rows)
@@ -205,7 +205,7 @@ class SimpleAdapter(VectorStoreAdapter):
 
 
 class ChromaAdapter(VectorStoreAdapter):
-    """Chroma, whose integration defines similarity as exp(-distance)."""
+    """Adapter for Chroma, whose integration defines similarity as exp(-distance)."""
 
     def _cosine(self, similarity: float) -> float:
         distance = -math.log(max(similarity, 1e-300))
@@ -218,10 +218,10 @@ class ChromaAdapter(VectorStoreAdapter):
 
 
 class FaissAdapter(VectorStoreAdapter):
-    """FAISS, where ids are positions and the integration cannot delete."""
+    """Adapter for FAISS, where ids are positions and the integration cannot delete vectors."""
 
     def check_dimension(self, dimension: int) -> None:
-        """Check the dimension, for which FAISS has only an assertion."""
+        """Check the dimension, which FAISS itself only asserts."""
         if self.store.client.d != dimension:
             raise InvalidInputError(
                 f"the FAISS index has {self.store.client.d} dimensions, but the embedding model "
@@ -229,21 +229,21 @@ class FaissAdapter(VectorStoreAdapter):
             )
 
     def add(self, nodes: Sequence[TextNode]) -> list[str]:
-        """Add all nodes or none and return their positions."""
+        """Add either all nodes or none, and return their positions."""
         index = self.store.client
         size = index.ntotal
         try:
             return super().add(nodes)
         except StoreError:
-            with contextlib.suppress(RuntimeError):  # some types of index cannot remove
+            with contextlib.suppress(RuntimeError):  # some index types cannot remove vectors
                 index.remove_ids(np.arange(size, index.ntotal))
             raise
 
     def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:
         """Rebuild the FAISS index from the remaining vectors, whose positions shift.
 
-        Nothing is removed if the FAISS index also contains vectors of others, or cannot return
-        vectors (IVF without a direct map).
+        Nothing is removed if the FAISS index also contains vectors of other indexes, or if it
+        cannot return vectors (IVF without a direct map).
         """
         index = self.store.client
         if not ids or index.ntotal != len(ids) + len(remaining_ids):
@@ -258,7 +258,7 @@ class FaissAdapter(VectorStoreAdapter):
         return {old: str(new) for new, old in enumerate(ordered_ids) if old != str(new)}
 
     def read(self, ids: Sequence[str]) -> FloatArray | None:
-        """Return stored vectors, or None if the index cannot."""
+        """Return stored vectors, or None if the index cannot return them."""
         index = self.store.client
         try:
             vectors = [index.reconstruct(int(id_)) for id_ in ids]
@@ -271,14 +271,14 @@ class FaissAdapter(VectorStoreAdapter):
 
 
 class FaissMapAdapter(FaissAdapter):
-    """FAISS with an id map, whose integration corrupts the map on an insert after a delete.
+    """FAISS with an id map, which the integration corrupts on an insert after a delete.
 
-    The integration numbers a new vector by the number of vectors. After a delete, that number may
-    already be in use.
+    The integration uses the current number of vectors as the id of a new vector. After a delete,
+    that id may already be in use.
     """
 
     def check_dimension(self, dimension: int) -> None:
-        """Check the dimension, and that the map returns vectors."""
+        """Check the dimension, and that the map can return vectors."""
         super().check_dimension(dimension)
         if not hasattr(self.store.client, "rev_map"):
             raise InvalidInputError(
@@ -286,7 +286,7 @@ class FaissMapAdapter(FaissAdapter):
                 f"create it with faiss.IndexIDMap2(faiss.IndexFlatIP({dimension}))"
             )
 
-    def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - vectors of others remain as well
+    def remove(self, ids: Sequence[str], remaining_ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - vectors of other indexes remain as well
         """Remove all vectors and add the remaining ones again, so that their numbers have no gaps.
 
         Raises:
