@@ -86,13 +86,13 @@ class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
     By default, the strategy of the index ranks the nodes. `HybridStrategy` weights entities by
-    their specificity and reports the route `local` if entities contribute to the ranking, or
-    `global` otherwise. `PaperStrategy` follows the E2GraphRAG paper.
+    their specificity and reports the route `local` if the specificity is high, or `global`
+    otherwise. `PaperStrategy` follows the E2GraphRAG paper.
 
     Higher scores are better. Scores of `HybridStrategy` are sums of reciprocal ranks. Scores of
-    `PaperStrategy` are 1/rank on the local route and cosine similarities on the global route. Scores from
-    different queries are not comparable: to merge results with other retrievers, use reciprocal
-    rank fusion.
+    `PaperStrategy` are 1/rank on the local route and cosine similarities on the global route.
+    Scores from different queries are not comparable: to merge results with other retrievers, use
+    reciprocal rank fusion.
 
     The nodes are unchanged copies from the docstore. `explain()` and the `E2RoutingEvent` in
     LlamaIndex's instrumentation give the reasons for each result.
