@@ -1,7 +1,7 @@
-"""The models of an open index: resolved by name, loaded on first use, checked by fingerprint.
+"""The models used by an open index: resolved by name, loaded on first use, checked by fingerprint.
 
-The manifest names each model, so a file reopens with the models that built it. Opening loads none
-of them: each model is checked against the manifest when it is first used.
+The manifest records the name of each model, so a file can be reopened with the models that built
+it. Opening a file loads no model: each model is checked against the manifest on first use.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 HASHING = "hashing"
 _UNNAMED = "session:"
-"""Prefix of the fingerprint of a summarizer that has none of its own."""
+"""Prefix of the random fingerprint of a summarizer that does not declare its own."""
 
 _MAX_SHOWN = 120
-"""Characters of a fingerprint in an error message."""
+"""Maximum length of a fingerprint in an error message, in characters."""
 
 
 def embedder_from_name(name: str) -> Embedder:
-    """Return the embedder called `"hashing"`, or a sentence-transformers name or path."""
+    """Return the embedder for `"hashing"`, or for a sentence-transformers name or path."""
     return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
 
 
@@ -52,8 +52,8 @@ class Components:
     """The embedder, extractor, summarizer and token counter of one open index.
 
     Args:
-        path: Index file named in error messages.
-        manifest: Manifest of the index; empty for a new one.
+        path: Path of the index file, for error messages.
+        manifest: Manifest of the index; empty for a new index.
         embedder, extractor, summarizer, token_counter, summarizer_id, prompts: See
             `E2GraphRAG.open`.
 
@@ -86,7 +86,7 @@ class Components:
         check_protocol("token_counter", self.counter, TokenCounter)
         self.summarizer = _resolve_summarizer(summarizer, self.counter, summarizer_id, prompts)
         declared = getattr(self.summarizer, "fingerprint", None)
-        # Two unnamed models of one class must not share summaries: give each a random name.
+        # Two unnamed models of the same class must not share summaries: give each a random name.
         self.summarizer_fingerprint = str(declared) if declared else f"{_UNNAMED}{uuid.uuid4().hex}"
 
     def _resolve_embedder(self, passed: Embedder | str | None) -> Embedder | None:
@@ -116,10 +116,10 @@ class Components:
         return passed
 
     def check_embedder(self) -> None:
-        """Reject a passed embedder that obviously differs, without loading its model.
+        """Reject a passed embedder that clearly differs from the stored one, without loading it.
 
         Raises:
-            SettingsMismatchError: If the index was built with another embedder.
+            SettingsMismatchError: If the index was built with a different embedder.
         """
         stored = self._manifest.get("embedder")
         if stored is None or self._embedder is None or not self._embedder_was_passed:
@@ -133,7 +133,7 @@ class Components:
         if str(dimension) != self._manifest["dimension"]:
             raise SettingsMismatchError(
                 f"{self._path} has vectors of dimension {self._manifest['dimension']}, but the "
-                f"embedder returns dimension {dimension}: use the embedder that the index was made "
+                f"embedder returns dimension {dimension}: use the embedder the index was built "
                 "with, or use a new file"
             )
 
@@ -158,7 +158,7 @@ class Components:
                 dimension = self._manifest.get("dimension", str(windowed.dimension))
                 if dimension != str(windowed.dimension) or not same_embedder(actual, stored):
                     raise self._mismatch("embedder", f"{stored} ({dimension}-d)", actual)
-                # Equal vectors can have two fingerprints; cache keys contain the stored one.
+                # The same embedder can have two fingerprints; cache keys contain the stored one.
                 self._embedder_fingerprint = stored
                 self._windowed = windowed
             return self._windowed
@@ -179,13 +179,13 @@ class Components:
 
     @property
     def embedder_fingerprint(self) -> str:
-        """The embedder's part of cache keys."""
+        """The fingerprint that identifies the embedder in cache keys."""
         _ = self.embedder
         return self._embedder_fingerprint
 
     @property
     def extractor_fingerprint(self) -> str:
-        """The extractor's part of cache keys."""
+        """The fingerprint that identifies the extractor in cache keys."""
         _ = self.extractor
         return self._extractor_fingerprint
 
@@ -213,7 +213,7 @@ class Components:
         return entries
 
     def check_queued(self, queued_manifest: Mapping[str, str]) -> None:
-        """Check every model against those that queued documents were added with.
+        """Check every model against the models with which the queued documents were added.
 
         Raises:
             SettingsMismatchError: If a model differs.
@@ -246,7 +246,7 @@ def _shorten(fingerprint: str) -> str:
 
 
 def _model_name(component: object) -> str:
-    """Return the name that loads an equal component, or an empty string."""
+    """Return a name from which an equal component can be loaded, or an empty string."""
     if isinstance(component, HashingEmbedder):
         return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
     if isinstance(component, SentenceTransformerEmbedder):

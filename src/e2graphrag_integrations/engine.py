@@ -1,4 +1,4 @@
-"""`E2GraphRAG`: one index file, from documents to answers."""
+"""`E2GraphRAG`: index and search documents in a single file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
-"""Returns the vector search to use with a snapshot, and can update an external vector store."""
+"""Returns the vector search for a snapshot; may also update an external vector store."""
 
 _Write = Callable[[IndexingRun], IndexReport]
 
@@ -77,8 +77,8 @@ _Write = Callable[[IndexingRun], IndexReport]
 class E2GraphRAG:
     """An index of documents as summary trees and an entity graph, in one file.
 
-    Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close`. Any number
-    of threads can query; one thread writes at a time.
+    Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close` when
+    done. Any number of threads can query concurrently, but only one thread writes at a time.
     """
 
     def __init__(
@@ -121,41 +121,42 @@ class E2GraphRAG:
     ) -> Self:
         """Open an index file, or create it.
 
-        The settings from `chunk_size` to `grouping` are fixed when the first document is added.
+        The settings from `chunk_size` to `grouping` cannot change once the first document is added.
 
         Args:
             path: Index file; `":memory:"` keeps the index in memory.
-            embedder: An `Embedder`, or a sentence-transformers name. None means the file's
-                embedder, or all-MiniLM-L6-v2 for a new file.
-            summarizer: A `Summarizer`, or a function from prompt to text, sync or async. None
-                extracts summaries from the text without a language model.
+            embedder: An `Embedder`, or the name of a sentence-transformers model. None means the
+                embedder recorded in the file, or all-MiniLM-L6-v2 for a new file.
+            summarizer: A `Summarizer`, or a sync or async function that takes a prompt and returns
+                text. None builds summaries from sentences of the text, without a language model.
             extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
-                file's extractor, or the bundled English pipeline for a new file.
-            token_counter: Counts tokens for sizes and budgets. None counts by rules.
+                extractor recorded in the file, or the bundled English pipeline for a new file.
+            token_counter: Counts tokens for sizes and budgets. None means a rule-based estimate.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 is the strategy of the paper.
             chunk_size: Maximum tokens in a chunk; 1200 by default.
             chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
-            group_size: Nodes under one summary; 5 by default.
+            group_size: Number of nodes per summary; 5 by default.
             summary_tokens: Maximum tokens in a summary; 300 by default.
-            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
-                text, so that an edit of a long document regenerates few summaries.
-            grouping: The same choice for the nodes under a summary.
-            splitter: Function that returns the chunk spans of a text. None splits at sentences.
+            chunking: `"fixed"` (default) fills each chunk up to `chunk_size`. `"content"` derives
+                chunk boundaries from hashes of the text, so that editing a long document
+                regenerates few summaries.
+            grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
+            splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
             split_segments: Whether to split each segment of a document separately.
-            summarizer_id: Name of a summarizer function's model. Later runs with the same name
-                reuse its cached summaries.
+            summarizer_id: Name that identifies the model behind a summarizer function. Later runs
+                with the same name reuse its cached summaries.
             prompts: Prompts for a summarizer function.
             concurrency: Maximum number of simultaneous summarizer calls.
-            retry: Retry policy for transient errors of the summarizer.
-            lock_timeout: Seconds to wait for another process that is writing.
-            vector_search: For integrations: replaces the search in the file's vectors.
+            retry: Retry policy for transient errors from the summarizer.
+            lock_timeout: Seconds to wait while another process is writing.
+            vector_search: For integrations: replaces the built-in vector search.
 
         Raises:
             InvalidInputError: If an argument is invalid.
             NotAnIndexError: If the file is not an index.
             SchemaVersionError: If a newer version of this package wrote the file.
-            SettingsMismatchError: If the index was made with other settings or models.
+            SettingsMismatchError: If the index was built with different settings or models.
         """
         path = checked_path(path)
         concurrency = check_int("concurrency", concurrency)
@@ -179,7 +180,7 @@ class E2GraphRAG:
         def resolve(
             manifest: dict[str, str], queued: dict[str, str]
         ) -> tuple[Settings, Components]:
-            # After an interrupted first `add`, its settings and models are the defaults.
+            # If the first `add` was interrupted, its settings and models become the defaults.
             defaults = asdict(Settings.from_manifest(queued, path)) if queued else {}
             default_embedder = queued.get("embedder_model") or None
             default_extractor = queued.get("extractor_model") or None
@@ -239,17 +240,17 @@ class E2GraphRAG:
         """Index documents; unchanged documents are skipped.
 
         Each document is written in one transaction. A document that fails does not affect the
-        others: the report lists it, and it stays in the file's queue for `resume()` or the next
-        `add`. If all documents fail, the first error is raised. Results that were finished before
-        a failure, a stop or a crash are kept, so continuing repeats no paid call.
+        others: the report lists it, and it remains in the file's queue for `resume()` or the next
+        `add`. If all documents fail, the first error is raised. Results completed before a failure,
+        a stop or a crash are kept, so no paid call is repeated when indexing continues.
 
         Args:
-            documents: One or many documents.
-            on_duplicate: For an id that is already indexed, or occurs twice, with different
-                content: `error` rejects the call, `skip` keeps the first version, `replace` takes
-                the last.
-            on_copy: For a document with the text, title, metadata and segments of another id:
-                `keep` indexes it without new model calls, `skip` leaves it out.
+            documents: One document, or an iterable of documents.
+            on_duplicate: Handling of an id that is given twice or is already indexed with different
+                content: `error` rejects the call, `skip` keeps the first version, and `replace`
+                keeps the last.
+            on_copy: Handling of a new document with the same text, title, metadata and segments as
+                an existing one: `keep` indexes it without new model calls, and `skip` omits it.
             progress: Called from worker threads with every progress event.
 
         Raises:
@@ -259,7 +260,7 @@ class E2GraphRAG:
             SettingsMismatchError: If a model differs from the one that built the index.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             IndexingError: If all documents failed.
-            StoppedError: After `stop` or `close`.
+            StoppedError: If `stop` or `close` was called.
         """
         return self._run(
             self._adding(documents, on_duplicate, on_copy), IndexingRun(progress=progress)
@@ -273,7 +274,7 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         progress: ProgressListener | None = None,
     ) -> IndexReport:
-        """Run `add` in a thread, and an async summarizer in the caller's event loop."""
+        """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
         return await self._arun(self._adding(documents, on_duplicate, on_copy), progress)
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
@@ -287,15 +288,15 @@ class E2GraphRAG:
     ) -> IndexReport:
         """Replace documents with new versions; unchanged documents are skipped.
 
-        The transaction that writes the new version deletes the old one. Failures are handled as by
-        `add`; the old version of a failed document stays. Only changed chunks and the summaries
+        One transaction writes the new version and deletes the old one. Failures are handled as in
+        `add`; if a document fails, its old version remains. Only changed chunks and the summaries
         above them need model calls; `chunking="content"` and `grouping="content"` limit the
         changed chunks to those near an edit.
 
         Raises:
             UnknownDocumentError: If an id is not in the index. Nothing was changed.
             DuplicateDocumentError: If an id is given twice. Nothing was changed.
-            E2GraphRAGError: As for `add`.
+            E2GraphRAGError: For the same reasons as `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
         return self._run(work, IndexingRun(progress=progress))
@@ -303,20 +304,20 @@ class E2GraphRAG:
     async def aupdate(
         self, documents: Documents, *, progress: ProgressListener | None = None
     ) -> IndexReport:
-        """Run `update` as `aadd` runs `add`."""
+        """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(update_documents, as_documents(documents), self._index)
         return await self._arun(work, progress)
 
     def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
-        Finished results are not computed again. Failures and errors are as for `add`.
+        Finished results are not computed again. Failures and errors are handled as in `add`.
         """
         work = partial(resume_documents, self._index)
         return self._run(work, IndexingRun(progress=progress))
 
     async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `resume` as `aadd` runs `add`."""
+        """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
         return await self._arun(partial(resume_documents, self._index), progress)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
@@ -324,12 +325,12 @@ class E2GraphRAG:
             return work(run)
 
     async def _arun(self, work: _Write, progress: ProgressListener | None) -> IndexReport:
-        """Run `work` in a thread. Cancellation starts no further calls and waits for the rest."""
+        """Run `work` in a thread. Cancellation waits for calls in flight and starts no new ones."""
         run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
         return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
 
     def stop(self) -> None:
-        """Stop indexing in other threads: calls in flight finish, then StoppedError is raised."""
+        """Stop indexing: other threads finish their calls in flight, then raise StoppedError."""
         self._index.stop()
 
     def status(self) -> list[DocumentStatus]:
@@ -345,7 +346,7 @@ class E2GraphRAG:
         ]
 
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Delete documents and everything derived from them, all or none.
+        """Delete documents and everything derived from them: either all of them or none.
 
         Raises:
             UnknownDocumentError: If an id is neither indexed nor queued.
@@ -362,7 +363,7 @@ class E2GraphRAG:
         return await run_in_thread(lambda: self.delete(ids), lambda: None)
 
     def compact(self) -> CompactReport:
-        """Reclaim space from deleted documents, and drop cached results without a document.
+        """Reclaim space from deleted documents, and drop cached results that no document uses.
 
         Cached results are kept while queued documents may need them.
 
@@ -389,18 +390,18 @@ class E2GraphRAG:
         """Return the nodes that best answer a question, without calling a language model.
 
         Args:
-            question: Question in words. A long question is embedded in windows.
+            question: Question in natural language. A long question is embedded in windows.
             k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
-                compete, and the budget makes the cut.
-            mode: `auto` chooses by the question. `local` ranks by entities and can return fewer
-                than `k` nodes. `global` ignores entities.
-            strategy: Replaces the default strategy of the index.
+                are considered, and the budget limits the result.
+            mode: `auto` chooses based on the question. `local` ranks by entities and can return
+                fewer than `k` nodes. `global` ignores entities.
+            strategy: Strategy for this query; None means the index's default strategy.
             where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
                 and `$not` (see `filters.compile_where`), or a function of the metadata. The key
                 `document_id` filters by document.
-            token_budget: Maximum tokens of `result.context()`.
+            token_budget: Maximum tokens in `result.context()`.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
-            fill: Whether the nearest nodes by cosine fill the result up to `k`.
+            fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -438,12 +439,12 @@ class E2GraphRAG:
         )
 
     def refresh(self) -> None:
-        """Update the search index and an external vector store now, not at the next query."""
+        """Update the search index and any external vector store now, before the next query."""
         self._session.snapshot()
 
     @property
     def graph(self) -> EntityGraph:
-        """The entity graph of the current state."""
+        """The current entity graph."""
         return self._session.snapshot().graph
 
     @property
@@ -453,7 +454,7 @@ class E2GraphRAG:
 
     @property
     def path(self) -> str:
-        """The path of the index file, or :memory: for an index in memory."""
+        """The path of the index file, or `:memory:` for an in-memory index."""
         return self._store.path
 
     @property
@@ -488,7 +489,7 @@ class E2GraphRAG:
     def export_to(self, folder: str | os.PathLike[str]) -> None:
         """Write the index to a new folder as `index.jsonl` and `vectors.npz`, without pickle.
 
-        `E2GraphRAG.import_from` creates an index with the same `export()` from it.
+        `E2GraphRAG.import_from` recreates the index from this folder, with the same `export()`.
 
         Raises:
             InvalidInputError: If the folder already exists.
@@ -507,7 +508,7 @@ class E2GraphRAG:
         import_folder(checked_path(folder), checked_path(path))
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of the index file, replacing an older copy.
+        """Write a copy of the index file, replacing any older copy.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -517,7 +518,7 @@ class E2GraphRAG:
     # For integrations
 
     def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
-        """Exclude other threads and processes from writing for a `with` block. Reentrant.
+        """Keep other threads and processes from writing during a `with` block. Reentrant.
 
         Args:
             run: Options of an indexing run; its `stop` also ends the wait for the lock.
@@ -525,12 +526,12 @@ class E2GraphRAG:
         Raises:
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             StoppedError: If the run was stopped while it waited.
-            InvalidInputError: If the operation that is writing needs the event loop of this thread.
+            InvalidInputError: If a running write operation needs this thread's event loop.
         """
         return self._index.exclusive(run)
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Read a single state of the file in a `with` block. Writers in other threads wait."""
+        """Make all reads in a `with` block see the same state; writers in other threads wait."""
         return self._store.read_transaction()
 
     def document_segments(self) -> dict[str, tuple[Segment, ...]]:

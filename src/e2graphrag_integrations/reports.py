@@ -11,12 +11,12 @@ Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A progress event of one stage.
+    """The progress of one indexing stage.
 
     Attributes:
-        stage: The stage.
-        done: Items finished.
-        total: Items known so far; may still grow.
+        stage: Name of the stage.
+        done: Number of finished items.
+        total: Number of items known so far; it can still grow.
         seconds: Wall time since the stage started, including waits for other stages.
     """
 
@@ -52,9 +52,9 @@ class LevelEstimate:
 
     Attributes:
         level: Level in the tree; level 1 summarizes chunks.
-        summaries: Summaries on the level.
-        llm_calls: Summaries that are not cached and need a call.
-        prompt_tokens, completion_tokens: Upper bounds for those calls.
+        summaries: Number of summaries at this level.
+        llm_calls: Number of summaries that are not cached and need an LLM call.
+        prompt_tokens, completion_tokens: Upper bounds on the tokens in those calls.
     """
 
     level: int
@@ -69,15 +69,16 @@ class CostEstimate(_Report):
     """The estimated cost of `add` or `update`.
 
     Attributes:
-        documents: Documents to index, without unchanged ones.
-        chunks: Chunks of those documents.
-        summaries: Summaries of those documents.
-        llm_calls: Summaries that need an LLM call, without cached and repeated ones. Exact, unless
-            the model answers different prompts with the same text, which saves calls above them.
-            The extractive default creates the same summaries without calls.
+        documents: Number of documents to index, excluding unchanged ones.
+        chunks: Number of chunks in those documents.
+        summaries: Number of summaries for those documents.
+        llm_calls: Number of summaries that need an LLM call, excluding cached and repeated ones.
+            The number is exact unless the model answers different prompts with the same text, which
+            saves calls at higher levels. The default extractive summarizer creates these summaries
+            without LLM calls.
         prompt_tokens: Upper bound, measured with the index's token counter; exact at level 1.
         completion_tokens: Upper bound: `summary_tokens` per call.
-        levels: The same counts by level, starting at level 1.
+        levels: The same counts per level, starting at level 1.
     """
 
     documents: int
@@ -95,20 +96,21 @@ class IndexReport(_Report):
 
     Attributes:
         documents: Number of documents indexed.
-        skipped: Ids of documents left as they were: unchanged, changed but kept because of
-            `on_duplicate="skip"`, or copies skipped because of `on_copy="skip"`.
+        skipped: Ids of documents that were not indexed: unchanged documents, changed documents
+            skipped because of `on_duplicate="skip"`, and copies skipped because of
+            `on_copy="skip"`.
         failed: Error messages of the documents that failed, by id.
         empty: Ids of indexed documents without text; they have no chunks.
-        chunks, summaries: Nodes written.
-        entities, edges: Distinct graph entities and edges in the indexed documents.
-        embedded: Nodes that needed a new vector because the cache had none.
+        chunks, summaries: Number of nodes written.
+        entities, edges: Number of distinct graph entities and edges in the indexed documents.
+        embedded: Number of nodes that needed a new vector because the cache had none.
         llm_calls: LLM calls, including retries; 0 with the extractive default.
         saved_calls: Estimated calls that were not needed because a regenerated summary came out
             unchanged: `llm_calls - retries + saved_calls` equals the estimate. 0 if a document
             failed.
-        retries: Calls that repeated a failed one.
-        cut_summaries: Summaries cut because they exceeded `summary_tokens`.
-        prompt_tokens, completion_tokens: Tokens of those calls, by the index's token counter.
+        retries: Calls that repeated a failed call.
+        cut_summaries: Summaries truncated because they exceeded `summary_tokens`.
+        prompt_tokens, completion_tokens: Tokens in the LLM calls, by the index's token counter.
         seconds: Seconds by stage, summed over threads, and `total`, the wall time.
     """
 
@@ -131,7 +133,7 @@ class IndexReport(_Report):
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens together."""
+        """Total number of prompt and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class IndexReport(_Report):
 
 @dataclass(frozen=True, slots=True)
 class DeleteReport(_Report):
-    """The result of `delete`. Documents that were only queued have no nodes."""
+    """The result of `delete`. Documents that were queued but never indexed have no nodes."""
 
     documents: int = 0
     chunks: int = 0
@@ -155,7 +157,7 @@ class DocumentStatus:
     Attributes:
         id: Document id.
         status: `done` if the newest version is indexed. Otherwise `pending`, `failed`, or
-            `processing`, which also remains after a process dies.
+            `processing`, which remains if the process dies.
         reason: Error message of a failed document.
         indexed: Whether any version of the document is searchable.
     """
@@ -168,7 +170,7 @@ class DocumentStatus:
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """The result of `compact`: the file size before and after, and cached results dropped."""
+    """The result of `compact`: the file size before and after, and the dropped cached results."""
 
     bytes_before: int
     bytes_after: int
@@ -177,7 +179,7 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class Stats(_Report):
-    """The size of an index: documents, nodes, graph, vectors and bytes, and its settings."""
+    """The size of an index in documents, nodes, graph, vectors and bytes, and its settings."""
 
     documents: int
     chunks: int

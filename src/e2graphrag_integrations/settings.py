@@ -1,4 +1,4 @@
-"""The settings of an index, which control chunks and summaries and are stored in its manifest."""
+"""Index settings: they control chunks and summaries and are stored in the manifest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OVERLAP = 100
 """Default `chunk_overlap` with fixed chunking, in tokens."""
 
 _MINIMUMS = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens": 1}
-"""Minimum value of each numeric setting. With groups of one node, the tree would never end."""
+"""Minimum value of each numeric setting. With one node per group, the tree would never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def checked_path(path: Any) -> str:
     """Return the path of an index file as a string. The file need not exist.
 
     Raises:
-        InvalidInputError: If the path is not usable.
+        InvalidInputError: If the path cannot be used.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(given, str) or not given.strip():
@@ -153,7 +153,7 @@ def checked_path(path: Any) -> str:
 
 
 def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
-    """Return the parsed settings in a manifest; an empty dict for an empty manifest."""
+    """Return the parsed settings from a manifest, or an empty dict if the manifest is empty."""
     if not manifest:
         return {}
     # Schema version 1 supported only `fixed` and did not store these two settings.

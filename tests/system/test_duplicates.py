@@ -25,7 +25,7 @@ def counted_index(open_index):
 def test_error_rejects_all_documents_if_one_id_is_indexed(counted_index):
     rag, counts = counted_index
     exported, before = list(rag.export()), counts()
-    with pytest.raises(DuplicateDocumentError, match=r"already has a document 'a' with other"):
+    with pytest.raises(DuplicateDocumentError, match=r"already has a document 'a' with different"):
         rag.add([OTHER, NEW])
     assert list(rag.export()) == exported
     assert counts() == before

@@ -22,14 +22,14 @@ from e2graphrag_integrations.protocols import Embedder
 _PROBES = ("The quick brown fox.", "Who wrote the letter to Elizabeth?", "量子力学 2026")
 _PREFIX = "probe:"
 _MIN_COSINE = 0.999
-"""Two embedders are the same if the cosine of each pair of probe vectors reaches this."""
+"""Two embedders are the same if each pair of probe vectors has at least this cosine."""
 
 _SECRET = ("key", "token", "secret", "password", "credential")
 _TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback", "verbose")
-"""Substrings of setting names that do not affect a model's output."""
+"""Settings whose names contain one of these substrings do not affect a model's output."""
 
 _LIMIT_SUFFIX = "tokens"
-"""Settings such as `max_tokens` affect the output although their names contain `token`."""
+"""Settings such as `max_tokens` affect the output even though their names contain `token`."""
 
 
 def object_fingerprint(component: Any) -> str:
@@ -42,7 +42,7 @@ def object_fingerprint(component: Any) -> str:
 
 
 def embedder_fingerprint(embedder: Embedder) -> str:
-    """Return the embedder's `fingerprint`, or one computed from its vectors for three probes.
+    """Return the embedder's `fingerprint`, or one computed from its vectors for three fixed texts.
 
     Raises:
         EmbeddingError: If the embedder fails on the probes.
@@ -54,7 +54,7 @@ def embedder_fingerprint(embedder: Embedder) -> str:
 
 
 def same_embedder(one: str, other: str) -> bool:
-    """Return whether two embedder fingerprints identify the same vectors."""
+    """Return whether two fingerprints identify the same embedder."""
     if one == other:
         return True
     if not (one.startswith(_PREFIX) and other.startswith(_PREFIX)) or len(one) != len(other):

@@ -12,7 +12,7 @@ from e2graphrag_integrations.protocols import FloatArray
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _MIN_TRIGRAM_WORD = 4
-"""Length, in characters, from which a word also contributes its trigrams."""
+"""Minimum length, in characters, of words that also contribute their trigrams."""
 
 
 class HashingEmbedder:

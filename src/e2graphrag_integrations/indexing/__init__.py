@@ -1,1 +1,1 @@
-"""Indexing: from documents to rows of the store. `pipeline` is the place to start reading."""
+"""Indexing: from documents to rows in the store. Start reading at `pipeline`."""

@@ -19,8 +19,8 @@ class Selection:
 
     Attributes:
         to_index: New and changed documents.
-        unchanged: Ids of documents that are indexed with the same content, or skipped as copies.
-        kept: Ids of changed documents of which the stored version stays.
+        unchanged: Ids of documents already indexed with the same content, or skipped as copies.
+        kept: Ids of changed documents whose stored version is kept.
     """
 
     to_index: list[SourceDocument]
@@ -39,7 +39,7 @@ def classify_for_add(
 
     Raises:
         DuplicateDocumentError: If a document changed and `on_duplicate` is `error`.
-        InvalidInputError: For an unknown `on_copy`.
+        InvalidInputError: If `on_copy` is unknown.
     """
     check_choice("on_copy", on_copy, get_args(OnCopy))
     replacing = on_duplicate == "replace"
@@ -48,7 +48,7 @@ def classify_for_add(
     )
     if changed and on_duplicate == "error":
         raise DuplicateDocumentError(
-            f"{path} already has a document {changed[0].id!r} with other content: use "
+            f"{path} already has a document {changed[0].id!r} with different content: use "
             "update(), pass on_duplicate=, or choose another id"
         )
     if replacing:
@@ -88,7 +88,7 @@ def _compare(
     """Return the new documents, the changed documents, and the ids of the unchanged ones.
 
     With `skip_copies`, a new document counts as unchanged if its content is already stored. With
-    `replacing`, the stored versions of changed documents do not count as originals of copies.
+    `replacing`, a new document is not a copy if only a version to be replaced has its content.
     """
     hashed = [(document, content_hash(document)) for document in documents]
     replaced = {

@@ -1,4 +1,4 @@
-"""Stage `commit`: write documents, one transaction each, and count the results of a run."""
+"""Stage `commit`: write each document in its own transaction, and count the results of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FinishedBatch:
     """A batch whose stages have finished.
 
     Attributes:
-        documents: All documents of the batch, including failed ones.
+        documents: All documents in the batch, including failed ones.
         nodes: Nodes of each document, with texts, by document id.
         extractions: Extractions of the chunks.
         embeddings: Vectors of the nodes.
@@ -38,12 +38,12 @@ class FinishedBatch:
 
 @dataclass
 class RunTotals:
-    """Counts over all committed documents of a run; see `IndexReport`.
+    """Counts for all documents committed in a run; see `IndexReport`.
 
     Attributes:
-        unlinked: Cache keys that replaced versions of documents linked to.
-        graph: Entity graph of the documents. Entities and edges are counted in it, because edges
-            are capped by weight per entity.
+        unlinked: Cache keys to which replaced document versions linked.
+        graph: Entity graph of the documents. Entities and edges are counted in this graph because
+            each entity keeps only its heaviest edges.
     """
 
     documents: int = 0
@@ -59,8 +59,8 @@ class RunTotals:
     ) -> IndexReport:
         """Return the report of a run that took `seconds`.
 
-        `cost` contains the calls that the planned trees needed before the run, `summaries` those
-        that were made.
+        `cost` contains the calls that the planned trees needed before the run; `summaries`
+        contains the calls that were made.
         """
         graph, failed, usage = self.graph.finish(), control.failures.failed, summaries.usage
         answered = usage.calls - usage.retries
@@ -91,7 +91,7 @@ def commit_batch(
     stored_hashes: Mapping[str, str],
     totals: RunTotals,
 ) -> None:
-    """Write the documents of a batch, except failed ones, in one transaction each.
+    """Write each document in a batch in its own transaction, except failed documents.
 
     `stored_hashes` are the content hashes of the stored versions that may be replaced, by id.
     """

@@ -15,9 +15,9 @@ from e2graphrag_integrations.types import Node
 
 @dataclass
 class CostCounter:
-    """Counts the summaries that planned trees still need, and upper bounds of their tokens.
+    """Counts the summaries that planned trees still need, and upper bounds on their tokens.
 
-    Cached and repeated summaries cost nothing.
+    Cached and repeated summaries need no call.
 
     Attributes:
         summaries: Looks up cached summaries and renders prompts.
@@ -31,17 +31,17 @@ class CostCounter:
 
     @property
     def calls(self) -> int:
-        """Calls needed by the trees so far."""
+        """Number of LLM calls needed by the trees added so far."""
         return sum(level["llm_calls"] for level in self._levels.values())
 
     def add(self, tree: Tree) -> None:
-        """Count the summaries of a tree that are neither cached now nor counted before."""
+        """Add a tree to the counts. Cached or already counted summaries need no call."""
         self._documents += 1
         if not tree.levels:
             return
         self._chunks += len(tree.levels[0])
         by_id = {node.id: node for node in tree.nodes}
-        # The text of each node, if known, and a symbol that is equal for equal content.
+        # Each node has a text, if known, and a symbol that is equal for equal content.
         texts: dict[str, str | None] = {n.id: n.text for n in tree.levels[0]}
         symbols = {n.id: n.text.encode() for n in tree.levels[0]}
         for node in tree.nodes[len(tree.levels[0]) :]:
@@ -68,7 +68,7 @@ class CostCounter:
         return empty_prompt + len(node.child_ids) * summaries.max_tokens
 
     def estimate(self) -> CostEstimate:
-        """Return the counts."""
+        """Return the counts as an estimate."""
         levels = tuple(
             LevelEstimate(
                 number,

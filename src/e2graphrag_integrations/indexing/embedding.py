@@ -14,7 +14,7 @@ from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.types import Node, Span
 
 Windows = tuple[tuple[Span, bytes], ...]
-"""The windows of a node: the span of its text, and the cache key of the vector."""
+"""A node's windows: each has a span of the node's text and the cache key of its vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Embeddings:
     """The vectors of nodes.
 
     Attributes:
-        windows: Windows of each node, by node id; none for documents that failed before.
-        embedded: Nodes that needed a vector which was not in the cache.
+        windows: Windows of each node, by node id, without documents that had already failed.
+        embedded: Number of nodes that needed a vector that was not in the cache.
     """
 
     windows: Mapping[str, Windows]
@@ -40,9 +40,9 @@ def embed_nodes(
     cache: ContentCache,
     control: RunControl,
 ) -> Embeddings:
-    """Embed the windows of nodes that are not in the cache, and store the vectors there.
+    """Embed the node windows without a cached vector, and store the new vectors in the cache.
 
-    `prefixes` is the text in front of each window, by document id.
+    `prefixes` maps each document id to the text prepended to its windows.
 
     Raises:
         WorkStopped: After a stop request.

@@ -15,7 +15,7 @@ from e2graphrag_integrations.store.records import ContentCache, decode_sentences
 from e2graphrag_integrations.types import Node
 
 Contribution = list[list[tuple[str, bool]]]
-"""A chunk's mentions for the entity graph: per sentence, `(normal form, named)` of each."""
+"""A chunk's mentions for the entity graph: a list of `(normal form, named)` per sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Extractions:
 
     Attributes:
         keys: Cache key of each chunk's extraction, by node id.
-        contributions: Mentions of each extraction for the entity graph, by cache key, without
+        contributions: Mentions in each extraction for the entity graph, by cache key, without
             chunks that failed.
     """
 
@@ -40,7 +40,7 @@ def extraction_key(fingerprint: str, text: str) -> bytes:
 def extract_chunks(
     chunks: Sequence[Node], components: Components, cache: ContentCache, control: RunControl
 ) -> Extractions:
-    """Extract the entities of chunks that are not in the cache, and store them there.
+    """Extract the entities in chunks without a cached extraction, and cache the results.
 
     Raises:
         WorkStopped: After a stop request.

@@ -1,4 +1,4 @@
-"""Argument checks for documents and ids, before anything is written."""
+"""Checks of document and id arguments before anything is written."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[
     keeps the last.
 
     Raises:
-        InvalidInputError: For an item that is not a document, or an unknown `on_duplicate`.
-        DuplicateDocumentError: For an id that occurs twice.
+        InvalidInputError: If an item is not a document, or `on_duplicate` is unknown.
+        DuplicateDocumentError: If an id occurs twice and `on_duplicate` is `error`.
     """
     check_choice("on_duplicate", on_duplicate, get_args(OnDuplicate))
     if isinstance(given, SourceDocument):
@@ -46,7 +46,7 @@ def as_ids(given: str | Iterable[str]) -> list[str]:
     """Return one or many ids as a list without duplicates.
 
     Raises:
-        InvalidInputError: If one is not a valid string.
+        InvalidInputError: If an id is not a valid string.
     """
     ids = [given] if isinstance(given, str) else _as_list(given, "ids must be strings")
     return list(dict.fromkeys(check_text("document id", one) for one in ids))
@@ -56,7 +56,7 @@ def as_list(given: Any, name: str) -> list[Any]:
     """Return an iterable argument as a list.
 
     Raises:
-        InvalidInputError: If it is a string or a mapping, or not iterable.
+        InvalidInputError: If the argument is a string or a mapping, or is not iterable.
     """
     if isinstance(given, str | bytes | Mapping):
         raise InvalidInputError(f"{name}={short_repr(given)} must be a list")

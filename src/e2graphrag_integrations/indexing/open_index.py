@@ -20,12 +20,12 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 _POLL_SECONDS = 0.05
-"""Seconds between checks whether a waiting operation was stopped."""
+"""Seconds between checks for a stop request while an operation waits."""
 
 
 @dataclass(frozen=True)
 class IndexingContext:
-    """The inputs that all documents of a run share.
+    """The inputs that all documents in a run share.
 
     Attributes:
         store: Receives documents and caches results.
@@ -50,7 +50,7 @@ class OpenIndex:
 
     Attributes:
         store: The file.
-        settings, components, planner, concurrency, retry: The arguments of `E2GraphRAG.open`.
+        settings, components, planner, concurrency, retry: See `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
     """
 
@@ -68,10 +68,10 @@ class OpenIndex:
     _closing: bool = False
 
     def summary_builder(self, run: IndexingRun) -> SummaryBuilder:
-        """Return a new summary builder, with its own usage counts.
+        """Return a new summary builder that has its own usage counts.
 
         Raises:
-            InvalidInputError: If the run's summarizer has another fingerprint than the index's.
+            InvalidInputError: If the run's and the index's summarizers have different fingerprints.
         """
         own = self.components.summarizer
         summarizer = own if run.summarizer is None else run.summarizer
@@ -93,7 +93,7 @@ class OpenIndex:
 
     @contextlib.contextmanager
     def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
-        """Exclude other threads and processes from writing; see `E2GraphRAG.write_lock`."""
+        """Keep other threads and processes from writing; see `E2GraphRAG.write_lock`."""
         if self._needs_this_loop():
             raise InvalidInputError(
                 "an operation that is writing needs this event loop, so waiting for it here would "
@@ -116,7 +116,7 @@ class OpenIndex:
 
     @contextlib.contextmanager
     def _exclude_threads(self, run: IndexingRun) -> Iterator[None]:
-        """Wait for the other threads. On exit, close the file if `close` was called meanwhile."""
+        """Wait for other writing threads. On exit, close the file if `close` was called."""
         while not self._thread_lock.acquire(timeout=_POLL_SECONDS):
             _check_stop(run)
         loops = [run.runner.loop] if isinstance(run.runner, CallerLoop) else []

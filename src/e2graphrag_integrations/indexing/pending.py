@@ -23,14 +23,14 @@ from e2graphrag_integrations.types import SourceDocument
 class PendingDocuments:
     """The pending documents of an index; see `E2GraphRAG.pending`.
 
-    The integration chooses the ids and the JSON values. Every change takes effect at once, in one
-    transaction.
+    The integration chooses the ids and the JSON values. Each change is committed immediately, in a
+    single transaction.
     """
 
     _index: OpenIndex
 
     def state(self) -> tuple[str, str]:
-        """Return a value that changes with every change to the indexed or pending documents."""
+        """Return a value that changes whenever the indexed or pending documents change."""
         return file_state(self._index.store)
 
     def read(self) -> dict[str, Any]:
@@ -46,14 +46,14 @@ class PendingDocuments:
     ) -> tuple[str, str] | None:
         """Store pending documents by id, and return the new state.
 
-        Returns None and stores nothing if the `state()` is not `expected_state`.
+        Returns None and stores nothing if `state()` no longer equals `expected_state`.
         """
         return put_pending(self._index.store, values, expected_state)
 
     def index(self, documents: Sequence[SourceDocument], run: IndexingRun) -> IndexReport:
         """Index documents with unique ids, replacing changed ones, without using the queue.
 
-        Raises errors as `E2GraphRAG.add` does.
+        Raises the same errors as `E2GraphRAG.add`.
         """
         run = replace(run, queued=False)
         with self._index.exclusive(run):

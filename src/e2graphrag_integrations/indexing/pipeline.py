@@ -1,9 +1,9 @@
 """The indexing pipeline: classify -> enqueue -> plan -> extract | embed | summarize -> commit.
 
 `add_documents`, `update_documents` and `resume_documents` classify and enqueue documents.
-`index_documents` runs the other stages. Extraction, embedding and summarizing run side by side,
-each in its own thread. Documents move in batches, two at a time, so the stages overlap across
-batches and memory stays bounded.
+`index_documents` runs the other stages. Extraction, embedding and summarizing run concurrently,
+each in its own thread. At most two batches of documents are in progress, so the stages of
+consecutive batches overlap and memory use is bounded.
 
 A stage stores each result in the cache as soon as it arrives. The transaction that commits a
 document only links to cached content, so a document is either complete or absent, and a crash
@@ -151,7 +151,7 @@ def index_documents(
         context: Models, settings and store.
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
-        on_batch: Called with the ids of the documents of each batch before work on them starts.
+        on_batch: Called with the document ids in each batch before work on the batch starts.
 
     Raises:
         IndexingError: If `control.failures` aborts the run. Earlier batches are committed.
@@ -183,8 +183,8 @@ def index_documents(
             raise StoppedError(
                 "indexing was stopped; finished work is kept: call resume() or add() to continue"
             ) from error
-    # At the end only: a document may link to content of another's old version. After a failure,
-    # the cache may contain results that no document links to, so check everything.
+    # Only at the end: a document may link to content from a different document's old version.
+    # After a failure, the cache may contain results that no document links to: check all of it.
     context.store.drop_unused(None if control.failures.failed else totals.unlinked)
     return totals.report(cost, context.summaries, control, time.perf_counter() - started)
 
@@ -192,7 +192,7 @@ def index_documents(
 def _two_in_flight(
     batches: Iterable[Batch], start: Callable[[Batch], Callable[[], FinishedBatch]]
 ) -> Iterator[Callable[[], FinishedBatch]]:
-    """Start the batches, and yield the function that finishes each after the next has started."""
+    """Start the batches; yield each batch's finish function after the next batch has started."""
     previous: Callable[[], FinishedBatch] | None = None
     for batch in batches:
         current = start(batch)

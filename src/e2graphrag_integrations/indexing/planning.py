@@ -20,7 +20,7 @@ from e2graphrag_integrations.tree import Tree, plan_tree
 from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _BATCH_CHUNKS = 256
-"""A batch is full when it has this many chunks. Bounds memory."""
+"""Number of chunks at which a batch is full, to bound memory use."""
 
 Splitter = Callable[[str], Sequence[tuple[int, int]]]
 """Returns the half-open chunk spans of a text, in order."""
@@ -31,13 +31,13 @@ Planner = Callable[[SourceDocument], Tree]
 
 @dataclass
 class Batch:
-    """Complete documents that pass through the stages together.
+    """Whole documents that go through the stages together.
 
     Attributes:
         documents: The documents.
         trees: Their trees, in the same order.
         chunks: All chunks of the trees.
-        prefixes: Text in front of each embedded window (the title), by document id.
+        prefixes: Text prepended to each embedded window (the title), by document id.
     """
 
     documents: list[SourceDocument] = field(default_factory=list)
@@ -53,7 +53,7 @@ def plan_batches(
     cost: CostCounter,
     control: RunControl,
 ) -> Iterator[Batch]:
-    """Yield documents with their trees, in batches, and count their cost."""
+    """Yield documents with their trees, in batches, and add their cost to `cost`."""
     batch = Batch()
     for document in documents:
         try:
@@ -92,7 +92,7 @@ def plan_document(document: SourceDocument, settings: Settings, counter: TokenCo
 def make_planner(
     settings: Settings, counter: TokenCounter, splitter: Splitter | None, *, split_segments: bool
 ) -> Planner:
-    """Return a planner; without a `splitter`, it splits according to the settings.
+    """Return a planner that splits with `splitter`, or by the settings if `splitter` is None.
 
     With `split_segments`, each segment of a document is split separately.
     """
@@ -121,7 +121,7 @@ def _split_by_segment(split: Splitter, document: SourceDocument) -> Splitter:
 
 
 def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:
-    """Return the chunk spans of a document, checked.
+    """Check a document's chunk spans and return them.
 
     Raises:
         InvalidInputError: If spans are out of order, lie outside the text, or omit text.

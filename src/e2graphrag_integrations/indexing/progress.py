@@ -35,7 +35,7 @@ class StageTimer:
 
     @contextmanager
     def timed(self, stage: Stage) -> Iterator[None]:
-        """Add the duration of the block to a stage."""
+        """Add the duration of a `with` block to the time of a stage."""
         started = time.perf_counter()
         try:
             yield
@@ -50,7 +50,7 @@ class StageTimer:
             self._total[stage] += count
 
     def advance(self, stage: Stage, count: float) -> None:
-        """Add finished items; a partly embedded node counts as a fraction."""
+        """Add finished items to a stage; a partly embedded node counts as a fraction."""
         with self._lock:
             self._done[stage] += count
             if self._listener is not None and count:
@@ -60,7 +60,7 @@ class StageTimer:
 
 
 class ProgressBar:
-    """A progress listener that draws one bar for all stages, also into pipes and notebooks."""
+    """A progress listener that draws one bar for all stages, including in pipes and notebooks."""
 
     def __init__(self) -> None:
         from tqdm import tqdm
@@ -82,7 +82,7 @@ class ProgressBar:
 
 
 def _describe(progress: Progress) -> str:
-    """Return the text of one stage in the bar.
+    """Return the description of one stage in the bar.
 
     >>> _describe(Progress("embed", 12, 90, 0.857))
     'embed 12/90, 14/s, 6 s left'

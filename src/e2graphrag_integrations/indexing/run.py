@@ -1,4 +1,4 @@
-"""One indexing run: its options, its stop signal, its failures, and its model calls in slices."""
+"""One indexing run: its options, stop signal, failure policy, and model calls in slices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import ProgressListener
 
 _SLICE_SIZE = 64
-"""Items per call of an extractor or embedder. Bounds the work that a crash can lose."""
+"""Items per call of an extractor or embedder. Limits the work that a crash can lose."""
 
 _MAX_BEFORE_SUCCESS = 3
-"""Abort after this many failures of one type if the stage never succeeded: the cause is a wrong
-key or a missing model, and ten thousand more documents would only cost time."""
+"""Abort after this many failures of one type if the stage never succeeded: the cause is probably a
+wrong key or a missing model, so all other documents would fail as well."""
 
 _MAX_CONSECUTIVE = 30
 """Abort after this many consecutive failures of one type, even if the stage worked earlier: the
@@ -32,15 +32,15 @@ T = TypeVar("T")
 class WorkStopped(Exception):  # noqa: N818 - a control signal, not an error
     """Raised in worker threads after a stop request.
 
-    `CancelledError` would not do: a user's summarizer can raise it as an ordinary failure.
+    `CancelledError` would be ambiguous: a user's summarizer can raise it as an ordinary failure.
     """
 
 
 class StopSignal:
     """Asks worker threads to stop. Calls in flight finish, and their results are kept.
 
-    A failed summary sets only `no_new_calls`, so earlier batches are still written. Any other
-    failure, and a request from outside, sets both events.
+    A summary failure sets only `no_new_calls`, so that earlier batches are still written. Any other
+    failure, or an external stop request, sets both events.
     """
 
     def __init__(self) -> None:
@@ -75,12 +75,12 @@ class IndexingRun:
 
 
 class FailurePolicy:
-    """Skips failed documents, and aborts when the documents are probably not the cause.
+    """Skips failed documents, and aborts the run if the documents are probably not the cause.
 
     Thread-safe.
 
     Args:
-        on_failure: Called once with each document that failed. None aborts at the first failure.
+        on_failure: Called once for each failed document. None aborts at the first failure.
 
     Attributes:
         failed: Errors of the skipped documents, by id.
@@ -101,7 +101,7 @@ class FailurePolicy:
             document separately to find the cause.
 
         Raises:
-            E2GraphRAGError: To abort the run: the first error of this type.
+            E2GraphRAGError: The first error of this type, if the run must abort.
         """
         if self._on_failure is None:
             raise error
@@ -120,7 +120,7 @@ class FailurePolicy:
         return True
 
     def record_success(self, error_type: type[E2GraphRAGError]) -> None:
-        """Record that a stage succeeded whose failures are of `error_type`."""
+        """Record a success in the stage whose failures have the type `error_type`."""
         with self._lock:
             self._succeeded.add(error_type)
             self._consecutive[error_type] = 0
@@ -150,17 +150,17 @@ def run_in_slices(
     stage: str,
     control: RunControl,
 ) -> Iterator[int]:
-    """Run a model on slices of its inputs, and yield the number of inputs of each finished slice.
+    """Run a model on slices of its inputs, and yield the number of inputs in each finished slice.
 
-    If a slice with inputs of several documents fails, the inputs of each document are retried
+    If a slice with inputs from several documents fails, the inputs of each document are retried
     separately, so that only the document at fault is skipped.
 
     Args:
         inputs: Model inputs by the cache key of their result.
         owners: Ids of the documents that need each result, by cache key.
         process: Processes a slice and stores its results.
-        error_type: Wraps exceptions of the model.
-        stage: Name in error messages.
+        error_type: Error type that wraps exceptions raised by the model.
+        stage: Name of the stage in error messages.
         control: Receives failures; ends the loop after a stop request.
 
     Raises:
@@ -170,7 +170,7 @@ def run_in_slices(
     keys = list(inputs)
     finished: set[bytes] = set()
     for start in range(0, len(keys), _SLICE_SIZE):
-        # Each attempt maps keys to the documents that it processes them for.
+        # Each attempt maps cache keys to the ids of the documents for which it is made.
         attempts = deque([{key: owners[key] for key in keys[start : start + _SLICE_SIZE]}])
         while attempts:
             if control.stop.no_new_work.is_set():

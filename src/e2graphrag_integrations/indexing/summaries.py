@@ -1,4 +1,4 @@
-"""Stage `summarize`: fill trees with summaries, with bounded concurrency and a cache."""
+"""Stage `summarize`: create the summaries in trees, with limited concurrency and a cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from e2graphrag_integrations.types import Node
 
 @dataclass
 class SummaryUsage:
-    """Usage counts of a summarizer. `seconds` is summed over threads."""
+    """Usage counts for a summarizer. `seconds` is summed over threads."""
 
     calls: int = 0
     retries: int = 0
@@ -48,10 +48,10 @@ class SummaryBuilder:
     """Creates single summaries, or finds them in the cache. Thread-safe.
 
     Attributes:
-        summarizer: User's summarizer.
-        fingerprint: The summarizer's part of the cache keys.
+        summarizer: The summarizer to call.
+        fingerprint: Identifies the summarizer in cache keys.
         counter: Measures prompts and summaries.
-        max_tokens: Maximum tokens of a summary; longer ones are cut after a sentence.
+        max_tokens: Maximum tokens in a summary; longer ones are truncated after a sentence.
         retry: Retry policy for transient errors.
         store: Stores summaries.
         runner: Runs the coroutines of an async summarizer.
@@ -89,9 +89,9 @@ class SummaryBuilder:
     def build(
         self, texts: Sequence[str], level: int, stopping: threading.Event | None = None
     ) -> str:
-        """Return the summary of `texts`. Simultaneous equal requests share one call.
+        """Return the summary of `texts`. Concurrent equal requests share one call.
 
-        When `stopping` is set, failed calls are not retried.
+        Once `stopping` is set, failed calls are not retried.
         """
         key = self.key(texts, level)
         done = threading.Event()
@@ -163,19 +163,19 @@ def summarize_trees(
     *,
     failures: FailurePolicy | None = None,
 ) -> list[Mapping[str, str] | None]:
-    """Create every summary of `trees`, each as soon as its children have texts.
+    """Create every summary in `trees`, each as soon as its children have texts.
 
     Args:
         trees: Trees of different documents.
         builder: Creates single summaries.
         pool: Runs the calls.
         on_summary: Called after each summary.
-        stopping: When set, no further summary starts; those in flight finish and are kept. A
-            failure that aborts the run sets it.
-        failures: Decides whether the other trees continue after a failure; None aborts.
+        stopping: Once set, no further summary starts; summaries in progress finish and are kept. A
+            failure that aborts the run sets this event.
+        failures: Decides whether the other trees continue after a failure; None aborts the run.
 
     Returns:
-        For each tree the summaries by node id, or None if the document failed.
+        For each tree, its summaries by node id, or None if its document failed.
 
     Raises:
         SummaryError: If a failure aborts the run.
@@ -225,7 +225,7 @@ class _Calls:
         try:
             summary = self.builder.build(texts, node.level, self.stopping)
         except BaseException as error:
-            with self.lock:  # after a stop, a failure may only be a consequence of the stop
+            with self.lock:  # after a stop, a failure may be only a consequence of it
                 if not self.stopping.is_set():
                     self._handle(_with_place(error, node), node)
             raise
@@ -246,7 +246,7 @@ class _Calls:
 
 
 def _with_place(error: BaseException, node: Node) -> BaseException:
-    """Return a SummaryError that names the summary; store errors and interrupts as they are."""
+    """Return a SummaryError that names the summary, or a store error or interrupt unchanged."""
     if isinstance(error, StoreError) or not isinstance(error, Exception | asyncio.CancelledError):
         return error
     failed = SummaryError(
@@ -269,10 +269,10 @@ class _Schedule:
             for number, tree in enumerate(trees)
             for node in tree.nodes
             if node.level == 1
-        ][::-1]  # popped from the end: documents and positions come in order
+        ][::-1]  # reversed, because nodes are popped from the end
 
     def inputs(self, tree: int, node: Node) -> list[str]:
-        """Return the texts to summarize, without overlap."""
+        """Return the texts to summarize, without the overlap between chunks."""
         children = [self._nodes[tree][child] for child in node.child_ids]
         texts = self.summaries[tree]
         return without_overlap([replace(c, text=texts.get(c.id, c.text)) for c in children])

@@ -18,7 +18,7 @@ class CallableSummarizer:
     Attributes:
         function: Called with the prompt.
         summarizer_id: Names the model and its settings, for example `"gpt-4o-mini@0"`. With an id,
-            finished summaries are cached across runs; without one, only within the process.
+            summaries are cached across runs; without an id, only within the process.
         prompts: The prompt templates.
     """
 

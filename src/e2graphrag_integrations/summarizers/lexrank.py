@@ -27,22 +27,23 @@ _DAMPING = 0.85
 """PageRank's damping factor."""
 
 _TOLERANCE = 1e-8
-"""The power iteration stops when the scores change by less than this in total."""
+"""The power iteration stops when the total change in scores is less than this."""
 
 _MAX_ITER = 200
 """Upper bound on power iterations."""
 
 _MIN_WORDS = 4
-"""Shorter sentences, such as headings, are used only if a text has no longer ones."""
+"""Sentences with fewer words, such as headings, are used only if all sentences are that short."""
 
 
 class ExtractiveSummarizer:
     """Summarizes with continuous LexRank (Erkan and Radev, 2004).
 
     Sentences are vectors, and edges are weighted by cosine similarity. A sentence's score is its
-    PageRank with damping 0.85. The summary takes sentences by descending score within the length
-    budget, skips a sentence whose cosine to a chosen one exceeds `redundancy`, and returns them in
-    their original order. Deterministic: the earlier sentence wins ties.
+    PageRank with damping 0.85. Sentences are chosen by descending score within the length budget;
+    a sentence is skipped if its cosine with a chosen sentence exceeds `redundancy`. The summary
+    contains the chosen sentences in their original order. The result is deterministic: ties are
+    broken in favor of the earlier sentence.
 
     Args:
         vectors: `"tfidf"` needs no model; `"embedder"` uses the vectors of `embedder`.
@@ -51,7 +52,7 @@ class ExtractiveSummarizer:
         counter: Measures the length budget; the approximate counter by default.
 
     Raises:
-        InvalidInputError: If `vectors` and `embedder` disagree, or `redundancy` is out of range.
+        InvalidInputError: If `vectors` does not match `embedder`, or `redundancy` is out of range.
     """
 
     uses_llm = False
@@ -76,7 +77,7 @@ class ExtractiveSummarizer:
 
     @lazy
     def fingerprint(self) -> str:
-        """The settings that determine the choice of sentences."""
+        """The settings that determine which sentences are chosen."""
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
         return f"extractive:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
 
@@ -113,7 +114,7 @@ class ExtractiveSummarizer:
     def _choose(
         self, sentences: list[str], vectors: csr_array, order: list[int], budget: int
     ) -> list[int]:
-        """Return sentences in `order` that fit the budget, in tokens, without duplicates."""
+        """Return the sentences in `order` that fit the token budget, without duplicates."""
         chosen: list[int] = []
         for i in order:
             tokens = count_tokens(self._counter, sentences[i])
@@ -129,7 +130,7 @@ class ExtractiveSummarizer:
 
 
 def _tfidf(sentences: list[str]) -> csr_array:
-    """Return unit rows of tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
+    """Return unit rows with weights tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
     from scipy.sparse import csr_array
 
     counts = [Counter(sentence_terms(sentence)) for sentence in sentences]

@@ -16,12 +16,13 @@ from e2graphrag_integrations.text.sentences import sentence_starts
 class OpenAISummarizer:
     """Summarizes with a chat model.
 
-    The client's own retries are off; the index retries failed calls according to its `RetryPolicy`.
+    The client's own retries are disabled; the index retries failed calls according to its
+    `RetryPolicy`.
 
     Args:
         model: The server's name for the model.
         base_url: URL of the server; None for the client's default.
-        api_key: None reads the client's environment variable. Servers without authentication
+        api_key: None means the client's environment variable. Servers without authentication
             accept any value.
         timeout: Seconds per call.
         prompts: The prompt templates.
@@ -53,7 +54,7 @@ class OpenAISummarizer:
     def fingerprint(self) -> str:
         """The model, extra request fields and prompts.
 
-        Excludes the server: the same model on another server gives the same summaries.
+        The server is excluded: the same model on a different server gives the same summaries.
         """
         request = json.dumps(self._request, sort_keys=True, default=str)
         digest = hashlib.sha256(request.encode()).hexdigest()[:8] if self._request else "plain"
@@ -64,7 +65,7 @@ class OpenAISummarizer:
         return self.prompts.render(texts, level=level, max_tokens=max_tokens)
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
-        """Return the model's answer, or an empty string if it gave none."""
+        """Return the model's answer, or an empty string if there is none."""
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
         fields = {"max_tokens": max_tokens, "temperature": 0, **self._request}
         response = self._connect().chat.completions.create(

@@ -10,17 +10,17 @@ from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 
 _WORDS_PER_TOKEN = 0.6
-"""Words requested per token allowed. Below the true ratio, because models overshoot."""
+"""Words requested per allowed token; below the true ratio, because models overshoot."""
 
 _MIN_WORDS = 10
-"""Smallest length requested, in words."""
+"""Minimum length that a prompt requests, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """The two prompt templates for summaries.
 
-    In each, `{text}` is replaced by the texts to summarize and `{words}` by the requested length.
+    In each template, `{text}` stands for the input texts and `{words}` for the requested length.
 
     Attributes:
         chunks: Summarizes chunks (level 1).

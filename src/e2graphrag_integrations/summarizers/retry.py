@@ -45,8 +45,8 @@ class RetryPolicy:
 
     Attributes:
         attempts: Maximum number of calls, including the first.
-        first_wait: Upper bound of the first wait, in seconds; doubles after each attempt.
-        longest_wait: Upper bound of every wait, in seconds, including a server's Retry-After.
+        first_wait: Upper bound on the first wait, in seconds; doubles after each attempt.
+        longest_wait: Upper bound on every wait, in seconds, including a server's Retry-After.
         transient: Returns whether to retry after an error.
 
     Raises:
@@ -71,7 +71,7 @@ class RetryPolicy:
         """Return a new tenacity controller for one call.
 
         Args:
-            stop_event: When set, the current wait ends and no further attempt follows.
+            stop_event: Once set, the current wait ends and no further attempt is made.
         """
         stop: Any = tenacity.stop_after_attempt(self.attempts)
         if stop_event is not None:
