@@ -77,9 +77,9 @@ $(VENV)/.installed-project: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group project
 	touch $@
 
-# The faces with the oldest versions that they support, each in an environment of its own and without
-# the other framework. What such a version itself warns of is no error there. The oldest
-# llama-index-core looks for its NLTK data beside its package only if it is told to.
+# Each integration with the oldest supported framework, in its own environment without the other
+# framework. Warnings of the old framework are not errors. The oldest llama-index-core finds the NLTK
+# data in its package only through NLTK_DATA.
 test-oldest-llama-index:
 	$(PYTHON) -m venv $(OLD_LLAMA_INDEX)
 	$(OLD_LLAMA_INDEX)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -125,19 +125,20 @@ bench-quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split report \
 		--out benchmarks/results/quality_report.json
 
-# One new sentence in a long document: LLM calls, embedded nodes.
+# LLM calls and embedded nodes for one new sentence in a long document.
 bench-repair: $(STAMP)
 	$(BIN)/python benchmarks/local_repair.py --data ../shared/data --out benchmarks/results/local_repair.json
 
-# An indexing process is killed 200 times (a quarter of an hour); eight processes read while one writes.
+# Kills an indexing process 200 times (15 minutes).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 \
 		--out benchmarks/results/crash.json
 
+# Eight processes read while one writes.
 bench-concurrency: $(STAMP)
 	$(BIN)/python benchmarks/concurrency.py --out benchmarks/results/concurrency.json
 
-# Against the floors in the same run: fails when a goal is missed (ten minutes).
+# Measured against lower bounds in the same run; fails if a goal is missed (15 minutes).
 bench-speed: $(STAMP)
 	@missed=0; \
 	$(BIN)/python benchmarks/query_speed.py --data ../shared/data \
@@ -146,27 +147,27 @@ bench-speed: $(STAMP)
 		--out benchmarks/results/index_speed.json || missed=1; \
 	exit $$missed
 
-# Ten thousand to a million chunks (half an hour, 12 GB of disk for the time).
+# Ten thousand to a million chunks (45 minutes, 12 GB of temporary disk space).
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
 
-# Each peer in an environment of its own (4.5 GB, pinned in benchmarks/peers/requirements); three quarters of an hour.
+# Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 70 minutes).
 bench-peers: $(STAMP)
 	$(BIN)/python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
 		--out benchmarks/results/peers.json
 
-# Samples of processes at work (seven minutes; needs the indexes of bench-quality).
+# Profiles of running processes (seven minutes; needs the indexes of bench-quality).
 bench-hot-spots: $(STAMP)
 	$(BIN)/python benchmarks/hot_spots.py --data ../shared/data --out benchmarks/results/hot_spots.json
 
-# What a cap on the edges of each entity costs, after bench-quality.
+# The effect of a cap on the edges of each entity (needs the indexes of bench-quality).
 bench-edges: $(STAMP)
 	$(BIN)/python benchmarks/edge_cap.py --data ../shared/data --out benchmarks/results/edge_cap.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json
 
-# Where constants may be chosen: the hybrid without each of its parts.
+# The dev split, on which constants are chosen: the hybrid without each of its parts.
 bench-quality-dev: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 4 \
 		--ablations --out benchmarks/results/quality_dev.json
