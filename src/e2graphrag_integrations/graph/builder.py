@@ -14,11 +14,12 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 
 MAX_NEIGHBORS = 1000
-"""Edges kept per entity, heaviest first. The most frequent entity of a novel has about this many
-neighbors; in a large corpus it would neighbor almost every entity (benchmarks/edge_cap.py)."""
+"""Maximum number of edges per entity; the heaviest are kept. The most frequent entity in a novel
+has about this many neighbors. In a large corpus without this limit, the most frequent entity
+would neighbor almost every other entity (benchmarks/edge_cap.py)."""
 
 _PENDING_LIMIT = 1 << 17
-"""Mentions buffered before their pairs are summed. Bounds memory during the build."""
+"""Number of mentions buffered before their pairs are summed. Limits memory during the build."""
 
 _LOW_32 = 0xFFFFFFFF
 """Mask for the second of two 32-bit rows packed into one 64-bit integer."""
@@ -26,13 +27,13 @@ _LOW_32 = 0xFFFFFFFF
 
 @dataclass(frozen=True, eq=False)
 class MentionTable:
-    """Every mention in the index, ordered by chunk and sentence. A graph is computed from it.
+    """Every mention in the index, ordered by chunk and sentence, to compute the graph from.
 
     Attributes:
-        entities: The entity's row, one per mention.
-        named: Whether the mention is a proper name, one per mention.
-        sentence_sizes: Mentions per sentence.
-        chunk_sizes: Sentences per chunk.
+        entities: The entity row of each mention.
+        named: Whether each mention is a proper name.
+        sentence_sizes: Number of mentions per sentence.
+        chunk_sizes: Number of sentences per chunk.
     """
 
     entities: IntArray
@@ -47,10 +48,10 @@ def mention_table(
     """Return the distinct normal forms, sorted, and the mentions as arrays.
 
     Args:
-        chunks: For each chunk, for each of its sentences, `(normal form, named)` of each mention.
+        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, named)`.
     """
     rows: dict[str, int] = {}
-    entities, named = array("q"), array("b")  # a list of Python integers takes far more memory
+    entities, named = array("q"), array("b")  # lists of Python integers need far more memory
     sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
@@ -68,11 +69,11 @@ def mention_table(
 
 
 def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityGraph:
-    """Return the graph of a mention table. Equal tables give equal graphs.
+    """Build the graph from a mention table. Equal tables give equal graphs.
 
     Args:
         names: Distinct normal forms, sorted. Each has at least one mention.
-        mentions: The mentions; its `entities` are rows of `names`.
+        mentions: The mentions; their `entities` refer to rows in `names`.
     """
     builder = GraphBuilder()
     named = np.zeros(len(names), dtype=np.bool_)
@@ -84,12 +85,12 @@ def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityG
 
 
 def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
-    """Return the graph of chunks, given as for `mention_table`."""
+    """Build the graph from chunks in the format that `mention_table` expects."""
     return graph_from_mentions(*mention_table(chunks))
 
 
 class GraphBuilder:
-    """Builds a graph chunk by chunk; memory grows with mentions and distinct edges."""
+    """Builds a graph chunk by chunk; memory use grows with the number of mentions and edges."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
@@ -103,7 +104,7 @@ class GraphBuilder:
         self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
 
     def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
-        """Add the next chunk: for each sentence, `(normal form, named)` of each mention."""
+        """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
         entities = [self._row(name, named) for sentence in sentences for name, named in sentence]
         sizes = [len(sentence) for sentence in sentences]
         self._add(
@@ -126,10 +127,10 @@ class GraphBuilder:
 
         Args:
             names: Distinct normal forms.
-            named: Whether any mention of each is a proper name.
-            mentions: The row in `names` of each mention.
-            sentence_sizes: Mentions per sentence.
-            chunk_sizes: Sentences per chunk.
+            named: Whether any mention of each normal form is a proper name.
+            mentions: For each mention, its row in `names`.
+            sentence_sizes: Number of mentions per sentence.
+            chunk_sizes: Number of sentences per chunk.
         """
         pairs = zip(names, named, strict=True)
         rows = np.asarray([self._row(name, is_named) for name, is_named in pairs], dtype=np.int64)
@@ -138,7 +139,7 @@ class GraphBuilder:
         self._add(rows[mentions], sentence, chunk[sentence], len(sentence_sizes), len(chunk_sizes))
 
     def finish(self) -> EntityGraph:
-        """Return the graph of all chunks added."""
+        """Return the graph of all added chunks."""
         self._sum_pairs()
         names, sorted_row = _sort_names(self._rows)
         size = len(names)
@@ -185,7 +186,7 @@ class GraphBuilder:
         return row
 
     def _sum_pairs(self) -> None:
-        """Add `1 / distinct entities` to every pair of entities in each pending sentence."""
+        """Add `1 / distinct entities` to the weight of every entity pair in a pending sentence."""
         empty = np.empty(0, dtype=np.int64)
         sentences = np.concatenate([empty, *(sentence for sentence, _ in self._pending)])
         mentions = np.concatenate([empty, *(entities for _, entities in self._pending)])
@@ -206,13 +207,13 @@ class GraphBuilder:
 
 
 def cap_degrees(edges: csr_array, max_degree: int) -> csr_array:
-    """Return the edges that are among the `max_degree` heaviest of both endpoints.
+    """Return the edges that are among the `max_degree` heaviest edges of both endpoints.
 
     The earlier neighbor wins ties.
 
     Args:
         edges: Symmetric weights with sorted indices.
-        max_degree: Edges to keep per entity.
+        max_degree: Maximum number of edges to keep per entity.
     """
     hubs = np.flatnonzero(np.diff(edges.indptr) > max_degree)
     if not len(hubs):
@@ -224,7 +225,7 @@ def cap_degrees(edges: csr_array, max_degree: int) -> csr_array:
         heavy[row.start + order[max_degree:]] = False
     matrix = csr_array((heavy.astype(np.int8), edges.indices, edges.indptr), shape=edges.shape)
     reverse = matrix.T.tocsr()
-    reverse.sort_indices()  # its entries are now in the order of the edges
+    reverse.sort_indices()  # its entries now have the same order as the edges
     capped = edges.copy()
     capped.data = np.where(heavy & (reverse.data > 0), edges.data, 0)
     capped.eliminate_zeros()
@@ -232,7 +233,7 @@ def cap_degrees(edges: csr_array, max_degree: int) -> csr_array:
 
 
 def _sort_names(rows: dict[str, int]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names, sorted, and the sorted row of each insertion row."""
+    """Return the sorted names, and a mapping from each name's insertion row to its sorted row."""
     names = sorted(rows)
     sorted_row = np.empty(len(names), dtype=np.int64)
     sorted_row[[rows[name] for name in names]] = np.arange(len(names))

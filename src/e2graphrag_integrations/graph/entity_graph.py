@@ -19,7 +19,7 @@ _CACHED_NEIGHBORS = 4096
 """Number of neighbor sets that `hops` caches."""
 
 _CACHED_MASKS = 64
-"""Number of two-hop masks that `hops` caches; each takes one byte per entity of the graph."""
+"""Number of two-hop masks that `hops` caches; each takes one byte per entity in the graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,8 @@ class EntityGraph:
         named: Whether at least one mention of the entity is a proper name.
         edges: Symmetric co-occurrence weights, shape (entities, entities), with a zero diagonal.
             Each sentence that mentions both entities adds `1 / distinct entities in the sentence`
-            (E2GraphRAG, section 3.2). An entity keeps its `MAX_NEIGHBORS` heaviest edges.
+            (E2GraphRAG, section 3.2). Each entity keeps at most its `MAX_NEIGHBORS` heaviest
+            edges.
         postings: Mention counts, shape (entities, chunks).
     """
 
@@ -51,7 +52,7 @@ class EntityGraph:
         return np.bincount(self.postings.indices, minlength=self.postings.shape[1])
 
     def chunks(self, entity: int) -> tuple[IntArray, IntArray]:
-        """Return the chunks that mention an entity, ascending, and its mentions in each."""
+        """Return the chunks that mention an entity, ascending, and its mention count in each."""
         return row_entries(self.postings, entity)
 
     def neighbors(self, entity: int) -> IntArray:
@@ -59,7 +60,7 @@ class EntityGraph:
         return row_entries(self.edges, entity)[0]
 
     def distances(self, source: int, depth: int) -> NDArray[np.int8]:
-        """Return each entity's distance from `source` in edges; -1 beyond `depth`."""
+        """Return each entity's distance from `source` in edges, or -1 if it exceeds `depth`."""
         distance = np.full(len(self.names), -1, dtype=np.int8)
         distance[source] = 0
         frontier = np.array([source])
@@ -74,8 +75,8 @@ class EntityGraph:
     def hops(self, entities: Sequence[int], max_hops: int) -> dict[tuple[int, int], int]:
         """Return the distance in edges of every pair of `entities` within `max_hops`.
 
-        Runs a bidirectional breadth-first search that stops at the distance of each pair. Most
-        pairs are neighbors or share one, so neighborhoods are cached.
+        For each pair, runs a bidirectional breadth-first search that stops when the two sides meet.
+        Most pairs are neighbors or share a neighbor, so neighborhoods are cached.
         """
         distances: dict[tuple[int, int], int] = {}
         for a, b in combinations(dict.fromkeys(entities), 2):
@@ -91,9 +92,9 @@ class EntityGraph:
         return distances
 
     def _distance_from_three(self, a: int, b: int, max_hops: int) -> int:
-        """Return the distance of entities at least 3 edges apart.
+        """Return the distance between two entities that are at least 3 edges apart.
 
-        Beyond `max_hops`, returns any greater number.
+        If the distance exceeds `max_hops`, returns any number greater than `max_hops`.
         """
         reached = [self._two_hop_mask(a), self._two_hop_mask(b)]
         distance = 3
@@ -138,7 +139,7 @@ class EntityGraph:
         return neighbors
 
     def to_networkx(self) -> Any:
-        """Return a `networkx.Graph` of names.
+        """Return the graph as a `networkx.Graph` whose nodes are names.
 
         Nodes have the attributes `named` and `chunks` (a count); edges have `weight`.
         """
@@ -156,6 +157,6 @@ class EntityGraph:
 
 
 def row_entries(matrix: csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
-    """Return the columns of the entries in a row of a sparse matrix, and their values."""
+    """Return the columns and the values of the entries in one row of a sparse matrix."""
     entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
     return matrix.indices[entries], matrix.data[entries]

@@ -26,19 +26,22 @@ _MIN_IDF = 1e-6
 """Added to every idf, so that an entity in all chunks still has a positive weight."""
 
 _TITLE_MENTIONS = 3
-"""Mentions that a document's title adds to each of its chunks. ln(1 + 3) = 2 ln(1 + 1), so the
-title's entity weighs twice as much as one that the chunk mentions once."""
+"""Number of mentions that a document's title adds to each of its chunks. ln(1 + 3) = 2 ln(1 + 1),
+so the title's entity has twice the weight of an entity that the chunk mentions once."""
 
 _EXACT_LIMIT = 20_000
-"""Chunks up to which each iteration covers the whole graph; above, only a subgraph."""
+"""Maximum number of chunks for which each iteration covers the whole graph. In a larger index, it
+covers only a subgraph."""
 
 _MATRIX_LIMIT = 500
-"""Chunks up to which an iteration is one product with a dense chunk-by-chunk matrix (2 MB)."""
+"""Maximum number of chunks for which an iteration is one product with a dense chunk-by-chunk matrix
+(2 MB)."""
 
 _EDGE_BUDGETS = (20_000, 3_000, 1_000)
-"""Entity-chunk edges followed in each expansion of the subgraph. An expansion follows at least one
-entity. Among the seeds, the budget drops only entities in a large fraction of all chunks, and their
-weight is close to zero anyway. docs/benchmarks.md has the recall against the exact ranking."""
+"""Maximum number of entity-chunk edges followed in each expansion of the subgraph. An expansion
+always follows at least one entity. Among the seeds, the budget drops only entities that occur in a
+large fraction of all chunks, and their weight is close to zero anyway. docs/benchmarks.md reports
+the recall relative to the exact ranking."""
 
 _CHUNK_BUDGET = 2_000
 """Maximum number of chunks that each expansion adds to the subgraph."""
@@ -48,11 +51,11 @@ _FILTER_EDGE_FACTOR, _FILTER_CHUNK_FACTOR = 4, 2
 further from the seeds."""
 
 _SCORE_ALL_FACTOR = 5
-"""Under a filter that matches at most this many times `exact_limit` chunks, every matching chunk is
-scored after the last iteration, including those outside the subgraph."""
+"""If a filter matches at most this many times `exact_limit` chunks, every matching chunk is scored
+after the last iteration, including those outside the subgraph."""
 
 _EPSILON = 1e-9
-"""Lower bound of a divisor."""
+"""Lower bound for a divisor, so that it is never zero."""
 
 FloatVector = NDArray[np.float64]
 
@@ -64,7 +67,7 @@ class PersonalizedPageRank:
     Attributes:
         chunk_entities: Weight of each entity in each chunk, shape (chunks, entities).
         entity_chunks: The transpose, shape (entities, chunks).
-        exact_limit: Chunks up to which each iteration covers the whole graph.
+        exact_limit: Maximum number of chunks for which each iteration covers the whole graph.
     """
 
     chunk_entities: csr_array
@@ -92,11 +95,11 @@ class PersonalizedPageRank:
 
     @lazy
     def doc_freq(self) -> IntArray:
-        """The number of chunks that mention each entity or have it as title, shape (entities,)."""
+        """The number of chunks that `chunks_of` returns for each entity, shape (entities,)."""
         return np.asarray(np.diff(self.entity_chunks.indptr))
 
     def chunks_of(self, entity: int) -> IntArray:
-        """Return the chunks that mention an entity or have it as title, ascending."""
+        """Return the chunks that mention an entity or have it as their title, ascending."""
         return row_entries(self.entity_chunks, entity)[0]
 
     def entities_of(self, chunk: int) -> IntArray:
@@ -114,8 +117,9 @@ class PersonalizedPageRank:
         """Return the chunks reached from the seeds and their scores.
 
         Iterates p <- Wcol e; e <- (1 - d) r + d Wrow^T p with HippoRAG 2's damping (retrieval note
-        D.5). In a large graph, the iteration covers a subgraph that grows from the seeds, by the
-        entities with the most probability per chunk first, as in Andersen, Chung and Lang (2006).
+        D.5). In a large graph, the iteration covers a subgraph that grows from the seeds,
+        following the entities with the highest probability per chunk first, as in Andersen,
+        Chung and Lang (2006).
 
         Args:
             seeds: Weights of the entities to start from.
@@ -139,7 +143,7 @@ class PersonalizedPageRank:
 
     @lazy
     def _sums(self) -> tuple[FloatVector, FloatVector]:
-        """The total weight of each chunk and of each entity; 1 where it is 0."""
+        """The total weight of each chunk and of each entity; totals of 0 are replaced by 1."""
         chunk_sums = np.asarray(self.chunk_entities.sum(axis=1)).ravel()
         entity_sums = np.asarray(self.chunk_entities.sum(axis=0)).ravel()
         return np.where(chunk_sums > 0, chunk_sums, 1), np.where(entity_sums > 0, entity_sums, 1)
@@ -227,7 +231,7 @@ class PersonalizedPageRank:
         damping: float,
         allowed: NDArray[np.bool_] | None,
     ) -> IntArray:
-        """Return the chunks reached first from the seeds, ascending."""
+        """Return the chunks of the subgraph that grows from the seeds, ascending."""
         chunk_sums, entity_sums = self._sums
         edge_factor = 1 if allowed is None else _FILTER_EDGE_FACTOR
         max_chunks = _CHUNK_BUDGET * (1 if allowed is None else _FILTER_CHUNK_FACTOR)
@@ -249,7 +253,7 @@ class PersonalizedPageRank:
     def _within_edge_budget(
         self, entities: IntArray, weights: FloatVector, max_edges: int
     ) -> tuple[IntArray, FloatVector]:
-        """Return the entities with the most weight per chunk within the budget, at least one."""
+        """Return the entities with the most weight per chunk that fit the budget; at least one."""
         degrees = np.maximum(self.doc_freq[entities], 1)
         priority = weights / degrees
         candidates = np.arange(len(priority))
@@ -270,9 +274,9 @@ class PersonalizedPageRank:
     ) -> IntArray:
         """Return the positions of the chunks with the highest predicted final scores.
 
-        Under a filter, returns the best matching chunks and the best of all chunks.
+        Under a filter, the best matching chunks are returned in addition to the best of all chunks.
 
-        A frequent entity gives all its chunks about the same score at first. The final score is
+        Initially, a frequent entity gives all its chunks about the same score. The final score is
         predicted from the return probability r alone: p = (1 - d) first + d r p.
         """
         predicted = scores / np.maximum(1 - damping * self._return_probability[chunks], _EPSILON)
@@ -294,7 +298,7 @@ def _largest(values: FloatVector, count: int) -> IntArray:
 def _propagate(
     matrix: csr_array, rows: IntArray, flow: FloatVector
 ) -> tuple[IntArray, FloatVector]:
-    """Return the columns reached from weighted rows, ascending, and the sum at each."""
+    """Return the columns reached from weighted rows, ascending, and the weighted sum at each."""
     starts = matrix.indptr[rows]
     sizes = matrix.indptr[rows + 1] - starts
     edges = concatenated_ranges(starts, sizes)

@@ -19,7 +19,7 @@ _TRAILING_PARENTHESES = re.compile(r"[(（][^()（）]*[)）]$")
 
 
 def title_form(title: str | None) -> str:
-    """Return the normal form of a title, without parentheses at its end.
+    """Return the normal form of a title without trailing parentheses.
 
     >>> title_form("Dune (novel)")
     'dune'
@@ -45,7 +45,7 @@ class TitledEntities:
 
     Attributes:
         names: Normal forms: first the graph's, in its order, then those that only titles contain.
-        title_of_document: The row in `names` of each document's title; -1 without a title.
+        title_of_document: The row in `names` of each document's title, or -1 if it has none.
     """
 
     names: Sequence[str]
@@ -53,7 +53,7 @@ class TitledEntities:
 
     @classmethod
     def from_titles(cls, graph: EntityGraph, titles: Sequence[str | None]) -> Self:
-        """Return the graph's entities and the titles, one per document."""
+        """Combine the graph's entities with the titles, given one title per document."""
         forms = [title_form(title) for title in titles]
         new = dict.fromkeys(form for form in forms if form and form not in graph.index)
         rows = {form: len(graph.names) + number for number, form in enumerate(new)}
@@ -76,7 +76,7 @@ class TitledEntities:
 
     @lazy
     def documents(self) -> dict[int, list[int]]:
-        """The documents that each title entity is the title of, ascending."""
+        """For each entity that is a title, the documents with that title, ascending."""
         documents: dict[int, list[int]] = {}
         for document, entity in enumerate(self.title_of_document.tolist()):
             if entity >= 0:

@@ -1,4 +1,4 @@
-"""Candidates: ranked lists, fused into one ranking of nodes or of windows."""
+"""Candidates: fusing ranked lists into one ranking of nodes or windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WeightedList:
         name: Name of the list in the trace and in reasons.
         score_name: Name of its score in the trace.
         weight: Weight in the fusion.
-        route: Side of the index that the list searches.
+        route: Route that the list belongs to: `local` or `global`.
         rows: Node rows, best first, shape (n,).
         scores: Scores, shape (n,).
     """
@@ -54,7 +54,7 @@ def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[
     A node scores the sum of `weight / (rrf_k + rank)` over the lists that contain it.
 
     Returns:
-        The rows of all listed nodes, best first, ties to the lower row, and their scores.
+        The rows of all listed nodes, best first with ties broken by lower row, and their scores.
     """
     rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in lists)])
     contributions = [np.empty(0), *(one.contributions(rrf_k) for one in lists)]
@@ -66,18 +66,19 @@ def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[
 def window_candidates(
     lists: Sequence[WeightedList], relevance: Relevance, rrf_k: float, snapshot: Snapshot
 ) -> Sequence[Candidate]:
-    """Return windows by their relevance, boosted by the other lists.
+    """Rank windows by their relevance, boosted by the other lists.
 
     Each other list multiplies the relevance of its chunks' windows by
     `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A chunk
-    that only the other lists contain has no relevant window: its first window follows all others.
+    that appears only in the other lists has no relevant window, so its first window is ranked after
+    all relevant windows.
 
     Returns:
         A lazy sequence, best first: a token budget usually needs only its beginning.
     """
     windows, relevance_scores = relevance.windows
     window_nodes = snapshot.dense.window_nodes
-    boosts = [one for one in lists if one.route == "local"]  # all but the list by relevance
+    boosts = [one for one in lists if one.route == "local"]  # all lists except relevance
     parts = [window_nodes[windows], *(one.rows for one in boosts)]
     rows, places = np.unique(np.concatenate(parts), return_inverse=True)
     window_places, *boost_places = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
@@ -87,7 +88,7 @@ def window_candidates(
         contributions[listed] += one.contributions(rrf_k)
     scores = relevance_scores * factors[window_places]
     order = np.lexsort((windows, -scores))
-    # Chunks without a relevant window: their scores continue below the lowest one.
+    # Chunks without a relevant window score no higher than the lowest-scoring window.
     lowest = scores[order[-1]] if len(order) else 1.0
     highest = contributions.max(initial=0.0)
     contributions[window_places] = 0

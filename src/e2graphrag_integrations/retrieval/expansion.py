@@ -1,4 +1,4 @@
-"""Expansion: the children or leaves of summaries, and the nearest nodes that fill a result."""
+"""Expansion: replacing summaries with their children or leaves, and filling up a result."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def fill_to_k(
 ) -> Sequence[Candidate]:
     """Append the nodes nearest to the question by cosine until there are `query.k` candidates.
 
-    No appended candidate scores above the ones before it.
+    No appended candidate scores higher than the candidates before it.
     """
     filled = list(candidates)
     added = {candidate.row for candidate in candidates}
-    # A summary may expand to nothing new, so under expansion every node is a neighbor.
+    # A summary may expand to nothing new, so with expansion, the search covers every node.
     limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
     for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)

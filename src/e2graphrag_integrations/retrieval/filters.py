@@ -27,7 +27,7 @@ class NodeMask:
     """A filter that computes its own mask over a snapshot's nodes.
 
     Attributes:
-        build: Returns the mask, shape (nodes,).
+        build: Returns the mask of matching nodes, shape (nodes,).
     """
 
     build: Callable[[Snapshot], NDArray[np.bool_]]
@@ -37,10 +37,10 @@ Where = Mapping[str, Any] | Predicate | NodeMask
 
 
 _Test = Callable[[Any], bool]
-"""Tests a record's value of one key; `_MISSING` represents a missing key."""
+"""Tests a record's value for one key; `_MISSING` represents a missing key."""
 
 _MakeTest = Callable[[str, Any], _Test]
-"""Builds the test of an operator from its path, for error messages, and its operand."""
+"""Builds an operator's test from its path (for error messages) and its operand."""
 
 _MISSING = object()
 
@@ -52,7 +52,7 @@ _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Passes records whose value of one key passes all tests."""
+    """Accepts records in which the value of one key satisfies all tests."""
 
     key: str
     tests: Sequence[_Test]
@@ -61,7 +61,7 @@ class _Key:
         return self._passes(record.get(self.key, _MISSING))
 
     def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        """Return the mask of records that pass; each distinct value of the key is tested once."""
+        """Return the mask of matching records; each distinct value of the key is tested once."""
         values, of_record = records.column(self.key, _MISSING)
         passes = np.fromiter(map(self._passes, values), dtype=np.bool_, count=len(values))
         return passes[of_record]
@@ -72,7 +72,7 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Passes records that pass all parts or, unless `needs_all`, any part."""
+    """Accepts records that match all parts, or any part if `needs_all` is false."""
 
     parts: Sequence[Filter]
     needs_all: bool
@@ -91,7 +91,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Not:
-    """Passes records that its part rejects."""
+    """Accepts records that its part rejects."""
 
     part: Filter
 
@@ -103,24 +103,25 @@ class _Not:
 
 
 Filter = _Key | _Group | _Not
-"""A compiled filter: a call tests one record, and `mask` tests all."""
+"""A compiled filter: calling it tests one record, and `mask` tests all records."""
 
 
 def compile_where(where: Where) -> Predicate:
     """Compile a filter into a test of one metadata record; a mapping becomes a `Filter`.
 
-    A mapping relates metadata keys to conditions, all of which must hold. The key `document_id` is
-    the id of the document. A condition is one of
+    A mapping gives a condition for each metadata key, and all conditions must hold. The key
+    `document_id` refers to the id of the document. A condition is one of
 
-    - a value that must be equal, as JSON values are: `1` equals `1.0` but not `true`;
+    - a value that the metadata must equal as JSON: `1` equals `1.0` but not `true`;
     - a mapping of operators, all of which must hold: `$eq`, `$in` (a list); their negations `$ne`
       and `$nin`, which also hold for a missing key; `$gt`, `$gte`, `$lt`, `$lte`, which compare two
       numbers or two strings (by code point, so ISO dates sort correctly) and reject other pairs;
-      `$exists` (true or false; a null value exists).
+      `$exists` (true or false; a key with a null value exists).
 
-    Next to keys, `$and` and `$or` take lists of filters and `$not` takes a filter. An empty `$and`
-    holds, an empty `$or` does not. A missing key only passes `$ne`, `$nin` and `$exists: false`. A
-    function of the metadata is returned unchanged.
+    Besides metadata keys, a mapping may contain `$and` and `$or`, which take lists of filters, and
+    `$not`, which takes a filter. An empty `$and` matches every record, and an empty `$or` matches
+    none. A missing key only satisfies `$ne`, `$nin` and `$exists: false`. A function of the
+    metadata is returned unchanged.
 
     >>> wells = compile_where({"author": "Wells", "year": {"$gte": 1890, "$lt": 1900}})
     >>> wells({"author": "Wells", "year": 1895}), wells({"author": "Wells"})
@@ -138,7 +139,7 @@ def compile_where(where: Where) -> Predicate:
 
 
 def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
-    """Return the mask of nodes whose records all pass; a summary has the records of its leaves."""
+    """Return the mask of nodes whose records all match; a summary has the records of its leaves."""
     if isinstance(predicate, Filter):
         with wrap_errors(FilterError, "where could not be tested on the metadata"):
             passes = predicate.mask(records)
@@ -153,7 +154,7 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
-    """Return the function that computes the mask of a snapshot's nodes.
+    """Return a function that computes the mask of matching nodes in a snapshot.
 
     Raises:
         FilterError: If `where` is invalid.
@@ -196,7 +197,7 @@ def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter
 
 
 def _compile_condition(condition: Any, path: str) -> list[_Test]:
-    """Return the tests of a key's value: one for each operator, or one for equality."""
+    """Return the tests for a key's value: one per operator, or a single equality test."""
     keys = condition if isinstance(condition, Mapping) else ()
     if not any(isinstance(key, str) and key.startswith("$") for key in keys):
         return [_equals(path, condition)]
@@ -260,7 +261,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
 
 
 def _ordered_kind(value: object) -> type | None:
-    """Return the kind of values that compare with this one, None if none do."""
+    """Return the type of values that can be ordered relative to this one, or None."""
     if isinstance(value, str):
         return str
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -298,7 +299,7 @@ def _canonical(value: Any) -> str:
     if value is _MISSING:
         return ""  # differs from every JSON text
     text = _ENCODER.encode(value)
-    if value is None or isinstance(value, str | int):  # canonical already
+    if value is None or isinstance(value, str | int):  # already canonical
         return text
     return json.dumps(json.loads(text, parse_float=_number), sort_keys=True)
 
@@ -315,4 +316,4 @@ def _from_numpy(value: object) -> Any:
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False, default=_from_numpy)
-"""Shared, because each test of a record encodes a value."""
+"""Created once, because every test of a record encodes a value."""

@@ -27,11 +27,12 @@ from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _MIN_LIST_LENGTH = 200
-"""Nodes or windows in each list, or k if that is larger. A node beyond the end of a list gets
-nothing from it."""
+"""Minimum number of nodes or windows per list; a larger k increases it. A node outside a list gets
+no score from that list."""
 
 _LOCAL_SPECIFICITY = 0.5
-"""Entity specificity from which the trace calls the route local. The ranking does not use it."""
+"""Minimum entity specificity at which the trace reports the route as local. The ranking does not
+use this threshold."""
 
 _FLOAT_RANGES = {
     "rrf_k": (0, 1000),
@@ -66,36 +67,38 @@ class HybridStrategy:
     agreement between lists.
 
     The paper (arXiv 2505.24226) chooses between local and global retrieval. Here, the specificity
-    of the query's entities, in [0, 1], sets the weight of local evidence: 0 for no entity or one
-    that every chunk mentions, 1 for an entity that a single chunk mentions (`retrieval/seeds.py`).
+    of the query's entities, in [0, 1], sets the weight of local evidence. The specificity is 0 if
+    there is no entity or every chunk mentions it, and 1 if a single chunk mentions it
+    (`retrieval/seeds.py`).
     `mode="local"` uses the entity lists only, with specificity 1; `mode="global"` uses relevance
     only.
 
-    With a token budget, windows are ranked instead of nodes, so that the budget holds the relevant
-    parts of chunks. docs/constants.md lists the effect of half and double of each default.
+    With a token budget, windows are ranked instead of nodes, so that the budget is spent on the
+    relevant parts of chunks. docs/constants.md lists the effect of halving and doubling each
+    default.
 
     Args:
-        rrf_k: Added to each rank.
+        rrf_k: Constant added to each rank in the fusion.
         gate: Exponent of the entity specificity; 0 gives the entity lists their full weight.
         dense_weight: Weight of cosine similarity in the relevance; 0 skips dense search.
         bm25_weight: Weight of BM25 in the relevance; 0 skips BM25.
         entity_weight: Weight of the lists from the entity graph; 0 leaves them out.
         title_link_weight: Weight of the title links; 0 leaves them out.
-        idf_power: Exponent of an extra IDF factor per BM25 term; 0 is plain BM25.
+        idf_power: Exponent of an extra IDF factor per BM25 term; 0 gives plain BM25.
         relevance_power: Exponent of the relevance before smoothing; above 1 favors a few good
             windows over many fair ones.
-        neighbor_decay: Fraction of its relevance that a window adds to the next window in its
-            document, and its square to the one after that.
-        title_link_sources: Best chunks whose title links are followed.
+        neighbor_decay: Fraction of its relevance that a window adds to each adjacent window in its
+            document. A window two positions away gets the square of this fraction, and so on.
+        title_link_sources: Number of top chunks from which title links are followed.
         damping: Probability that PageRank follows an edge instead of restarting at a query entity.
-        n_iter: Power iterations of PageRank.
+        n_iter: Number of power iterations of PageRank.
         include_summaries: Whether summaries compete with chunks.
         use_aliases: Whether surnames, initials and misspellings link to entities.
         use_path_chunks: Whether chunks along the shortest paths between the query's entities form
-            another list, with the weight of the PageRank list.
+            an additional list with the same weight as the PageRank list.
         reranker: Scores the best texts against the query and sets their final order; None keeps
             the fused order.
-        rerank_top_n: Texts that the reranker reads.
+        rerank_top_n: Number of texts that the reranker reads.
 
     Raises:
         InvalidInputError: If a number is out of range, or `reranker` has no method `rerank`.
@@ -138,7 +141,7 @@ class HybridStrategy:
         return "hybrid"
 
     def needs_vector(self, query: Query, snapshot: Snapshot) -> bool:
-        """Return whether there is a dense list; not if `mode="local"`."""
+        """Return whether dense search runs; it does not if `mode="local"`."""
         has_windows = bool(len(snapshot.dense.window_nodes))
         return query.mode != "local" and self.dense_weight > 0 and has_windows
 
@@ -146,8 +149,8 @@ class HybridStrategy:
         """Rank nodes, or windows if `query.packs_windows` is set.
 
         Returns:
-            Candidates, best first, and the trace: up to `query.k` nodes (`rerank_top_n` nodes if
-            that is more and there is a reranker), or all relevant windows.
+            Candidates, best first, and the trace: up to `query.k` nodes (or `rerank_top_n`
+            nodes, if there is a reranker and that is more), or all relevant windows.
         """
         search = _HybridSearch(self, query, snapshot)
         lists = search.weighted_lists()
@@ -224,9 +227,10 @@ class _HybridSearch:
         return self.snapshot.chunk_nodes[chunks[best]], scores[best]
 
     def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:
-        """Follow the title links of the best chunks of the other lists.
+        """Follow title links from the best chunks of the other lists.
 
-        The best link's score, at most 1, scales the weight of the list, so weak links count little.
+        The best link's score, at most 1, scales the weight of the list, so weak links have little
+        influence.
         """
         nodes = self.snapshot.nodes
         rows, scores = fuse(lists, self.strategy.rrf_k, len(nodes.ids))
@@ -240,7 +244,7 @@ class _HybridSearch:
         return WeightedList("title_links", "score", weight, "local", linked, scores)
 
     def trace(self, lists: Sequence[WeightedList], cut: int) -> Trace:
-        """Return the trace; dense and BM25 list each node by its best window."""
+        """Return the trace, in which the dense and BM25 lists rank nodes by best window."""
         query, seeds, ids = self.query, self.seeds, self.snapshot.nodes.ids
         route: Route = "local" if self.specificity >= _LOCAL_SPECIFICITY else "global"
         if query.mode != "auto":

@@ -20,7 +20,7 @@ class NodeSource(Protocol):
     """Reads the stored nodes of a snapshot."""
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
-        """Return nodes by id, as they were in the generation that a snapshot was built from.
+        """Return nodes by id, as stored in the generation that a snapshot was built from.
 
         Raises:
             StaleSnapshotError: If a newer generation has replaced that one, or a node is missing.
@@ -28,12 +28,12 @@ class NodeSource(Protocol):
 
 
 class NodeReader:
-    """Reads the stored nodes of one retrieval, each once, and measures the time.
+    """Reads the stored nodes for one retrieval, each at most once, and measures the time.
 
     Args:
         snapshot: The index in memory.
         source: The stored nodes.
-        timings: Seconds by step; `read` adds to it.
+        timings: Seconds per step; `read` adds its own.
     """
 
     def __init__(self, snapshot: Snapshot, source: NodeSource, timings: dict[str, float]) -> None:
@@ -45,7 +45,7 @@ class NodeReader:
         self._nodes: dict[str, Node] = {}
 
     def read(self, rows: Sequence[int]) -> list[Node]:
-        """Return the stored nodes of some rows, in their order."""
+        """Return the stored nodes at the given rows, in the same order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
         with measure("read", self.timings):
@@ -61,8 +61,8 @@ def hydrate(
     """Return the candidates as result nodes.
 
     Args:
-        candidates: Best first.
-        links: Entities of the question; each node lists the ones that it mentions.
+        candidates: Candidates, best first.
+        links: Entities in the question; each result node lists those that it mentions.
         reader: The texts and the snapshot.
     """
     rows = [one.row for one in candidates]
@@ -76,14 +76,14 @@ def hydrate(
 def hydrate_in_batches(
     candidates: Iterable[Candidate], links: Sequence[Link], reader: NodeReader, first_batch: int
 ) -> Iterator[RetrievedNode]:
-    """Yield the candidates as result nodes, and read only as many texts as the consumer needs.
+    """Yield the candidates as result nodes, reading texts in batches as the consumer needs them.
 
     Args:
-        candidates: Best first.
-        links: Entities of the question.
+        candidates: Candidates, best first.
+        links: Entities in the question.
         reader: The texts and the snapshot.
-        first_batch: Characters of candidates in the first batch. Each later batch is four times
-            larger than the one before.
+        first_batch: Number of characters of candidate text in the first batch. Each later batch is
+            four times as large as the one before.
     """
     batch: list[Candidate] = []
     size = 0
@@ -99,7 +99,7 @@ def hydrate_in_batches(
 
 
 def common_metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
-    """Return the metadata that is equal in all segments under a node."""
+    """Return the metadata that all segments under a node have in common."""
     return _common(_metadata_under(snapshot, row))
 
 
@@ -141,7 +141,7 @@ def _result_node(
 def _mentioned_entities(
     snapshot: Snapshot, rows: Sequence[int], links: Sequence[Link]
 ) -> list[tuple[str, ...]]:
-    """Return for each node the linked entities that its chunks mention."""
+    """Return, for each node, the linked entities that its chunks mention."""
     leaves = np.stack([snapshot.nodes.first_leaf[rows], snapshot.nodes.end_leaf[rows]])
     mentioned: list[list[str]] = [[] for _ in rows]
     index = snapshot.graph.index

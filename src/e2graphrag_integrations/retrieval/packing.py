@@ -1,4 +1,4 @@
-"""Packing: the best nodes, or windows of nodes, that fit a token budget."""
+"""Packing: selecting the best nodes, or windows of nodes, that fit a token budget."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def pack_nodes(
 ) -> list[RetrievedNode]:
     """Return the best nodes whose context fits the budget.
 
-    The headers count. The first node that does not fit is cut after its last sentence that fits, or
-    between tokens if the result would be empty otherwise. All nodes after it are dropped.
+    Headers count toward the budget. The first node that does not fit is cut after its last sentence
+    that fits; if the result would otherwise be empty, it is cut between tokens. All nodes after it
+    are dropped.
 
     Args:
-        nodes: Best first.
-        budget: In tokens.
+        nodes: Nodes, best first.
+        budget: Maximum number of tokens.
         counter: Counts the tokens.
     """
     return _pack(nodes, budget, counter, lambda node, _: [node], list)[0]
@@ -39,14 +40,15 @@ def pack_windows(
     """Return the nodes whose best windows fit the budget, and the number of windows that fit.
 
     Text that an earlier window covers, such as the overlap of two chunks, is not repeated. Windows
-    of a chunk with only white space between them are joined. A node has the rank of its best
+    of a chunk that are separated only by white space are joined. A node is ranked by its best
     window. The first window that does not fit is cut as in `pack_nodes`.
 
     Args:
-        windows: Best first, each a node reduced to one window; a node may appear several times.
-        budget: In tokens, including headers.
+        windows: Nodes reduced to one window each, best first; a node may appear several times.
+        budget: Maximum number of tokens, including headers.
         counter: Counts the tokens.
-        texts: Complete texts by node id. Read after `windows`, so an iterator may fill it.
+        texts: Complete texts by node id. Read after `windows` is consumed, so it may be filled
+            by an iterator.
     """
     return _pack(windows, budget, counter, _uncovered, lambda pieces: _join_pieces(pieces, texts))
 
@@ -61,11 +63,11 @@ def _pack(
     """Pack pieces of nodes until one does not fit; return the nodes and how many fit completely.
 
     Args:
-        nodes: Best first.
-        budget: In tokens.
+        nodes: Nodes, best first.
+        budget: Maximum number of tokens.
         counter: Counts the tokens.
         split: Returns the pieces of a node that the packed pieces do not cover.
-        join: Returns the nodes that the packed pieces make up.
+        join: Combines the packed pieces into nodes.
     """
     pieces: list[RetrievedNode] = []
     headed: set[tuple[str, ...]] = set()
@@ -91,7 +93,7 @@ def _pack(
     packed = join(pieces)
     # A tokenizer may count more tokens in a text than in its parts.
     while packed and count_tokens(counter, "\n\n".join(format_groups(packed))) > budget:
-        # Count spans: where one character has several tokens, only one of them has a span.
+        # Count spans, not tokens: if several tokens encode a character, only one has a span.
         size = len(token_spans(counter, pieces[-1].text))
         cut = _shorten(pieces[-1], size - 1, counter, last_resort=len(pieces) == 1)
         pieces[-1:] = [cut] if cut else []
@@ -100,7 +102,7 @@ def _pack(
 
 
 def _uncovered(window: RetrievedNode, packed: Sequence[RetrievedNode]) -> Sequence[RetrievedNode]:
-    """Return the pieces of a chunk's window outside all packed windows; summaries stay whole."""
+    """Return the pieces of a chunk's window outside all packed windows; keep summaries whole."""
     if window.level:
         return [window]
     [complete] = window.spans
@@ -119,7 +121,7 @@ def _uncovered(window: RetrievedNode, packed: Sequence[RetrievedNode]) -> Sequen
     pieces = []
     for span in free:
         text = window.text[span.start - complete.start : span.end - complete.start]
-        # Surrounding white space stays: it lets adjacent pieces join.
+        # Keep surrounding white space, so that adjacent pieces can be joined.
         if text.strip():
             pieces.append(replace(window, text=text, spans=(span,)))
     return pieces
@@ -134,7 +136,7 @@ def _join_pieces(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> l
 
 
 def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> RetrievedNode:
-    """Return a node with all its pieces; those with only white space between them become one."""
+    """Return a node with all its pieces, merging those that only white space separates."""
     node = pieces[0]
     if node.level or len(pieces) == 1:
         return node
@@ -152,7 +154,7 @@ def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> Ret
 def _shorten(
     node: RetrievedNode, tokens: int, counter: TokenCounter, *, last_resort: bool
 ) -> RetrievedNode | None:
-    """Cut a node to some tokens; return None if no sentence fits, unless as a last resort."""
+    """Cut a node to `tokens` tokens; if no sentence fits, return None unless `last_resort`."""
     if tokens < 1:
         return None
     text, _ = truncate(node.text, tokens, counter)

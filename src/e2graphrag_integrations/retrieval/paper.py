@@ -16,7 +16,8 @@ from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _MAX_ENTITIES = 32
-"""Entities of a query, rarest first, that form pairs. Bounds the cost of a very long query."""
+"""Maximum number of query entities, rarest first, that form pairs. Limits the cost of a very long
+query."""
 
 _MAX_HOPS = 100
 """Upper limit of `max_hops`, in edges: distances are stored in 8 bits."""
@@ -28,18 +29,19 @@ _REQUESTED = "requested by the caller"
 class PaperStrategy:
     """The adaptive retrieval of E2GraphRAG (arXiv 2505.24226, section 3.3).
 
-    With E the query's entities in the index and `hops(a, b)` their distance in the entity graph::
+    Let E be the query's entities that are in the index, and `hops(a, b)` the distance
+    between a and b in the entity graph, in edges::
 
         C_h = union of chunks(a) & chunks(b) over all pairs a, b of E with hops(a, b) <= h
 
-    * **Local**: h falls from `max_hops` until `1 <= |C_h| <= k`. If C_h becomes empty first, the
-      last h with a non-empty C_h counts; if C_1 has more than k chunks, C_1 counts. The chunks in
+    * **Local**: h decreases from `max_hops` until `1 <= |C_h| <= k`. If C_h becomes empty first,
+      the last non-empty C_h is used; if even C_1 has more than k chunks, C_1 is used. The chunks in
       C_h are ranked by the number of distinct query entities, then by coverage (query entities /
       entities in the chunk), then by occurrence (mentions of query entities / words).
     * **Global by occurrence**: with one entity, or if every C_h is empty, the 2k nodes with the
       highest cosine similarity are ranked by occurrence, and nodes without a query entity are
-      dropped unless that drops all.
-    * **Global**: without an entity, the k nodes with the highest cosine similarity.
+      dropped unless no node would remain.
+    * **Global**: without an entity, the k nodes with the highest cosine similarity are returned.
 
     `mode="local"` goes beyond the paper: if no close pair shares a chunk, it ranks every chunk with
     a query entity.
@@ -118,9 +120,10 @@ class _PaperSearch:
         return len(self.graph.chunks(self.graph.index[one.entity])[0])
 
     def shared_chunks(self) -> IntArray:
-        """Return C_h for the largest h with 1 to k chunks, else for the last h before it is empty.
+        """Return C_h for the largest h at which it has 1 to k chunks, or the last non-empty C_h.
 
-        Empty if C_h is empty for every h. Adds the pairs and the steps of h to the trace.
+        The result is empty if every C_h is empty. The pairs and the values of h that were tried are
+        added to the trace.
         """
         hops = self.graph.hops(self.entities, self.max_hops)
         shared = {pair: self._chunks_with(*pair) for pair in combinations(self.entities, 2)}
@@ -145,11 +148,11 @@ class _PaperSearch:
         return chosen
 
     def entity_chunks(self) -> IntArray:
-        """Return the allowed chunks with any query entity, ascending."""
+        """Return the allowed chunks that mention any query entity, ascending."""
         return _union([self._allowed(self.graph.chunks(entity)[0]) for entity in self.entities])
 
     def _chunks_with(self, a: int, b: int) -> IntArray:
-        """Return the allowed chunks with both entities, ascending."""
+        """Return the allowed chunks that mention both entities, ascending."""
         chunks_a, chunks_b = self.graph.chunks(a)[0], self.graph.chunks(b)[0]
         return self._allowed(np.intersect1d(chunks_a, chunks_b, assume_unique=True))
 
@@ -163,7 +166,7 @@ class _PaperSearch:
         distinct, mentions = self._count_entities(chunks, chunks + 1)
         coverage = distinct / np.maximum(1, self.graph.entities_per_chunk[chunks])
         occurrence = mentions / np.maximum(1, self.snapshot.chunk_words[chunks])
-        # Chunk numbers ascend by document and position, which breaks the remaining ties.
+        # Remaining ties are broken by chunk number, which ascends by document and position.
         order = np.lexsort((chunks, -occurrence, -coverage, -distinct))
         ranked, candidates = [], []
         for rank, place in enumerate(order, 1):
@@ -219,7 +222,7 @@ class _PaperSearch:
         return self.snapshot.dense.search(self.query.unit_vector, count, self.query.allowed)
 
     def _count_entities(self, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the distinct query entities and their mentions in each half-open chunk range."""
+        """Count the distinct query entities and their mentions in each half-open chunk range."""
         distinct = np.zeros(len(first), dtype=np.int64)
         mentions = np.zeros(len(first), dtype=np.int64)
         for entity in self.entities:

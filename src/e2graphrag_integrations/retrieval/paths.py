@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, row_entries
 
 _MAX_EDGES = 4
-"""Edges of the longest path that counts: the largest h in the paper (arXiv 2505.24226)."""
+"""Maximum number of edges in a path: the largest h in the paper (arXiv 2505.24226)."""
 
 
 def path_closeness(graph: EntityGraph, entities: Sequence[int]) -> NDArray[np.float64]:
     """Return how closely each chunk connects two of the entities.
 
-    A chunk is on a path if it mentions both ends of one of the path's edges; its closeness is then
-    `1 / edges` of that path, and 0 off every path. If a chunk is on several paths, the shortest
-    counts. If two entities have several shortest paths, only one counts: the path that follows the
-    heaviest edge at each step back from the second entity.
+    A chunk is on a path if it mentions both ends of one of the path's edges. Its closeness is 1
+    divided by the number of edges in that path, or 0 if it is on no path. If a chunk is on several
+    paths, the shortest one is used. If two entities are connected by several shortest paths, only
+    the one that follows the heaviest edge at each step back from the second entity is used.
 
     Args:
         graph: The entity graph.
-        entities: Entity rows. Rows of entities that only titles name are ignored, because the
-            graph does not contain them.
+        entities: Entity rows. Entities that occur only as titles are ignored, because the graph
+            does not contain them.
 
     Returns:
         Closeness in [0, 1], shape (chunks,).
@@ -46,7 +46,7 @@ def _shortest_path(graph: EntityGraph, distances: NDArray[np.int8], end: int) ->
 
     Args:
         graph: The entity graph.
-        distances: Edges from the start to each entity, -1 beyond reach; shape (entities,).
+        distances: Edges from the start to each entity, or -1 if out of reach; shape (entities,).
         end: Entity row.
     """
     if distances[end] < 0:

@@ -38,11 +38,12 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
 
 _BUDGET_CANDIDATES = 50
-"""Minimum number of candidates under a token budget, so that the budget makes the cut, not `k`."""
+"""Minimum number of candidates under a token budget, so that the budget, not `k`, limits
+the result."""
 
 _CHARS_PER_TOKEN = 8
-"""Characters of windows to read first for each token of the budget. Few texts have longer tokens,
-so one read is usually enough."""
+"""Number of characters per budgeted token to read in the first batch of windows. Few texts have
+longer tokens on average, so one batch is usually enough."""
 
 
 def retrieve(
@@ -51,11 +52,11 @@ def retrieve(
     """Answer a query from one snapshot.
 
     Args:
-        asked: The question and its options, as the caller sets them.
+        asked: The question and its options, as set by the caller.
         strategy: Ranks the nodes.
         snapshot: The index in memory.
         source: The stored texts.
-        components: The models of the index.
+        components: The models that the index uses.
 
     Raises:
         InvalidInputError: If the strategy cannot rank.
@@ -116,7 +117,10 @@ def analyze(
 
 
 def embed(query: Query, components: Components, timings: dict[str, float]) -> Query:
-    """Return the query with its vector: the normalized mean over `embed_texts` or the question."""
+    """Return the query with its vector: the normalized mean of the embeddings of its texts.
+
+    The texts are `embed_texts`, or the question if there are none.
+    """
     if query.vector is not None:
         return query
     with measure("load", timings):
@@ -132,7 +136,7 @@ def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence
     """Return the strategy's candidates, best first, and its trace.
 
     Raises:
-        InvalidInputError: If the strategy returns anything else.
+        InvalidInputError: If the strategy returns a different type.
     """
     ranked: Any = strategy.rank(query, snapshot)
     is_pair = isinstance(ranked, tuple) and len(ranked) == 2  # noqa: PLR2004 - a pair has two items
@@ -151,7 +155,7 @@ def select(
     reader: NodeReader,
     components: Components,
 ) -> tuple[list[RetrievedNode], Trace]:
-    """Return the best `k` complete nodes, cut to the token budget, or the best windows in it."""
+    """Return the best `k` nodes, cut to the token budget, or the best windows that fit it."""
     has_windows = any(one.is_window for one in candidates)
     if not has_windows:
         expanded = expand(candidates, reader.snapshot, query.expand)

@@ -21,11 +21,11 @@ from e2graphrag_integrations.text.words import bm25_terms
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
-"""Windows on either side that receive relevance. At the default decay of 0.5, the ninth would get
-0.2 %."""
+"""Maximum distance, in windows, over which a window adds relevance to its neighbors. At the default
+decay of 0.5, a window 9 positions away would get only 0.2 %."""
 
 _TRUSTED_FRACTION = 0.25
-"""BM25 counts in full if the best window reaches this fraction of the query's full BM25 score.
+"""BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
 
 _MIN_RELEVANCE = 1e-3
@@ -36,16 +36,16 @@ _MIN_RELEVANCE = 1e-3
 class Relevance:
     """The relevance of windows to one query.
 
-    With `d` and `b` the dense and BM25 scores, each scaled to [0, 1] from the lowest to the highest
-    score of its ranking, and `c` the confidence in BM25 (`bm25_confidence`)::
+    `d` and `b` are the dense and BM25 scores, each scaled to [0, 1] from the lowest to the highest
+    score of its ranking, and `c` is the confidence in BM25 (`bm25_confidence`)::
 
         combined = (dense_weight * d + bm25_weight * c * b) / (dense_weight + bm25_weight)
         relevance(window) = sum over neighbors of neighbor_decay ** distance
                             * combined(neighbor) ** relevance_power
 
     Neighbors are the windows of the same document and tree level up to 8 positions away, including
-    the window itself at distance 0. Scaling each ranking before a weighted sum is convex
-    combination with min-max normalization (Bruch et al. 2023).
+    the window itself at distance 0. Scaling each ranking before a weighted sum is known as
+    convex combination with min-max normalization (Bruch et al. 2023).
 
     Attributes:
         query: The query.
@@ -54,9 +54,9 @@ class Relevance:
         bm25_weight: Weight of BM25.
         idf_power: Exponent of the extra IDF factor of each BM25 term.
         relevance_power: Exponent of the combined score, before smoothing.
-        neighbor_decay: Fraction of its relevance that a window adds to the next window.
-        list_length: Windows to take from each of the two rankings.
-        leaves_only: Whether to leave out windows of summaries.
+        neighbor_decay: Fraction of its relevance that a window adds to each adjacent window.
+        list_length: Number of windows to take from each of the two rankings.
+        leaves_only: Whether to exclude windows of summaries.
     """
 
     query: Query
@@ -107,8 +107,8 @@ class Relevance:
     def bm25_confidence(self) -> float:
         """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
 
-        The best score divided by a quarter of the query's full score, at most 1. The full score is
-        that of a window of average length that contains every query term once.
+        This is the best score divided by a quarter of the query's full score, but at most 1. The
+        full score is that of a window of average length that contains every query term once.
         """
         _, scores = self.bm25
         full = self.snapshot.bm25.reference_score(self._terms, idf_power=self.idf_power)
@@ -120,7 +120,8 @@ class Relevance:
     def windows(self) -> tuple[IntArray, Floats]:
         """All windows with a positive relevance, ascending, and their relevance."""
         (near, cosines), (matching, scores) = self.dense, self.bm25
-        # A BM25 ranking below its limit contains every match, so its scores scale from 0.
+        # A BM25 ranking shorter than its limit contains every match, so its scores are scaled
+        # from 0.
         floor = float(scores[-1]) if len(scores) == self.list_length else 0.0
         lowest = float(cosines[-1]) if len(cosines) else 0.0
         values = [
@@ -145,14 +146,14 @@ class Relevance:
 
     @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
-        """Nodes by the relevance of their best window, best first: rows, windows, relevance."""
+        """Nodes ranked by the relevance of their best window: rows, windows, relevance."""
         windows, relevance = self.windows
         order = np.lexsort((windows, -relevance))
         order = order[first_occurrences(self._window_nodes[windows[order]])]
         return self._window_nodes[windows[order]], windows[order], relevance[order]
 
     def best_spans(self, rows: IntArray) -> list[Span | None]:
-        """Return the characters of each node's most relevant window, None if it has none."""
+        """Return the span of each node's most relevant window; None if no window is relevant."""
         nodes, windows, _ = self.nodes
         if not len(nodes):
             return [None] * len(rows)
@@ -176,8 +177,8 @@ class Relevance:
         """Return `dense_weight * d + bm25_weight * c * b` for any windows, without neighbors.
 
         Here, `d` and `b` are scores relative to the best score of their ranking. A window outside
-        the dense ranking gets the lowest cosine of the ranking, because a vector store may not
-        return the cosine of a given window.
+        the dense ranking gets the lowest cosine of the ranking, because a vector store may be
+        unable to return the cosine of a given window.
 
         Args:
             windows: Window numbers, shape (n,).

@@ -26,19 +26,19 @@ def rerank(
 ) -> tuple[Sequence[Candidate], Trace]:
     """Reorder the best candidates by the scores of a reranker.
 
-    The former scores are reassigned in descending order, so that scores still match ranks. Ties
-    keep the former order. Complete nodes are then cut to `query.k`.
+    The previous scores are reassigned in descending order, so that they remain consistent with the
+    ranks. Tied candidates keep their previous order. Complete nodes are then cut to `query.k`.
 
     Args:
         query: The question.
-        candidates: Best first.
-        trace: Gains the list `reranked` and the number of candidates cut.
+        candidates: Candidates, best first.
+        trace: The trace to extend with the list `reranked` and the number of candidates cut.
         reader: The titles and texts.
         reranker: Scores each candidate's title and text.
         top_n: Number of candidates that the reranker reads; the others follow them.
 
     Raises:
-        RerankError: If the reranker fails or does not return one number for each text.
+        RerankError: If the reranker fails or does not return one number per text.
     """
     if not candidates:
         return candidates, trace
@@ -64,7 +64,7 @@ def rerank(
 
 
 def _texts(candidates: Sequence[Candidate], reader: NodeReader) -> list[str]:
-    """Return each candidate's text, or that of its window, after the document's title."""
+    """Return the text of each candidate or its window, with the document's title prepended."""
     snapshot = reader.snapshot
     nodes = reader.read([one.row for one in candidates])
     texts = []

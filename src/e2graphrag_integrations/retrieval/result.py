@@ -19,16 +19,16 @@ class RetrievedNode:
 
     Attributes:
         node_id: Stable id.
-        text: The text, or the spans of it that fit the token budget, separated by `GAP`.
+        text: The text, or its spans that fit the token budget, joined by `GAP`.
         level: 0 for a chunk, 1 and higher for a summary.
         document_id: Id of the document.
-        start, end: Characters of the document that the node covers, `[start, end)`.
-        spans: Characters of the document in `text`, in order. For a chunk, `text` equals
-            `GAP.join(document[start:end] for start, end in spans)`; for a summary, the span is
-            everything that it covers.
+        start, end: Character range of the node in the document, `[start, end)`.
+        spans: Character ranges of the document in `text`, in order. For a chunk, `text` equals
+            `GAP.join(document[start:end] for start, end in spans)`; for a summary, the only
+            span is the range that it covers.
         score: Higher is better: 1/rank if entities ranked the node, cosine in [-1, 1] if vectors
             did, or a sum of weighted reciprocal ranks from `HybridStrategy`.
-        route: The side that found the node.
+        route: How the node was found: `local` (entities) or `global` (vectors).
         reasons: Why the node was found, in words.
         entities: Linked entities of the question that the node mentions, in question order.
         title: Title of the document.
@@ -39,8 +39,8 @@ class RetrievedNode:
         position: Position among the nodes of the same document and level, from 0.
         parent_id: Id of the summary above.
         child_ids: Ids of the nodes that a summary summarizes.
-        best_span: Characters of the document that match best, for a chunk and if the strategy
-            knows them.
+        best_span: Character range of the document that matches best; None for a summary, or if the
+            strategy does not know it.
     """
 
     node_id: str
@@ -97,7 +97,7 @@ class RetrievalResult:
     def context(self) -> str:
         """Return the nodes as text for a prompt (E2GraphRAG, arXiv 2505.24226, section 3.3).
 
-        Passages are grouped by the question's entities that they mention, `a - b: passage`, best
+        Passages that mention the same entities of the question form a group, `a - b: passage`, best
         group first. Duplicates are dropped, and chunks that touch or overlap are merged.
         """
         return "\n\n".join(format_groups(self.nodes))
@@ -109,7 +109,7 @@ def header(entities: Sequence[str]) -> str:
 
 
 def format_groups(nodes: Iterable[RetrievedNode]) -> list[str]:
-    """Return one text for each group of nodes that mention the same entities."""
+    """Return one text per group of nodes that mention the same entities."""
     groups: dict[tuple[str, ...], list[RetrievedNode]] = {}
     added: set[tuple[str, tuple[Span, ...]]] = set()
     for node in nodes:
@@ -130,7 +130,7 @@ class _Piece:
     text: str
 
     def touches(self, later: _Piece) -> bool:
-        """Return whether the two overlap, or at most white space separates them.
+        """Return whether the two pieces overlap, touch, or are separated only by white space.
 
         Only white space lies between the end of a chunk and the start of the next one.
         """

@@ -17,11 +17,11 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import NOUN
 
 _MAX_SEEDS = 32
-"""Entities of a query, rarest first, that seed personalized PageRank. Bounds the cost of a very
-long query."""
+"""Maximum number of query entities, rarest first, that seed personalized PageRank. Limits the cost
+of a very long query."""
 
 _MAX_PAIRED = 16
-"""Seeds, rarest first, that form pairs: at most 120 pairs."""
+"""Maximum number of seeds, rarest first, that form pairs. This gives at most 120 pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Seed:
     """An entity that the query names.
 
     Attributes:
-        entity: Row among the titled entities of the snapshot.
+        entity: Row in the `titled_entities` of the snapshot.
         score: Confidence of the entity link, in (0, 1].
-        doc_freq: Allowed chunks that mention the entity or have it as their title; at least 1.
+        doc_freq: Number of allowed chunks, at least 1, that mention the entity or have it as their
+            title.
     """
 
     entity: int
@@ -66,7 +67,7 @@ class Seeds:
 
     @lazy
     def ranked(self) -> Sequence[Seed]:
-        """The seeds, rarest first: at most 32."""
+        """At most 32 seeds, rarest first."""
         index = self._snapshot.titled_entities.index
         seeds = []
         for one in self.linking.links:
@@ -78,18 +79,18 @@ class Seeds:
 
     @property
     def paired(self) -> Sequence[Seed]:
-        """The seeds that form pairs, rarest first: at most 16."""
+        """At most 16 seeds that form pairs, rarest first."""
         return self.ranked[:_MAX_PAIRED]
 
     @lazy
     def specificity(self) -> float:
-        """The specificity of the rarest seed, or pair of seeds in the same chunk, in [0, 1].
+        """The highest specificity of a seed, or of a pair of seeds that share a chunk, in [0, 1].
 
         Specificity is inverse document frequency (Spärck Jones 1972), scaled by its maximum and
         weighted by the link score s: `s * ln((N + 1) / (df + 1)) / ln((N + 1) / 2)`, where N is the
         number of allowed chunks and df is the number of allowed chunks with the seed, or with both
-        seeds of a pair. A pair has the lower link score of its seeds. Pairs count because the paper
-        retrieves locally if two entities share chunks (arXiv 2505.24226, section 3.3).
+        seeds of a pair. A pair gets the lower link score of its seeds. Pairs are included because
+        the paper retrieves locally if two entities share chunks (arXiv 2505.24226, section 3.3).
         """
         allowed = self._allowed
         chunks = len(self._snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
@@ -139,7 +140,7 @@ class Seeds:
 def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linking:
     """Link the names in the query to entities.
 
-    Common nouns link only if they are the title of a document; BM25 covers the others.
+    A common noun is linked only if it is the title of a document; BM25 covers the others.
     """
     if not query.mentions:
         return Linking((), ())

@@ -18,16 +18,16 @@ from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.sqlite import Store
 
 _ATTEMPTS = 5
-"""Retrievals to try without a lock. If a writer changes the file during each of them, the next one
-makes writers wait."""
+"""Number of retrievals to try without a lock. If a writer changes the file during each attempt, the
+next attempt blocks writers."""
 
 
 class RetrievalSession:
-    """Retrieves from the current state of a store; safe to use from many threads.
+    """Retrieves from the current state of a store; safe for concurrent use by several threads.
 
     Args:
         store: The index file.
-        components: The models of the index.
+        components: The models that the index uses.
         node_search: Returns the vector search to use with a snapshot; None searches the vectors in
             the file.
     """
@@ -41,9 +41,9 @@ class RetrievalSession:
         self._store = store
         self._components = components
         self._node_search = node_search
-        self._lock = threading.Lock()  # one thread builds a snapshot, the others wait for it
+        self._lock = threading.Lock()  # while one thread builds a snapshot, the others wait
         self._snapshot: Snapshot | None = None
-        self._base: Snapshot | None = None  # the same with the file's vectors, for the next build
+        self._base: Snapshot | None = None  # the same, with the file's vectors; for the next build
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the store's current generation."""
@@ -69,7 +69,7 @@ class RetrievalSession:
                 # If no writer has deleted the node since, the file is damaged.
                 if snapshot.generation == self._store.generation:
                     raise self._corrupt(error) from error
-        with self._store.read_transaction():  # writers wait
+        with self._store.read_transaction():  # blocks writers
             try:
                 return retrieve(query, strategy, self._build(), self._store, self._components)
             except StaleSnapshotError as error:

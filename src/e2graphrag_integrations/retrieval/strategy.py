@@ -24,15 +24,15 @@ Expand = Literal["none", "children", "leaves"]
 EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
 
 NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
-"""Returns the mask of a snapshot's nodes that pass a filter, shape (nodes,)."""
+"""Returns the mask of a snapshot's nodes that match a filter, shape (nodes,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
     """A question with its options.
 
-    The caller sets the fields up to `vector`. The pipeline sets the others, and the vector if the
-    strategy needs it, before the strategy ranks.
+    The caller sets the fields before `vector`, and may set `vector`. Before the strategy ranks, the
+    pipeline sets `mentions` and `allowed`, and also `vector` if it is missing and needed.
 
     Attributes:
         question: The question in words.
@@ -40,15 +40,15 @@ class Query:
             50, and the budget makes the final cut.
         mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
         where: Metadata filter.
-        token_budget: Maximum number of tokens of the result's context.
-        expand: Whether the children or the leaves of a summary replace it.
-        fill: Whether the nearest nodes by cosine fill the result up to `k`.
-        embed_texts: Texts to embed instead of the question; their mean counts (HyDE, arXiv
-            2212.10496, section 3.2).
+        token_budget: Maximum number of tokens in the result's context.
+        expand: Whether to replace each summary with its `children` or `leaves`; `none` keeps it.
+        fill: Whether to fill the result up to `k` nodes with the nearest nodes by cosine.
+        embed_texts: Texts to embed instead of the question; the mean of their embeddings is used as
+            the query vector (HyDE, arXiv 2212.10496, section 3.2).
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question.
         mentions: Names and nouns in the question, without duplicates.
-        allowed: Mask of the nodes that pass `where`, shape (nodes,); None without a filter.
+        allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -115,11 +115,11 @@ class Candidate:
     Attributes:
         row: Row of the node in the snapshot.
         score: Higher is better.
-        route: The side that found it.
-        reasons: Why it was found, in words.
-        best_span: The characters of the node's text that match best, None if unknown.
+        route: How the node was found: `local` (entities) or `global` (vectors).
+        reasons: Why the node was found, in words.
+        best_span: Character range of the node's text that matches best, or None if unknown.
         is_window: Whether the candidate is only `best_span` instead of the complete node. A node
-            may then appear several times.
+            may then have several candidates.
     """
 
     row: int
@@ -131,7 +131,7 @@ class Candidate:
 
 
 class Strategy(Protocol):
-    """Ranks the nodes of a snapshot for a query; holds settings and no state."""
+    """Ranks the nodes of a snapshot for a query; has settings but no state."""
 
     @property
     def name(self) -> str:
@@ -140,8 +140,8 @@ class Strategy(Protocol):
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Return the candidates, best first, and the trace.
 
-        Complete nodes number at most `query.k`. If `query.packs_windows`, the strategy may return
-        all windows instead, because the token budget makes the cut.
+        At most `query.k` complete nodes are returned. If `query.packs_windows` is true, the
+        strategy may return all windows instead, because the token budget limits the result.
         """
 
 
@@ -153,12 +153,12 @@ class VectorOptionalStrategy(Strategy, Protocol):
     """
 
     def needs_vector(self, query: Query, snapshot: Snapshot) -> bool:
-        """Return whether `rank` will read the query's vector. It is called before `rank`."""
+        """Return whether `rank`, which is called afterwards, will read the query's vector."""
 
 
 @runtime_checkable
 class RerankingStrategy(Strategy, Protocol):
-    """A strategy whose best candidates a reranker reads.
+    """A strategy whose best candidates are reordered by a reranker.
 
     `rank` returns up to `max(query.k, rerank_top_n)` candidates. The pipeline reranks them and then
     cuts to `query.k`.
@@ -166,7 +166,7 @@ class RerankingStrategy(Strategy, Protocol):
 
     @property
     def reranker(self) -> Reranker | None:
-        """The reranker, None to keep the strategy's order."""
+        """The reranker, or None to keep the strategy's order."""
 
     @property
     def rerank_top_n(self) -> int:
@@ -174,10 +174,10 @@ class RerankingStrategy(Strategy, Protocol):
 
 
 def check_strategy(strategy: object) -> None:
-    """Check that an object can rank.
+    """Check that an object is a strategy.
 
     Raises:
-        InvalidInputError: For a class, or for an object without a method `rank`.
+        InvalidInputError: If the object is a class or has no method `rank`.
     """
     if inspect.isclass(strategy) or not callable(getattr(strategy, "rank", None)):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Title links: documents whose title a chunk mentions, and chunks that mention its title."""
+"""Title links between a chunk and a document whose title it mentions, in both directions."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def title_links(
     both directions. A linked chunk scores `source * strength * relevance`:
 
     * source: the score of the source chunk, relative to the best source chunk;
-    * strength: `1 / n` if the source chunk mentions a title that n documents have;
+    * strength: `1 / n` if the source chunk mentions a title that n documents share;
       `1 / log2(2 + n)` if n other documents mention the title of the source chunk's document;
     * relevance: the relevance of the linked chunk to the query.
 
-    If several links reach a chunk, the one with the highest `source * strength` counts.
+    If several links reach a chunk, the one with the highest `source * strength` is used.
 
     Args:
         sources: Node rows of chunks and their scores, best first.
         snapshot: The search index.
-        relevance: Maps chunk numbers to their relevance.
+        relevance: Returns the relevance of chunks, given their numbers.
         allowed: Mask over chunks, shape (chunks,); None allows all.
 
     Returns:
         Node rows and scores of the linked chunks, both of shape (linked chunks,), strongest link
-        first. Chunks with a score of 0 are left out.
+        first. Chunks with a score of 0 are omitted.
     """
     links = [
         (score / sources[0][1] * strength, targets)

@@ -24,7 +24,7 @@ class Pair:
 
     Attributes:
         a, b: The entities.
-        hops: Edges between them, None if there are more than `max_hops`.
+        hops: Number of edges between them, or None if it exceeds `max_hops`.
         shared_chunks: Number of chunks that mention both.
     """
 
@@ -55,8 +55,8 @@ class Ranked:
 
     Attributes:
         node_id: Id of the node.
-        rank: From 1 for the best.
-        figures: The scores that decide the rank, by name.
+        rank: Position in the list; 1 is the best.
+        figures: The scores that determine the rank, by name.
     """
 
     node_id: str
@@ -71,10 +71,11 @@ class Listing:
     Attributes:
         ids: Ids of all nodes in the snapshot.
         figure: Name of the score.
-        rows: Nodes, best first, as indices into `ids`; windows, as indices into `owners`, if given.
-        scores: One for each row.
-        owners: The node of each window, for a list of windows. A node is listed once, by its best
-            window.
+        rows: Nodes as indices into `ids`, best first. If `owners` is given, windows as indices into
+            `owners` instead.
+        scores: Scores, one per row.
+        owners: The node of each window, for a list of windows. Each node is listed once and ranked
+            by its best window.
     """
 
     ids: Sequence[str]
@@ -84,7 +85,7 @@ class Listing:
     owners: IntArray | None = None
 
     def ranked(self) -> tuple[Ranked, ...]:
-        """Return the list as objects."""
+        """Return the list as `Ranked` objects."""
         rows, scores = self.rows, self.scores
         if self.owners is not None:
             best = first_occurrences(self.owners[rows])
@@ -96,7 +97,7 @@ class Listing:
 
 
 class RankedLists(Mapping[str, tuple[Ranked, ...]]):
-    """Ranked lists by name, built from arrays at each access."""
+    """Ranked lists by name, built from arrays on each access."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self._listings = listings
@@ -123,16 +124,16 @@ class Trace:
         strategy: Name of the strategy.
         mode: The mode as requested.
         route: The side that found most of the result.
-        reason: Why this route was taken.
+        reason: Why this route was chosen.
         mentions: Names and nouns in the question.
-        links: Mentions linked to entities of the index.
+        links: Mentions linked to entities in the index.
         unlinked: Mentions without an entity in the index.
         pairs: Pairs of linked entities (`PaperStrategy`, local).
         hop_steps: Each h that was tried, in order (`PaperStrategy`, local).
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
         lists: The ranked lists by name, before any cut.
         cuts: Number of nodes dropped, by the limit that dropped them.
-        timings: Seconds by step.
+        timings: Seconds per step.
     """
 
     question: str
@@ -151,7 +152,7 @@ class Trace:
     timings: Mapping[str, float] = field(default_factory=dict)
 
     def with_cut(self, limit: str, count: int) -> Trace:
-        """Return the trace with more nodes dropped by a limit."""
+        """Return a copy of the trace with `count` more nodes dropped by `limit`."""
         return replace(self, cuts={**self.cuts, limit: self.cuts.get(limit, 0) + count})
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +160,7 @@ class Trace:
         return asdict(replace(self, lists=dict(self.lists)))
 
     def explain(self) -> str:
-        """Return the trace as text, one line for each fact."""
+        """Return the trace as text, one fact per line."""
         lines = [
             f"route: {self.route}",
             f"why: {self.reason}",
@@ -193,7 +194,7 @@ class Trace:
 
 @contextmanager
 def measure(step: str, timings: dict[str, float]) -> Iterator[None]:
-    """Add the seconds of a `with` body to `timings[step]`, without those of the steps inside it."""
+    """Add the seconds spent in a `with` body, excluding nested steps, to `timings[step]`."""
     timings.setdefault(step, 0.0)
     start = time.perf_counter() - sum(timings.values())
     try:

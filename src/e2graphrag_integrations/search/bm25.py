@@ -27,11 +27,11 @@ _K1, _B = 1.5, 0.75
 normalization."""
 
 _MAX_DOC_FREQ = 100_000
-"""In an index of more texts than this, a term in more texts than this does not retrieve texts by
-itself, but adds to the scores of texts that rarer terms retrieve."""
+"""In an index with more texts than this, a term that occurs in more texts than this does not
+retrieve texts by itself. It only adds to the scores of texts that rarer terms retrieve."""
 
 _ROUNDING = 1.0001
-"""Factor by which an upper bound exceeds a sum of the same numbers in another order."""
+"""Safety factor for an upper bound: a sum in a different order may be slightly larger."""
 
 _MIN_SAMPLE = 1000
 """Minimum number of texts in the sample whose scores set the pruning threshold."""
@@ -41,16 +41,17 @@ _MIN_SAMPLE = 1000
 class BM25Index:
     """BM25 in Lucene's form, with precomputed weights of each term in each text.
 
-    Queries accept an `idf_power`: each term's weight is multiplied by `idf ** idf_power`, besides
-    BM25's own idf. This plays down stop words in any language; 0 gives plain BM25.
+    Queries accept an `idf_power`: each term's weight is multiplied by `idf ** idf_power`, in
+    addition to BM25's own idf. This reduces the influence of stop words in any language; 0 gives
+    plain BM25.
 
     Attributes:
         vocabulary: The terms, sorted.
         weights: BM25 weights, shape (texts, terms).
         counts: Term frequencies, in the order of `weights.data`.
-        lengths: Terms per text, with repetitions, shape (texts,).
-        max_doc_freq: In an index of more texts than this, terms in more texts than this do not
-            retrieve texts by themselves.
+        lengths: Number of terms per text, including repetitions, shape (texts,).
+        max_doc_freq: In an index with more texts than this, terms that occur in more texts than
+            this do not retrieve texts by themselves.
     """
 
     vocabulary: Sequence[str]
@@ -61,7 +62,7 @@ class BM25Index:
 
     @classmethod
     def from_counts(cls, vocabulary: Sequence[str], counts: csc_array, lengths: IntArray) -> Self:
-        """Return the index of term frequencies.
+        """Build the index from term frequencies.
 
         The weight of a term is idf * tf / (tf + k1 (1 - b + b length / mean length)), with
         idf = ln(1 + (N - df + 0.5) / (df + 0.5)), as in Lucene.
@@ -69,7 +70,7 @@ class BM25Index:
         Args:
             vocabulary: The terms, sorted.
             counts: Term frequencies, shape (texts, terms).
-            lengths: Terms per text, shape (texts,).
+            lengths: Number of terms per text, shape (texts,).
         """
         doc_freq = np.diff(counts.indptr)
         n_texts = counts.shape[0]
@@ -98,7 +99,7 @@ class BM25Index:
         than scoring all other terms together.
 
         Args:
-            terms: The query's terms; a repeated term counts repeatedly.
+            terms: The query's terms; each repetition of a term counts.
             count: Maximum number of texts.
             allowed: Mask over texts; None allows all.
             idf_power: Exponent of the additional idf factor.
@@ -114,7 +115,7 @@ class BM25Index:
     def score_rows(
         self, terms: Iterable[str], rows: IntArray, *, idf_power: float = 0.0
     ) -> NDArray[np.float32]:
-        """Return the scores of given texts, shape (rows,). See `search`."""
+        """Return the scores of the given texts, shape (rows,). See `search`."""
         scores = np.zeros(len(rows), dtype=np.float32)
         for term in terms:
             if term in self._columns:
@@ -146,7 +147,7 @@ class BM25Index:
         Flood, 1995).
 
         Args:
-            terms: Terms of the vocabulary, rarest first.
+            terms: Terms in the vocabulary, rarest first.
             count: As for `search`.
             allowed: As for `search`.
             idf_power: As for `search`.
@@ -155,7 +156,7 @@ class BM25Index:
         rare, frequent = terms[:n_rare], terms[n_rare:]
         scores = self._score_all(rare, idf_power)
         bounds = [self._postings(t)[1].max() * self._idf_factor(t, idf_power) for t in frequent]
-        # The most that each frequent term and all after it can add.
+        # The maximum that each frequent term and all later ones can add.
         remaining = np.append(np.cumsum(bounds[::-1])[::-1], 0.0) * _ROUNDING
         sample = scores[self._sample(rare, count, allowed)]
         enough = len(sample) >= count > 0
@@ -174,9 +175,9 @@ class BM25Index:
     def _sample(
         self, rare: Sequence[str], count: int, allowed: NDArray[np.bool_] | None
     ) -> IntArray:
-        """Return some texts of the rarest terms, ascending.
+        """Return a sample of the texts that contain the rarest terms, ascending.
 
-        Their `count`-th best score is a lower bound for that of all texts.
+        The `count`-th best score in the sample is a lower bound for that of all texts.
         """
         wanted = max(_MIN_SAMPLE, 2 * count)
         sample: list[IntArray] = [np.empty(0, dtype=np.int64)]
@@ -214,7 +215,7 @@ class BM25Index:
 
 
 def build_bm25(texts: Iterable[str]) -> BM25Index:
-    """Return the index of texts, which are read once and one at a time."""
+    """Build the index of texts, reading each text once and one at a time."""
     ids: dict[str, int] = {}
     tokens, lengths = array("i"), array("q")
     for text in texts:
@@ -242,7 +243,7 @@ def merge_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM2
     """Return the index that `build_bm25` would build from the texts of several indexes.
 
     Args:
-        parts: Each index with the new row of each of its texts, ascending; -1 drops the text.
+        parts: Each index with the new rows of its texts, ascending; -1 drops a text.
         n_texts: Number of texts in the merged index.
     """
     remaining = [_renumber(index, rows) for index, rows in parts]

@@ -14,14 +14,15 @@ from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.ivf import NPROBE, InvertedLists, load_faiss, search_parameters
 
 _EXACT_LIMIT = 20_000
-"""Windows up to which the search is exact; that takes one or two milliseconds."""
+"""Maximum number of windows for which the search is exact. An exact search of this many windows
+takes one or two milliseconds."""
 
 _FETCH_FACTOR = 4
-"""Growth of the number of windows fetched, or lists searched, when a search returned too few."""
+"""Factor by which to increase the windows fetched, or lists searched, after too few results."""
 
 
 class NodeSearch(ABC):
-    """Finds windows by cosine, and nodes by their best window."""
+    """Finds windows by cosine, and nodes by the cosine of their best window."""
 
     window_nodes: NDArray[np.int64]
     """The node of each window, ascending, shape (windows,)."""
@@ -68,16 +69,16 @@ class NodeSearch(ABC):
 
 
 class DenseIndex(NodeSearch):
-    """Searches vectors in memory: exactly if there are few, else through IVF lists.
+    """Searches vectors in memory: exactly if there are few, otherwise through IVF lists.
 
-    IVF candidates are ranked by exact cosine; .98 of the best 200 are found.
+    IVF candidates are reranked by exact cosine; the recall of the top 200 is 0.98.
 
     Args:
         vectors: Unit vectors, shape (windows, dimension), float32.
         window_nodes: The node of each window, ascending, shape (windows,).
-        ivf: Lists trained earlier; None trains them on the first search that needs them.
+        ivf: Previously trained lists; None trains them on the first search that needs them.
         on_train: Called with newly trained lists, to persist them.
-        exact_limit: Windows up to which the search is exact.
+        exact_limit: Maximum number of windows for which the search is exact.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class DenseIndex(NodeSearch):
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors, 0 for an empty index."""
+        """Dimension of the vectors, or 0 for an empty index."""
         return int(self.vectors.shape[1]) if len(self.vectors) else 0
 
     def search_windows(

@@ -14,11 +14,11 @@ from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import NodeSearch
 
 _COSINE_DECIMALS = 6
-"""Cosines are rounded to this many decimals: a store that converts them to distances and back
-changes the last digits of ties."""
+"""Number of decimals to which cosines are rounded. A store that converts cosines to distances and
+back changes the last digits of ties."""
 
 _FETCH_FACTOR = 4
-"""Growth of the number of vectors requested when the store returned too few usable ones."""
+"""Factor by which to increase the vectors requested after too few usable results."""
 
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 """Takes a query vector, a count, and the ids of the documents to search (None for all). Returns the
@@ -56,8 +56,8 @@ class VectorStoreSearch(NodeSearch):
 
     Args:
         query: Searches the store.
-        name: The store's name in error messages.
-        ids: The store's id of each window, shape (windows,).
+        name: The store's name for error messages.
+        ids: The id of each window in the store, shape (windows,).
         window_nodes: The node of each window, ascending, shape (windows,).
         documents: The document id of each node, shape (nodes,).
     """
@@ -82,11 +82,11 @@ class VectorStoreSearch(NodeSearch):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return up to `count` windows, best first, and their cosines. See `NodeSearch`.
 
-        The store may contain other vectors, and windows of filtered nodes. The search requests more
-        results until enough of them are usable.
+        The store may also contain vectors that are not in the index, and windows of nodes that the
+        filter excludes. The search requests more results until enough of them are usable.
 
         Raises:
-            CorruptStoreError: If the store finds none of the index's vectors.
+            CorruptStoreError: If the store returns none of the index's vectors.
         """
         mask = np.ones(len(self.ids), np.bool_) if allowed is None else allowed[self.window_nodes]
         usable = int(mask.sum())
@@ -109,7 +109,7 @@ class VectorStoreSearch(NodeSearch):
             if not exhausted:
                 fetch *= _FETCH_FACTOR
             elif documents is not None and not known:
-                documents = None  # the store uses other document ids
+                documents = None  # the store uses different document ids
             else:
                 break
         if not ranked:

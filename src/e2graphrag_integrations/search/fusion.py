@@ -12,7 +12,8 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 Floats = NDArray[np.floating[Any]]
 
 _TOLERANCE = 1e-6
-"""Scores that differ by less count as equal: vector stores round the last digits."""
+"""Scores that differ by less than this are treated as equal, because vector stores round the last
+digits."""
 
 
 def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
@@ -21,7 +22,7 @@ def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = Non
     The earlier row wins ties.
 
     Args:
-        scores: One per row.
+        scores: Scores, one per row.
         count: Maximum number of rows.
         allowed: Mask over rows; None allows all.
     """
@@ -50,7 +51,7 @@ def first_occurrences(keys: IntArray) -> IntArray:
 def scale_scores(scores: Floats, floor: float) -> NDArray[np.float64]:
     """Return scores scaled linearly, so that `floor` becomes 0 and the best score becomes 1.
 
-    If no score exceeds the floor, all become 1.
+    If no score exceeds the floor, all scores become 1.
     """
     if not len(scores):
         return np.empty(0)
@@ -67,10 +68,10 @@ def smooth_over_neighbors(
 
     Args:
         rows: Distinct rows with a value, ascending.
-        values: The value of each.
+        values: The value of each of these rows.
         bounds: The first row of each group, ascending, and the end of the last group.
         neighbor_decay: Fraction of a value that the adjacent row receives, in [0, 1].
-        reach: Maximum distance, in rows, on both sides.
+        reach: Maximum distance, in rows, in either direction.
 
     Returns:
         All rows with a value after smoothing, ascending, and their values.
@@ -78,7 +79,7 @@ def smooth_over_neighbors(
     if not len(rows):
         return np.empty(0, dtype=np.int64), np.empty(0)
     group = np.searchsorted(bounds, rows, side="right")
-    # Lay out the reach of each row on one line, overlapping within a group and disjoint across.
+    # Lay out the neighborhoods of all rows on one line. They overlap only within a group.
     width = 2 * reach + 1
     gaps = np.minimum(np.diff(rows), width)
     gaps[group[1:] != group[:-1]] = width

@@ -26,16 +26,16 @@ _NLIST_FACTOR = 4.0
 """Number of lists, as a multiple of the square root of the number of vectors."""
 
 NPROBE = 256
-"""Lists searched per query. Recall is .98 (docs/benchmarks.md)."""
+"""Number of lists searched per query. The recall is 0.98 (docs/benchmarks.md)."""
 
 _SAMPLES_PER_LIST = 39
-"""Training vectors per centroid, if there are enough."""
+"""Number of training vectors per centroid, if the index has enough vectors."""
 
 _N_ITER = 8
-"""k-means iterations."""
+"""Number of k-means iterations."""
 
 _BATCH = 1 << 16
-"""Vectors assigned or added per call to FAISS."""
+"""Number of vectors assigned or added per call to FAISS."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class InvertedLists:
 
     @classmethod
     def train(cls, vectors: FloatArray) -> Self:
-        """Cluster unit vectors with spherical k-means; equal vectors give equal lists."""
+        """Cluster unit vectors with spherical k-means; equal vectors always give equal lists."""
         nlist = min(len(vectors), int(_NLIST_FACTOR * math.sqrt(len(vectors))))
         shuffled = np.random.default_rng(0).permutation(len(vectors))
         sample = np.sort(shuffled[: nlist * _SAMPLES_PER_LIST])
@@ -115,8 +115,8 @@ def search_parameters(nprobe: int, selector: Any = None) -> Any:
     """Return FAISS search parameters.
 
     Args:
-        nprobe: Lists to search.
-        selector: A FAISS IDSelector of the vectors to return; None returns any.
+        nprobe: Number of lists to search.
+        selector: A FAISS IDSelector for the vectors that may be returned; None allows all.
     """
     return load_faiss().SearchParametersIVF(nprobe=nprobe, sel=selector)
 
@@ -129,5 +129,5 @@ def _coarse_quantizer(centroids: FloatArray) -> Any:
 
 def load_faiss() -> Any:
     """Import FAISS on first use."""
-    # Its type stubs describe the C++ signatures, not the Python ones.
+    # A plain import would use FAISS's type stubs, which describe the C++ signatures.
     return importlib.import_module("faiss")

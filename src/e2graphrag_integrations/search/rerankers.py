@@ -19,11 +19,12 @@ from e2graphrag_integrations.protocols import Reranker
 class CrossEncoderReranker:
     """Reranks with a sentence-transformers cross-encoder.
 
-    The model loads on first use and is never downloaded: a name must be in the Hugging Face cache.
+    The model loads on first use and is never downloaded: a model given by name must be in the
+    Hugging Face cache.
 
     Args:
         model: Name (`"cross-encoder/ms-marco-MiniLM-L6-v2"`) or folder of the model.
-        batch_size: Pairs of query and text per forward pass.
+        batch_size: Number of query-text pairs per forward pass.
         device: A torch device such as `"cuda"`; None lets sentence-transformers choose.
 
     Raises:
@@ -83,7 +84,7 @@ def _load_model(name: str, device: str | None) -> Any:
 
 
 def rerank_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
-    """Return the reranker's scores, one per text, after validation.
+    """Return the reranker's scores, one per text, after validating them.
 
     Raises:
         RerankError: If the reranker fails, or does not return one finite number per text.
