@@ -1,11 +1,15 @@
 """Sphinx configuration: Markdown pages, API reference from Google-style docstrings."""
 
-from importlib import metadata
+from importlib import import_module, metadata
 
 project = "e2graphrag-integrations"
 author = "e2graphrag-integrations contributors"
 project_copyright = "2026, e2graphrag-integrations contributors"
 release = metadata.version("e2graphrag-integrations")
+
+# Imported here: under autodoc, pydantic fails to build some schemas of LlamaIndex.
+for integration in ("llama_index", "langchain"):
+    import_module(f"e2graphrag_integrations.{integration}")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -23,5 +27,6 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Key init args", "params_style")]  # LangChain's section names
 napoleon_attr_annotations = True
 napoleon_use_ivar = True  # "Attributes:" sections describe fields that autodoc lists as members
