@@ -39,7 +39,7 @@ lint: $(STAMP)
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-# Without the tests marked slow: under a minute.
+# Without the tests marked slow: about two minutes.
 test-quick: $(STAMP)
 	HYPOTHESIS_PROFILE=dev OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 

@@ -115,3 +115,29 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     with contextlib.redirect_stdout(printed):
         assert cli.main(["demo", "--out", str(path)]) == 0
     return path, printed.getvalue()
+
+
+SLOW_MODULES = frozenset(
+    {
+        "benchmarks/test_benchmarks.py",
+        "langchain/test_chat_openai_http.py",
+        "langchain/test_lc_faults.py",
+        "langchain/test_lc_index.py",
+        "langchain/test_vector_stores.py",
+        "llama_index/indexing/test_pipeline.py",
+        "llama_index/storage/test_loading.py",
+        "llama_index/storage/test_storage.py",
+        "llama_index/storage/test_vector_stores.py",
+        "llama_index/test_openai_http.py",
+        "summarizers/test_openai_chat.py",
+    }
+)
+"""Modules that take more than five seconds in total: servers, other processes, many stores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of the slow modules as slow."""
+    root = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(root).as_posix() in SLOW_MODULES:
+            item.add_marker(pytest.mark.slow)
