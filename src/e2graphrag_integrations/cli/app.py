@@ -6,7 +6,8 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -14,9 +15,14 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 from typer.core import TyperGroup
 
+from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations.cli.output import print_line
 from e2graphrag_integrations.errors import E2GraphRAGError
 
 PROGRAM = "e2graphrag"
+
+UsageError: Any = typer.BadParameter.__base__
+"""Base class of typer's errors about arguments, which typer does not export."""
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., "ExitCode | None"])
 
@@ -38,9 +44,14 @@ class ExitCode(IntEnum):
 class _ExitCodeGroup(TyperGroup):
     """Runs a command and exits with the code that it returns or the code for its error."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _printable_usage_errors():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> NoReturn:
         try:
-            code = super().invoke(ctx) or ExitCode.OK
+            with _printable_usage_errors():
+                code = super().invoke(ctx) or ExitCode.OK
             if sys.stdout is not None:
                 sys.stdout.flush()  # flush here, so that a failed write is reported
         except BrokenPipeError:
@@ -50,10 +61,25 @@ class _ExitCodeGroup(TyperGroup):
             code = _fail(message, ExitCode.INTERRUPTED)
         except (E2GraphRAGError, OSError) as error:
             code = _fail(f"error: {error}", ExitCode.ERROR)
+        except (UsageError, typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - Python would print it raw and exit with 1
+            code = _fail(f"internal error: {type(error).__name__}: {error}", ExitCode.ERROR, error)
         raise typer.Exit(code)
 
 
-def _fail(message: str, code: ExitCode) -> ExitCode:
+@contextlib.contextmanager
+def _printable_usage_errors() -> Iterator[None]:
+    """Escape the arguments that typer quotes in its messages; a shell may have expanded `*`."""
+    try:
+        yield
+    except UsageError as error:
+        error.message = printable(error.message)
+        raise
+
+
+def _fail(message: str, code: ExitCode, bug: Exception | None = None) -> ExitCode:
+    """Print a message, with the traceback if the program is to blame, and return the code."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -62,8 +88,10 @@ def _fail(message: str, code: ExitCode) -> ExitCode:
         with Path(os.devnull).open("wb") as devnull:
             os.dup2(devnull.fileno(), sys.stdout.fileno())
     with contextlib.suppress(OSError):
-        if message and sys.stderr is not None:
-            print(message, file=sys.stderr)
+        for line in "".join(traceback.format_tb(bug.__traceback__)).splitlines() if bug else ():
+            print_line(line, error=True)
+        if message:
+            print_line(message, error=True)
     return code
 
 
@@ -89,7 +117,7 @@ def _print_version(show: bool) -> None:
     if show:
         from importlib import metadata
 
-        print(f"{PROGRAM} {metadata.version('e2graphrag-integrations')}")
+        print_line(f"{PROGRAM} {metadata.version('e2graphrag-integrations')}")
         raise typer.Exit
 
 

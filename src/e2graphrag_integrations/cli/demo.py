@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from e2graphrag_integrations.cli.output import (
+    print_line,
     print_report,
     print_result,
     print_styled,
@@ -55,15 +56,18 @@ def run_demo(path: str, embedder: str | None = None) -> None:
         )
         report = rag.add(document, progress=progress)
     print_report(report, path)
+    print_line()
     _print_step(
-        f"\nStep 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
+        f"Step 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
         "its reasons and the character span of every hit"
     )
     with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
         for question in QUESTIONS:
-            _print_step(f"\n=== {question}")
+            print_line()
+            _print_step(f"=== {question}")
             print_result(rag.retrieve(question, k=3), explain=True)
-    print(f'\nAsk your own question: e2graphrag query {path} "your question"')
+    print_line()
+    print_line(f'Ask your own question: e2graphrag query {path} "your question"')
 
 
 def _print_step(text: str) -> None:

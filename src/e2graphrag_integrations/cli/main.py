@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from typer.main import get_command
 
 from e2graphrag_integrations.cli import commands  # noqa: F401 - registers the commands
 from e2graphrag_integrations.cli.app import PROGRAM, app
-from e2graphrag_integrations.cli.output import is_terminal
+from e2graphrag_integrations.cli.output import is_terminal, print_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,8 +27,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminal = is_terminal(sys.stdout) and is_terminal(sys.stderr)
     app.rich_markup_mode = "rich" if terminal else None
     try:
-        # Calling `app` directly would also replace `sys.excepthook`.
-        get_command(app)(arguments, prog_name=PROGRAM)
+        with _printed_warnings():
+            # Calling `app` directly would also replace `sys.excepthook`.
+            get_command(app)(arguments, prog_name=PROGRAM)
     except SystemExit as stop:  # typer always exits, even after success
         return int(stop.code or 0)
     raise AssertionError("typer returned without an exit code")
+
+
+class _PrintingHandler(logging.Handler):
+    """Prints log records as escaped lines; a parser's warning can quote the file that it reads."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            print_line(f"{record.levelname.lower()}: {record.getMessage()}", error=True)
+
+
+@contextlib.contextmanager
+def _printed_warnings() -> Iterator[None]:
+    """Print logged warnings, errors and Python's own warnings with `_PrintingHandler`."""
+    handler = _PrintingHandler(logging.WARNING)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(capture=True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(capture=False)
+        root.removeHandler(handler)

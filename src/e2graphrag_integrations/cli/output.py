@@ -1,7 +1,9 @@
 """Print results: plain text in pipes, tables and colors on terminals, JSON for programs.
 
 The plain text has no escape codes and no line wrapping, because scripts parse it. rich draws the
-output for terminals and honors `NO_COLOR`. All text is printed literally, without console markup.
+output for terminals and honors `NO_COLOR`. All text is printed literally, without console markup,
+and its control characters are escaped: only this module prints, so that a hostile document or file
+name cannot control the terminal or forge a line.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
@@ -58,15 +62,22 @@ def progress_bar() -> Iterator[reports.ProgressListener | None]:
         yield show
 
 
+def print_line(text: str = "", *, error: bool = False) -> None:
+    """Print one line, to standard error if `error` is set; tabs between columns are kept."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is not None:  # None if the caller closed it; `print` would use standard output
+        print("\t".join(map(printable, text.split("\t"))), file=stream)
+
+
 def print_styled(text: str, style: str) -> None:
-    """Print a text; on terminals, use a rich style such as `"bold"`."""
+    """Print one line; on terminals, use a rich style such as `"bold"`."""
     if not is_terminal(sys.stdout):
-        print(text)
+        print_line(text)
         return
     from rich.console import Console
     from rich.text import Text
 
-    Console().print(Text(text, style), soft_wrap=True)
+    Console().print(Text(printable(text), style), soft_wrap=True)
 
 
 def _print_table(
@@ -80,19 +91,20 @@ def _print_table(
     Args:
         columns: Column titles.
         rows: Cells of each row; numbers are aligned to the right.
-        plain: Lines to print instead if the output is not a terminal.
+        plain: Lines to print instead if the output is not a terminal. Texts from elsewhere in
+            lines with tabs must be printable, since tabs separate the columns.
         styles: Maps the text of a cell to its rich style.
     """
     if not is_terminal(sys.stdout):
         for line in plain:
-            print(line)
+            print_line(line)
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD)
     for position, title in enumerate(columns):
         numeric = all(row[position][:1].isdigit() for row in cells if row[position])
@@ -106,15 +118,15 @@ def _print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object; escape non-ASCII characters unless the output is UTF-8."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     escape = codecs.lookup(encoding).name != "utf-8"
-    print(json.dumps(value, ensure_ascii=escape, indent=2))
+    print(printable_json(json.dumps(value, ensure_ascii=escape, indent=2)))
 
 
 def print_summary(text: str, value: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print a text, or a JSON object if `as_json` is set."""
+    """Print one line, or a JSON object if `as_json` is set."""
     if as_json:
         _print_json(value)
     else:
-        print(text)
+        print_line(text)
 
 
 def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
@@ -122,7 +134,7 @@ def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
     if as_json:
         _print_json(estimate.to_dict())
         return
-    print(f"{estimate.documents} document(s), {estimate.chunks} chunks")
+    print_line(f"{estimate.documents} document(s), {estimate.chunks} chunks")
     lines = (
         f"level {level.level}: {level.summaries} summaries, {level.llm_calls} LLM calls, at most "
         f"{level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
@@ -130,11 +142,9 @@ def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
     )
     columns = ("level", "summaries", "LLM calls", "prompt tokens", "completion tokens")
     _print_table(columns, [asdict(level).values() for level in estimate.levels], lines)
-    print(
-        f"LLM calls: {estimate.llm_calls} (with --llm-model; extracted summaries need none)\n"
-        f"prompt tokens: at most {estimate.prompt_tokens}\n"
-        f"completion tokens: at most {estimate.completion_tokens}"
-    )
+    print_line(f"LLM calls: {estimate.llm_calls} (with --llm-model; extracted summaries need none)")
+    print_line(f"prompt tokens: at most {estimate.prompt_tokens}")
+    print_line(f"completion tokens: at most {estimate.completion_tokens}")
 
 
 def print_report(
@@ -160,26 +170,26 @@ def print_report(
         _print_json({**report.to_dict(), **changes, "file": path, "bytes": size})
         return
     for document_id, reason in report.failed.items():
-        print(f"failed: {document_id}: {reason}", file=sys.stderr)
+        print_line(f"failed: {document_id}: {reason}", error=True)
     if report.failed:
-        print(f"run `e2graphrag resume {path}` to try again", file=sys.stderr)
+        print_line(f"run `e2graphrag resume {path}` to try again", error=True)
     for change, ids in changes.items():
         for document_id in ids:
-            print(f"{change}: {document_id}")
+            print_line(f"{change}: {document_id}")
     if report.documents:
-        print(
+        print_line(
             f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
             f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
             f"{report.edges} edges; {report.embedded} nodes embedded, {report.llm_calls} LLM calls "
             f"({report.saved_calls} saved), {report.tokens} tokens"
         )
         if report.seconds:
-            print("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
-        print(f"file: {size / 1e6:.2f} MB")
+            print_line("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
+        print_line(f"file: {size / 1e6:.2f} MB")
         for document_id in report.empty:
-            print(f"warning: {document_id} contains no text", file=sys.stderr)
+            print_line(f"warning: {document_id} contains no text", error=True)
     else:
-        print(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
+        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
     if profile:
         _print_profile(report.seconds)
 
@@ -193,7 +203,8 @@ def print_states(states: Sequence[reports.DocumentStatus], *, as_json: bool) -> 
     for state in states:
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
-        rows.append((state.status, state.id, note + (f": {state.reason}" if state.reason else "")))
+        note += f": {state.reason}" if state.reason else ""
+        rows.append((state.status, printable(state.id), printable(note)))
     table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]
     lines = (f"{status}\t{document_id}{note}" for status, document_id, note in rows)
     _print_table(("status", "document", "note"), table, lines, _STATUS_STYLES)
@@ -241,7 +252,7 @@ def print_verification(report: reports.VerifyReport, path: str, *, as_json: bool
     verdict, style = ("sound", "green") if report.ok else ("damaged", "red")
     print_styled(f"{path}: {verdict} ({counts})", style)
     for problem in report.problems:
-        print(f"  {problem}")
+        print_line(f"  {problem}")
 
 
 def print_result(
@@ -275,16 +286,16 @@ def print_result(
         )
         return
     if context:
-        print(result.context())
+        print(printable_lines(result.context()))
     else:
         trace = result.trace.explain()
-        print(trace if explain else "\n".join(trace.splitlines()[:3]))
+        print(printable_lines(trace if explain else "\n".join(trace.split("\n")[:3])))
         for rank, node in enumerate(result.nodes, 1):
-            print()
+            print_line()
             _print_hit(rank, node)
         if not result.nodes:
             over_budget = result.trace.cuts.get("token_budget")
-            print("nothing fits the token budget" if over_budget else "nothing found")
+            print_line("nothing fits the token budget" if over_budget else "nothing found")
     if profile:
         _print_profile(result.trace.timings)
 
@@ -298,4 +309,4 @@ def _print_hit(rank: int, node: RetrievedNode) -> None:
     if node.entities:
         print_styled(f"   entities: {' - '.join(node.entities)}", "dim")
     text = " ".join(node.text.split())
-    print(f"   {text[:_HIT_CHARACTERS]}{'...' if len(text) > _HIT_CHARACTERS else ''}")
+    print_line(f"   {text[:_HIT_CHARACTERS]}{'...' if len(text) > _HIT_CHARACTERS else ''}")

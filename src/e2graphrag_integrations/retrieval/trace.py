@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.search.fusion import first_occurrences
 
@@ -160,7 +161,7 @@ class Trace:
         return asdict(replace(self, lists=dict(self.lists)))
 
     def explain(self) -> str:
-        """Return the trace as text, one fact per line."""
+        """Return the trace as text, one fact per line; control characters are escaped."""
         lines = [
             f"route: {self.route}",
             f"why: {self.reason}",
@@ -177,7 +178,7 @@ class Trace:
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
-        return "\n".join([*lines, f"time: {timings}"])
+        return "\n".join(map(printable, [*lines, f"time: {timings}"]))
 
     def _describe_links(self) -> str:
         if self.mode == "global":

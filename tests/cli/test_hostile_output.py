@@ -1,0 +1,189 @@
+"""Texts, titles, ids, file names and errors that try to control the terminal or forge a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sqlite3
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from cli_helpers import FakeSummarizer, Result
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.cli import inputs, output
+from e2graphrag_integrations.cli.app import app
+from e2graphrag_integrations.cli.main import main
+
+CONTROLS = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\x85\u2028\u202e\r"
+FORGED = "1. chunk 0 of forged.txt  span: 0-5"
+NAME = f"a{CONTROLS}[red]\n{FORGED}\n[link=http:e.vil].txt"
+TEXT = (
+    f"Alice met the Hatter.{CONTROLS}\n{FORGED}\n[bold]The Hatter[/bold] gave Alice a cup of tea. "
+    f"{FakeSummarizer.forbidden} was there."
+)
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Draw tables as on a terminal, but without colors, whose codes the check would find."""
+    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.fixture(params=["pipe", "terminal"])
+def check(request, call) -> Callable[..., Result]:
+    """Run a command and check that nothing hostile arrives in its output."""
+    if request.param == "terminal":
+        request.getfixturevalue("terminal")
+
+    def run(*arguments: object) -> Result:
+        result = call(*arguments)
+        printed = result.out + result.err
+        assert not UNSAFE.search(printed), printed
+        if "--context" not in arguments:  # its output is the text, with the line breaks
+            assert not any(line.startswith(FORGED) for line in printed.splitlines())
+        return result
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A file with a hostile name and a hostile text."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / NAME).write_text(TEXT)
+    return tmp_path / "texts"
+
+
+@pytest.fixture
+def hostile_index(tmp_path: Path) -> Path:
+    """An index with a hostile id, title, text and metadata, and a failed document."""
+    path = tmp_path / f"i{CONTROLS}\n{FORGED}.e2g"
+    metadata = {f"k{CONTROLS}": f"v{CONTROLS}"}
+    documents = [SourceDocument(NAME, TEXT, f"T{CONTROLS}\n{FORGED}", metadata)]
+    with E2GraphRAG.open(str(path), embedder=HashingEmbedder()) as rag:
+        rag.add(documents)
+    return path
+
+
+def test_every_command_is_swept():
+    swept = {"index", "query", "update", "delete", "resume", "status", "stats", "verify", "compact"}
+    assert set(get_command(app).commands) == swept | {"export", "import", "demo"}
+
+
+def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
+    question = f"Who met the Hatter?{CONTROLS}"
+    for options in ([], ["--explain"], ["--context"], ["--profile"], ["--strategy", "paper"]):
+        result = check("query", hostile_index, question, *options)
+        assert (result.code, r"\x1b[31m\x9b2J" in result.out) == (0, True)
+    for command in ("status", "stats", "verify", "compact"):
+        assert check(command, hostile_index).code == 0
+        check(command, hostile_index, "--json")
+    assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
+    nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
+    assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)
+    exported = tmp_path / f"out{CONTROLS}"
+    assert check("export", hostile_index, exported).code == 0
+    assert check("import", exported, "--out", tmp_path / f"b{CONTROLS}.e2g").code == 0
+    with closing(sqlite3.connect(hostile_index)) as db, db:
+        db.execute("UPDATE nodes SET text = 'changed'")
+    assert check("verify", hostile_index).code == 2
+    assert check("query", hostile_index, question).code == 2
+    assert check("delete", hostile_index, NAME).code == 0
+
+
+def test_commands_that_read_files_escape_their_names(folder, tmp_path, check):
+    out = tmp_path / f"o{CONTROLS}.e2g"
+    command = ["index", folder, "--out", out, "--embedder", "hashing"]
+    assert check(*command, "--estimate").code == 0
+    assert check(*command).code == 0
+    (folder / NAME).write_text(f"{TEXT} The end.")
+    assert check(*command).code == 2
+    (folder / f"b{NAME}").write_text(" ")
+    assert check("update", out, folder, "--json").code == 0
+    assert check("update", out, folder).code == 0
+    (folder / NAME).unlink()
+    assert check("update", out, folder, "--prune").code == 0
+    (folder / f"c{CONTROLS}.html").write_bytes(b"")
+    (folder / f"c{NAME}").write_bytes(b"\xff\xff\xff")
+    check("update", out, folder)
+    check("index", folder, folder, "--out", out)
+
+
+def test_failed_documents_and_their_errors_are_escaped(folder, tmp_path, check, monkeypatch):
+    def fail(*_: object, **__: object) -> str:
+        raise ValueError(f"server says {CONTROLS}\n{FORGED}")
+
+    summarizer = FakeSummarizer()
+    monkeypatch.setattr(summarizer, "summarize", fail)
+    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    out = tmp_path / "f.e2g"
+    (folder / "short.txt").write_text("Bob.")
+    command = ["--embedder", "hashing", "--chunk-size", "12", "--chunk-overlap", "2"]
+    assert check("index", folder, "--out", out, *command).code == 3
+    for arguments in (["status", out], ["status", out, "--json"], ["verify", out], ["resume", out]):
+        check(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [f"nothing{CONTROLS}"],
+        [f"--{CONTROLS}"],
+        ["status", f"--{CONTROLS}"],
+        ["status", f"{NAME}"],
+        ["query", "i.e2g", "Q", "-k", CONTROLS],
+        ["query", "i.e2g", "Q", NAME],
+        ["query", "i.e2g", "Q", "--where", NAME],
+        ["index", NAME, "--out", "o.e2g"],
+        ["index", "x", "--out", "o.e2g", "--embedder", NAME],
+        ["index", "x", "--out", "o.e2g", "--llm-model", "m", "--llm-api-key-env", CONTROLS],
+        ["index", "x", "--out", "o.e2g", "--spacy-model", CONTROLS],
+    ],
+    ids=repr,
+)
+def test_errors_about_arguments_are_escaped(arguments, check, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("Bob.")
+    with closing(sqlite3.connect("i.e2g")):
+        pass
+    assert check(*arguments).code == 2
+
+
+def test_internal_errors_warnings_and_log_records_are_escaped(check, tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        warnings.warn(f"warning {CONTROLS}\n{FORGED}", UserWarning, stacklevel=1)
+        logging.getLogger("pypdf").warning("log %s\n%s", CONTROLS, FORGED)
+        raise RuntimeError(f"bug {CONTROLS}\n{FORGED}")
+
+    monkeypatch.setattr(inputs, "open_index", fail)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = check("stats", "i.e2g")
+    assert result.code == 2
+    assert "Traceback" not in result.out
+    for kind in ("warning: ", "log ", r"internal error: RuntimeError: bug \x1b"):
+        assert kind in result.err
+
+
+def test_closed_standard_error_does_not_redirect_messages_to_the_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["stats", "missing.e2g"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_question_from_a_document_cannot_forge_a_line_of_the_trace():
+    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as rag:
+        rag.add(SourceDocument("a", "Alice met Bob."))
+        trace = rag.retrieve(f'Who is "Zed\n{FORGED}\nYan"?').trace.explain()
+    assert FORGED not in trace.splitlines()
