@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +29,7 @@ from e2graphrag_integrations.indexing.inputs import (
     as_documents,
     as_ids,
 )
+from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pending import PendingDocuments
 from e2graphrag_integrations.indexing.pipeline import (
@@ -235,6 +236,7 @@ class E2GraphRAG:
         *,
         on_duplicate: OnDuplicate = "error",
         on_copy: OnCopy = "keep",
+        max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Index documents; unchanged documents are skipped.
@@ -251,20 +253,22 @@ class E2GraphRAG:
                 keeps the last.
             on_copy: Handling of a new document with the same text, title, metadata and segments as
                 an existing one: `keep` indexes it without new model calls, and `skip` omits it.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
             progress: Called from worker threads with every progress event.
 
         Raises:
             InvalidInputError: If an argument is invalid. Nothing was written.
             DuplicateDocumentError: If `on_duplicate` is `error` and an id is a duplicate. Nothing
                 was written.
+            LLMCallLimitError: If the summaries need more than `max_llm_calls` calls. No model was
+                called, and nothing was written.
             SettingsMismatchError: If a model differs from the one that built the index.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             IndexingError: If all documents failed.
             StoppedError: If `stop` or `close` was called.
         """
-        return self._run(
-            self._adding(documents, on_duplicate, on_copy), IndexingRun(progress=progress)
-        )
+        work = self._adding(documents, on_duplicate, on_copy)
+        return self._run(work, _run_options(max_llm_calls, progress))
 
     async def aadd(
         self,
@@ -272,10 +276,12 @@ class E2GraphRAG:
         *,
         on_duplicate: OnDuplicate = "error",
         on_copy: OnCopy = "keep",
+        max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
-        return await self._arun(self._adding(documents, on_duplicate, on_copy), progress)
+        work = self._adding(documents, on_duplicate, on_copy)
+        return await self._arun(work, _run_options(max_llm_calls, progress))
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
         checked = as_documents(documents, on_duplicate)
@@ -284,7 +290,11 @@ class E2GraphRAG:
         )
 
     def update(
-        self, documents: Documents, *, progress: ProgressListener | None = None
+        self,
+        documents: Documents,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Replace documents with new versions; unchanged documents are skipped.
 
@@ -299,34 +309,43 @@ class E2GraphRAG:
             E2GraphRAGError: For the same reasons as `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
-        return self._run(work, IndexingRun(progress=progress))
+        return self._run(work, _run_options(max_llm_calls, progress))
 
     async def aupdate(
-        self, documents: Documents, *, progress: ProgressListener | None = None
+        self,
+        documents: Documents,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(update_documents, as_documents(documents), self._index)
-        return await self._arun(work, progress)
+        return await self._arun(work, _run_options(max_llm_calls, progress))
 
-    def resume(self, *, progress: ProgressListener | None = None) -> IndexReport:
+    def resume(
+        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+    ) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
         Finished results are not computed again. Failures and errors are handled as in `add`.
         """
         work = partial(resume_documents, self._index)
-        return self._run(work, IndexingRun(progress=progress))
+        return self._run(work, _run_options(max_llm_calls, progress))
 
-    async def aresume(self, *, progress: ProgressListener | None = None) -> IndexReport:
+    async def aresume(
+        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+    ) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
-        return await self._arun(partial(resume_documents, self._index), progress)
+        work = partial(resume_documents, self._index)
+        return await self._arun(work, _run_options(max_llm_calls, progress))
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         with self.write_lock(run):
             return work(run)
 
-    async def _arun(self, work: _Write, progress: ProgressListener | None) -> IndexReport:
+    async def _arun(self, work: _Write, run: IndexingRun) -> IndexReport:
         """Run `work` in a thread. Cancellation waits for calls in flight and starts no new ones."""
-        run = IndexingRun(CallerLoop(asyncio.get_running_loop()), progress)
+        run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
         return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
 
     def stop(self) -> None:
@@ -563,3 +582,7 @@ class E2GraphRAG:
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
+
+
+def _run_options(max_llm_calls: int | None, progress: ProgressListener | None) -> IndexingRun:
+    return IndexingRun(progress=progress, max_llm_calls=check_call_limit(max_llm_calls))

@@ -6,7 +6,8 @@
     ├── InvalidInputError            an invalid argument or document
     │   ├── DuplicateDocumentError   an id that is already indexed with different content
     │   ├── UnreadableFileError      a file that cannot be read as text
-    │   └── FilterError              an invalid `where` filter
+    │   ├── FilterError              an invalid `where` filter
+    │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── RerankError                  a reranker failed or returned invalid scores
     ├── MissingDependencyError       an extra, model or pipeline is not installed
@@ -47,6 +48,23 @@ class UnreadableFileError(InvalidInputError):
 
 class FilterError(InvalidInputError):
     """Raised for an invalid `where` filter."""
+
+
+class LLMCallLimitError(InvalidInputError):
+    """Raised before the first LLM call if a run needs more calls than `max_llm_calls` allows.
+
+    Attributes:
+        needed: Number of calls that the run needs, without retries.
+        limit: The value of `max_llm_calls`.
+    """
+
+    def __init__(self, message: str, needed: int, limit: int) -> None:
+        super().__init__(message, needed, limit)
+        self.needed = needed
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UnknownDocumentError(E2GraphRAGError, KeyError):

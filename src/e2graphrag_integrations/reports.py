@@ -18,12 +18,15 @@ class Progress:
         done: Number of finished items.
         total: Number of items known so far; it can still grow.
         seconds: Wall time since the stage started, including waits for other stages.
+        note: A line to show above the bars, such as the number of LLM calls before the first one;
+            usually empty.
     """
 
     stage: Stage
     done: int
     total: int
     seconds: float = 0.0
+    note: str = ""
 
     @property
     def rate(self) -> float:

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from cli_helpers import SMALL_CHUNKS, FakeDefaultEmbedder, FakeSummarizer
-from e2graphrag_integrations import E2GraphRAG, components
+from e2graphrag_integrations import E2GraphRAG, ExtractiveSummarizer, components
 from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.store.lock import IndexLock
@@ -87,10 +87,29 @@ def failed_index(folder, tmp_path, call, summarizer):
     code, out, err = call("index", folder, "--out", path, *SMALL_CHUNKS)
     assert code == 3
     assert f"{path}: 3 document(s) indexed, 0 unchanged; " in out
-    assert err.startswith("failed: jabber.txt: ")
-    assert "ValueError: content filter" in err
-    assert err.endswith(f"run `e2graphrag resume {path}` to try again\n")
+    announced, failure, hint = err.splitlines()
+    assert re.fullmatch(r"summaries: \d+ LLM call\(s\) to FakeSummarizer, with at .*", announced)
+    assert failure.startswith("failed: jabber.txt: ")
+    assert "ValueError: content filter" in failure
+    assert hint == f"run `e2graphrag resume {path}` to try again"
     return path
+
+
+@pytest.mark.parametrize("command", ["index", "update"])
+def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypatch, command):
+    fake = FakeSummarizer()
+    monkeypatch.setattr(fake, "fingerprint", ExtractiveSummarizer().fingerprint, raising=False)
+    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
+    edit_texts(folder)
+    index_command = ["index", folder, "--out", index, "--replace"]
+    arguments = index_command if command == "index" else ["update", index, folder]
+    before = index.read_bytes()
+    code, out, err = call(*arguments, "--max-llm-calls", "0")
+    assert (code, out, fake.calls) == (2, "", 0)
+    assert "but max_llm_calls=0" in err
+    assert index.read_bytes() == before
+    assert call(*arguments, "--max-llm-calls", "50")[0] == 0
+    assert fake.calls
 
 
 # Update and delete
@@ -290,7 +309,7 @@ def test_interrupted_index_exits_with_130_and_can_be_resumed(
         patch.setattr(summarizer, "summarize", interrupt)
         code, printed, err = call("index", folder, "--out", out, *SMALL_CHUNKS)
     assert (code, printed) == (130, "")
-    assert err == "interrupted: repeat the command or run `e2graphrag resume` to continue\n"
+    assert err.endswith("interrupted: repeat the command or run `e2graphrag resume` to continue\n")
     assert call("status", out).code == 3
     assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 0
     assert call("status", out).code == 0

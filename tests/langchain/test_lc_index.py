@@ -25,6 +25,7 @@ from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
     ClosedError,
     InvalidInputError,
+    LLMCallLimitError,
     NotAnIndexError,
     SettingsMismatchError,
 )
@@ -776,3 +777,33 @@ def test_error_messages_do_not_contain_secrets(tmp_path):
     with pytest.raises(InvalidInputError):
         E2GraphRAGIndex.open(tmp_path / "a.e2g", k=0)
     assert list(tmp_path.iterdir()) == []
+
+
+# The limit on LLM calls
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_build_above_the_call_limit_is_refused_and_stays_pending(pages, tmp_path, is_async):
+    llm, path = DigestChatModel(), tmp_path / "limited.e2g"
+    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=1, **SMALL) as index:
+        index.upsert(pages)
+        needed = index.estimate().llm_calls
+        with pytest.raises(LLMCallLimitError, match=rf"need {needed} LLM call.* max_llm_calls=1"):
+            await index.abuild() if is_async else index.build()
+        with pytest.raises(LLMCallLimitError):
+            index.as_retriever().invoke("Who built a mill?")
+        assert (llm.calls, index.corpus.is_dirty) == (0, True)
+    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=needed, **SMALL) as index:
+        assert index.build().llm_calls == llm.calls == needed
+
+
+def test_an_invalid_call_limit_is_rejected_before_a_file_is_created(tmp_path):
+    with pytest.raises(InvalidInputError, match="max_llm_calls="):
+        E2GraphRAGIndex.open(tmp_path / "new.e2g", max_llm_calls=-1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_announcement_names_the_model(pages, caplog):
+    caplog.set_level("INFO", "e2graphrag_integrations")
+    E2GraphRAGIndex.from_documents(pages, llm=DigestChatModel().with_retry(), **SMALL).close()
+    assert "LLM call(s) to DigestChatModel," in caplog.messages[0]

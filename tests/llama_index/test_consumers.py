@@ -563,7 +563,7 @@ async def test_tokens_are_counted_for_the_models_of_settings(check_counts, count
     Settings.callback_manager = CallbackManager([counter])
     if not models_first:
         Settings.llm, Settings.embed_model = models().values()
-    await check_counts()
+    await check_counts(llm=Settings.llm)
 
 
 async def test_tokens_are_counted_with_the_callback_manager_of_the_index(check_counts, counter):

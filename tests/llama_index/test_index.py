@@ -31,6 +31,7 @@ from e2graphrag_integrations.errors import (
     EmbeddingError,
     IndexingError,
     InvalidInputError,
+    LLMCallLimitError,
     SettingsMismatchError,
     StoreError,
     SummaryError,
@@ -451,22 +452,51 @@ def test_ref_doc_info_lists_the_nodes_of_each_document(index_of, documents):
 # Models
 
 
-def test_an_llm_is_called_only_if_one_is_configured(index_of, documents):
+def test_an_llm_is_called_only_if_it_is_passed(index_of, documents):
     extractive = results(index_of(documents, llm="extractive"))
     assert results(index_of(documents)) == extractive
     Settings.llm = None  # LlamaIndex stores a MockLLM, which repeats its prompt
     assert isinstance(Settings.llm, MockLLM)
-    index = index_of(documents)
-    assert results(index) == extractive
-    assert index.last_report.llm_calls == 0
+    assert results(index_of(documents, llm=Settings.llm)) == extractive
     llm = Settings.llm = Model()
-    assert results(index_of(documents, llm="extractive")) == extractive
+    index = index_of(documents)
+    assert results(index) == results(index_of(documents, llm="extractive")) == extractive
+    index.insert(LONG)
+    index.refresh_ref_docs([Document(id_="story", text=STORY + " The end.")])
+    E2GraphRAGIndex(index_of(documents).docstore.docs.values(), **MODELS, **SIZES)
     assert not llm.prompts
-    assert index_of(documents).last_report.llm_calls == len(llm.prompts) > 0
-    index.insert(LONG)  # an extractive index stays extractive
-    assert index.last_report.llm_calls == 0
-    mine = Model()
-    assert index_of(documents, llm=mine).last_report.llm_calls == len(mine.prompts) > 0
+    assert index_of(documents, llm=Settings.llm).last_report.llm_calls == len(llm.prompts) > 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_inserts_above_the_call_limit_are_refused(index_of, documents, is_async):
+    llm, context = Model(), StorageContext.from_defaults()
+    options = MODELS | SIZES | {"llm": llm, "max_llm_calls": 3}
+
+    async def build():
+        if is_async:
+            return await E2GraphRAGIndex.afrom_documents([LONG], context, **options)
+        return E2GraphRAGIndex.from_documents([LONG], context, **options)
+
+    with pytest.raises(LLMCallLimitError, match=r"LLM call.* to .*max_llm_calls=3"):
+        await build()
+    assert (llm.prompts, context.docstore.docs) == ([], {})
+    index = index_of([], llm=llm, max_llm_calls=9)
+    index.refresh_ref_docs(documents)
+    calls, before = len(llm.prompts), contents(index)
+    with pytest.raises(LLMCallLimitError):
+        await index.ainsert(LONG) if is_async else index.insert(LONG)
+    assert (len(llm.prompts), contents(index)) == (calls, before)
+    # Inserting a pipeline's nodes costs nothing, because they contain their summaries.
+    nodes = SummaryTreeNodeParser(llm=Model(), **SIZES).get_nodes_from_documents([LONG])
+    assert E2GraphRAGIndex(nodes, **(options | {"max_llm_calls": 0})).last_report.llm_calls == 0
+    assert len(llm.prompts) == calls
+
+
+def test_progress_shows_the_llm_calls_before_the_first_one(index_of, documents, capsys):
+    index = index_of(documents, llm=Model(), show_progress=True)
+    calls = f"summaries: {index.last_report.llm_calls} LLM call(s) to "
+    assert capsys.readouterr().err.count(calls) == 1
 
 
 def test_an_explicit_llm_replaces_extractive_summaries(index_of, documents, tmp_path):

@@ -21,7 +21,7 @@ from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
-from e2graphrag_integrations.errors import InvalidInputError, SummaryError
+from e2graphrag_integrations.errors import InvalidInputError, LLMCallLimitError, SummaryError
 from e2graphrag_integrations.llama_index import SummaryTreeNodeParser
 from e2graphrag_integrations.tree import level_sizes
 
@@ -155,10 +155,27 @@ def test_without_an_llm_summaries_are_extractive(document):
             assert sentence.rstrip(".") in TEXT
 
 
-def test_the_llm_of_settings_is_the_default(document):
+def test_the_llm_of_settings_is_called_only_if_it_is_passed(document):
     Settings.llm = ChecksumLLM()
-    SummaryTreeNodeParser(chunk_size=60, chunk_overlap=15).get_nodes_from_documents([document])
+    sizes = {"chunk_size": 60, "chunk_overlap": 15}
+    SummaryTreeNodeParser(**sizes).get_nodes_from_documents([document])
+    assert not CALLS
+    SummaryTreeNodeParser(**sizes, llm=Settings.llm).get_nodes_from_documents([document])
     assert CALLS
+
+
+async def test_parsing_above_the_call_limit_is_refused(parser, document, caplog):
+    caplog.set_level("INFO", "e2graphrag_integrations")
+    nodes = parser.get_nodes_from_documents([document])
+    calls = sum(node.metadata["e2_level"] > 0 for node in nodes)
+    assert caplog.messages[0].startswith(f"summaries: {calls} LLM call(s) to ")
+    CALLS.clear()
+    parser.max_llm_calls = calls - 1
+    with pytest.raises(LLMCallLimitError):
+        parser.get_nodes_from_documents([document])
+    with pytest.raises(LLMCallLimitError):
+        await parser.aget_nodes_from_documents([document])
+    assert not CALLS
 
 
 def test_a_pipeline_runs_the_parser_sync_async_and_cached(parser, document):

@@ -47,6 +47,7 @@ def index(
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
 ) -> ExitCode:
     """Index files and folders.
 
@@ -83,7 +84,10 @@ def index(
         with output.progress_bar() as progress:
             try:
                 report = rag.add(
-                    documents, on_duplicate="replace" if replace else "error", progress=progress
+                    documents,
+                    on_duplicate="replace" if replace else "error",
+                    max_llm_calls=max_llm_calls,
+                    progress=progress,
                 )
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
@@ -167,6 +171,7 @@ def update(
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
 ) -> ExitCode:
     """Replace changed documents and add new ones.
 
@@ -187,7 +192,9 @@ def update(
         given_ids = {document.id for document in documents}
         deleted_ids = sorted(indexed_ids - given_ids) if prune else []
         with output.progress_bar() as progress:
-            report = rag.add(documents, on_duplicate="replace", progress=progress)
+            report = rag.add(
+                documents, on_duplicate="replace", max_llm_calls=max_llm_calls, progress=progress
+            )
         if deleted_ids:
             rag.delete(deleted_ids)
     changed_ids = given_ids - set(report.skipped) - set(report.failed)
@@ -234,6 +241,7 @@ def resume(
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
 ) -> ExitCode:
     """Index the documents that are pending or have failed.
 
@@ -245,7 +253,7 @@ def resume(
         inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
         output.progress_bar() as progress,
     ):
-        report = rag.resume(progress=progress)
+        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress)
     output.print_report(report, index, profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 

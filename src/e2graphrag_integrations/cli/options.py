@@ -70,3 +70,11 @@ LLMApiKeyEnv = Annotated[
 ]
 
 Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent LLM calls.")]
+
+MaxLLMCalls = Annotated[
+    int | None,
+    _llm_option(
+        metavar="N",
+        help="Stop before the first LLM call if the summaries need more calls than this.",
+    ),
+]

@@ -36,10 +36,10 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[reports.ProgressListener | None]:
-    """Show a progress bar per stage on standard error; yield None if it is not a terminal."""
+def progress_bar() -> Iterator[reports.ProgressListener]:
+    """Show a progress bar per stage on standard error; print only the notes in a pipe."""
     if not is_terminal(sys.stderr):
-        yield None
+        yield _print_note
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -55,11 +55,19 @@ def progress_bar() -> Iterator[reports.ProgressListener | None]:
         tasks: dict[str, rich_progress.TaskID] = {}
 
         def show(progress: reports.Progress) -> None:
+            if progress.note:
+                bars.console.print(printable(progress.note), markup=False, highlight=False)
+                return
             if progress.stage not in tasks:
                 tasks[progress.stage] = bars.add_task(progress.stage)
             bars.update(tasks[progress.stage], completed=progress.done, total=progress.total)
 
         yield show
+
+
+def _print_note(progress: reports.Progress) -> None:
+    if progress.note:
+        print_line(progress.note, error=True)
 
 
 def print_line(text: str = "", *, error: bool = False) -> None:

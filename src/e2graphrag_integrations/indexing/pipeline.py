@@ -32,6 +32,7 @@ from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.embedding import embed_nodes
 from e2graphrag_integrations.indexing.extraction import extract_chunks
 from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
+from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
@@ -103,9 +104,11 @@ def _index_selection(
     skipped = (*selection.unchanged, *selection.kept)
     if not documents:
         return IndexReport(skipped=skipped)
+    summaries = index.summary_builder(run)
+    # Before `check_for_writing`, which may call a paid embedder.
+    cost = plan_llm_calls(documents, index.planner, summaries, run.max_llm_calls)
     manifest = index.components.check_for_writing() | index.settings.to_manifest()
     store.check_manifest(manifest)
-    summaries = index.summary_builder(run)
     context = IndexingContext(
         store, index.components, manifest, summaries, index.planner, index.concurrency
     )
@@ -122,6 +125,7 @@ def _index_selection(
     control = RunControl(StageTimer(run.progress), failures, run.stop)
     if run.queued:
         enqueue(store, documents, manifest)
+    announce_llm_calls(cost, summaries, control.timer)
     try:
         report = index_documents(
             documents, context, control, stored_hashes=stored_hashes, on_batch=mark_processing

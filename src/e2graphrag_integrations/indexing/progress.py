@@ -58,6 +58,13 @@ class StageTimer:
                 done = round(self._done[stage])
                 self._listener(Progress(stage, done, self._total[stage], seconds))
 
+    def announce(self, stage: Stage, note: str) -> None:
+        """Send a line about a stage to the listener."""
+        with self._lock:
+            if self._listener is not None:
+                done = round(self._done[stage])
+                self._listener(Progress(stage, done, self._total[stage], note=note))
+
 
 class ProgressBar:
     """A progress listener that draws one bar for all stages, including in pipes and notebooks."""
@@ -69,7 +76,10 @@ class ProgressBar:
         self._latest: dict[str, Progress] = {}
 
     def __call__(self, progress: Progress) -> None:
-        """Update the bar."""
+        """Update the bar, or write a note above it."""
+        if progress.note:
+            self._bar.write(progress.note, file=sys.stderr)
+            return
         self._latest[progress.stage] = progress
         self._bar.total = sum(p.total for p in self._latest.values())
         self._bar.n = sum(p.done for p in self._latest.values())

@@ -63,6 +63,7 @@ class IndexingRun:
         stop: Ends the run when set.
         queued: Whether documents wait in the file's queue until they are indexed. False if the
             caller stores the pending documents.
+        max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
         summarizer: Replaces the index's summarizer for this run. It must have the same
             fingerprint.
     """
@@ -71,6 +72,7 @@ class IndexingRun:
     progress: ProgressListener | None = None
     stop: StopSignal = field(default_factory=StopSignal)
     queued: bool = True
+    max_llm_calls: int | None = None
     summarizer: Summarizer | None = None
 
 

@@ -69,6 +69,17 @@ class SummaryBuilder:
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def uses_llm(self) -> bool:
+        """The summarizer's `uses_llm`; True if it has none."""
+        return bool(getattr(self.summarizer, "uses_llm", True))
+
+    @property
+    def model(self) -> str:
+        """The summarizer's name for its model, or the name of its class."""
+        model = getattr(self.summarizer, "model", None)
+        return model if model and isinstance(model, str) else type(self.summarizer).__name__
+
     def key(self, texts: Sequence[str], level: int) -> bytes:
         """Return the cache key of the summary of `texts`."""
         return summary_key(self.fingerprint, self.max_tokens, texts, level)
@@ -114,7 +125,7 @@ class SummaryBuilder:
 
     def _call(self, texts: Sequence[str], level: int, stopping: threading.Event | None) -> str:
         started = time.perf_counter()
-        uses_llm = getattr(self.summarizer, "uses_llm", True)
+        uses_llm = self.uses_llm
         attempts = 0
 
         def attempt() -> object:

@@ -60,6 +60,7 @@ class Corpus:
         scope: Determines which documents share a summary tree.
         summarizer: The engine's summarizer, if it is a LangChain model.
         config: Runnable config for every call to the summarizer.
+        max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
         auto_build: Whether a search indexes pending documents first.
         show_progress: Whether builds show a progress bar.
         mirror: Copies the vectors to a vector store, if any.
@@ -72,6 +73,7 @@ class Corpus:
         scope: TreeScope = "source",
         summarizer: RunnableSummarizer | None = None,
         config: RunnableConfig | None = None,
+        max_llm_calls: int | None = None,
         auto_build: bool = True,
         show_progress: bool = False,
         mirror: VectorStoreMirror | None = None,
@@ -83,6 +85,7 @@ class Corpus:
         self._scope = scope
         self._summarizer = summarizer
         self._config = config
+        self._max_llm_calls = max_llm_calls
         self._show_progress = show_progress
         self._build_lock = threading.Lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
@@ -165,6 +168,8 @@ class Corpus:
                 config.
 
         Raises:
+            LLMCallLimitError: If the build needs more than `max_llm_calls` calls. The documents
+                remain pending.
             IndexingError: If a source failed. That source remains pending, the other sources are
                 indexed, and finished summaries are kept.
             InvalidInputError: If a running `abuild` needs the current event loop.
@@ -250,7 +255,9 @@ class Corpus:
             summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
         bar = ProgressBar() if self._show_progress else None
         try:
-            run = replace(run, progress=bar, summarizer=summarizer)
+            run = replace(
+                run, progress=bar, summarizer=summarizer, max_llm_calls=self._max_llm_calls
+            )
             return self.rag.pending.index(documents, run)
         finally:
             if bar is not None:

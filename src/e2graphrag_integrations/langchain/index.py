@@ -30,6 +30,7 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
+from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_SCOPES, TreeScope
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
@@ -96,6 +97,7 @@ class E2GraphRAGIndex(DocumentIndex):
         prompts: Prompts | None = None,
         llm_id: str | None = None,
         max_concurrency: int = 8,
+        max_llm_calls: int | None = None,
         retry: RetryPolicy | None = None,
         config: RunnableConfig | None = None,
         auto_build: bool = True,
@@ -143,6 +145,9 @@ class E2GraphRAGIndex(DocumentIndex):
             llm_id: Name for an `llm` that is not a recognizable model. Later builds with the same
                 name reuse its cached summaries.
             max_concurrency: Maximum number of concurrent calls to the `llm`.
+            max_llm_calls: Maximum number of calls to the `llm` in one build, without retries. A
+                build that needs more raises LLMCallLimitError before the first call, and its
+                documents remain pending. None means no limit.
             retry: Retry policy for transient errors from the `llm`.
             config: Runnable config for every call to the `llm`, such as callbacks and tags.
             auto_build: Whether a search indexes pending documents first.
@@ -163,6 +168,7 @@ class E2GraphRAGIndex(DocumentIndex):
             )
         prompts = instance_or_default("prompts", prompts, Prompts)
         k = check_int("k", k)
+        max_llm_calls = check_call_limit(max_llm_calls)
         summarizer = _summarizer(llm, prompts, llm_id)
         mirror = None
         if vector_store is not None:
@@ -193,6 +199,7 @@ class E2GraphRAGIndex(DocumentIndex):
             scope=tree_scope,
             summarizer=summarizer,
             config=config,
+            max_llm_calls=max_llm_calls,
             auto_build=auto_build,
             show_progress=show_progress,
             mirror=mirror,
@@ -335,6 +342,8 @@ class E2GraphRAGIndex(DocumentIndex):
             config: Runnable config for every call to the `llm`, merged into the config from `open`.
 
         Raises:
+            LLMCallLimitError: If the build needs more than `max_llm_calls` calls. The documents
+                remain pending.
             IndexingError: If a model failed on a source. That source remains pending, the other
                 sources are indexed, and finished summaries are kept.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
@@ -57,6 +57,13 @@ class RunnableSummarizer:
         name = self._name or _model_name(self._llm)
         return None if name is None else f"langchain:{name}:{self._prompts.fingerprint}"
 
+    @property
+    def model(self) -> str:
+        """The user's name for the model, its own name, or the name of its class."""
+        model = _wrapped_model(self._llm)
+        own_name = None if model is None else _tracing_params(model).get("ls_model_name")
+        return self._name or str(own_name or type(model or self._llm).__name__)
+
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` sends."""
         return self._prompts.render(texts, level=level, max_tokens=max_tokens)
@@ -91,17 +98,34 @@ def _response_text(response: object) -> str:
 
 def _model_name(llm: Runnable[Any, Any]) -> str | None:
     """Return a name for a runnable's model and settings, or None if it has no model."""
-    model: Any = llm
-    bound_settings: list[dict[str, Any]] = []
-    while not isinstance(model, BaseLanguageModel):
-        kwargs = getattr(model, "kwargs", None)
-        if isinstance(kwargs, Mapping) and kwargs:
-            bound_settings.append(output_settings(kwargs))
-        model = getattr(model, "bound", None) or getattr(model, "runnable", None)
-        if model is None:
-            return None
+    model = _wrapped_model(llm)
+    if model is None:
+        return None
+    bound_settings = [
+        output_settings(kwargs)
+        for runnable in _layers(llm)
+        if not isinstance(runnable, BaseLanguageModel)
+        and isinstance(kwargs := getattr(runnable, "kwargs", None), Mapping)
+        and kwargs
+    ]
     settings = output_settings(getattr(model, "_identifying_params", {})) | _tracing_params(model)
     return f"{type(model).__name__}:{settings_digest([settings, bound_settings])}"
+
+
+def _layers(llm: Runnable[Any, Any]) -> Iterator[Any]:
+    """Yield a runnable and the runnables that it wraps, down to the model."""
+    layer: Any = llm
+    while layer is not None:
+        yield layer
+        if isinstance(layer, BaseLanguageModel):
+            return
+        layer = getattr(layer, "bound", None) or getattr(layer, "runnable", None)
+
+
+def _wrapped_model(llm: Runnable[Any, Any]) -> BaseLanguageModel[Any] | None:
+    """Return the model that a runnable wraps, or None if it has none."""
+    *_, innermost = _layers(llm)
+    return innermost if isinstance(innermost, BaseLanguageModel) else None
 
 
 def _tracing_params(model: Any) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class OpenOptions(TypedDict, total=False):
     prompts: Prompts | None
     llm_id: str | None
     max_concurrency: int
+    max_llm_calls: int | None
     retry: RetryPolicy | None
     config: RunnableConfig | None
     auto_build: bool

@@ -32,6 +32,7 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.indexing.inputs import (
@@ -110,6 +111,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         grouping: Cut | None = None,
         strategy: Strategy | None = None,
         num_workers: int = 4,
+        max_llm_calls: int | None = None,
         retry: RetryPolicy | None = None,
         summary_cache: str | os.PathLike[str] = ":memory:",
         show_progress: bool = False,
@@ -127,8 +129,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             objects: Index nodes that point to other retrievers or query engines.
             index_struct: The struct of an existing index.
             storage_context: The docstore, vector store and index store to use.
-            llm: Writes the summaries; `"extractive"` summarizes without an LLM. None uses
-                `Settings.llm` if the user assigned one, else extractive summaries.
+            llm: Writes the summaries; `llm=Settings.llm` uses the LLM of the application. None
+                extracts the summaries from the text without an LLM: `Settings.llm` is used only
+                if it is passed. `"extractive"` does the same, and also for an index whose
+                summaries an LLM wrote.
             embed_model: A LlamaIndex embedding or the name of a sentence-transformers model. None
                 uses `Settings.embed_model` if the user assigned one, else all-MiniLM-L6-v2.
             embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without
@@ -147,6 +151,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
                 the E2GraphRAG paper.
             num_workers: Number of concurrent LLM calls.
+            max_llm_calls: Maximum number of LLM calls of one insert or update, without retries.
+                If it needs more, it raises LLMCallLimitError before the first call. None means
+                no limit.
             retry: Retry policy for transient LLM errors.
             summary_cache: Path of a file that stores finished summaries. By default, they are
                 kept in memory and lost with this object.
@@ -194,6 +201,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             settings,
             models,
             check_int("num_workers", num_workers),
+            check_call_limit(max_llm_calls),
             instance_or_default("retry", retry, RetryPolicy),
             Store(checked_path(summary_cache)),
             show_progress,
@@ -223,6 +231,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
         Raises:
             InvalidInputError: If a document or an option is invalid.
+            LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
             IndexingError: If a model fails; the storage context stays empty.
         """
         index = cls(
@@ -462,6 +471,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
 
         The estimate calls no model and writes nothing.
+
+        Raises:
+            SettingsMismatchError: If an LLM wrote the summaries of the index and none was passed.
         """
         return self._pipeline.estimate(inputs_from_documents(documents))
 

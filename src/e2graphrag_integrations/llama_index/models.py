@@ -102,6 +102,11 @@ class LLMSummarizer:
         digest = settings_digest(output_settings(self._llm.to_dict()))
         return f"llama-index:{self._llm.class_name()}:{digest}:{self._prompts.fingerprint}"
 
+    @property
+    def model(self) -> str:
+        """The name of the model, or else its class."""
+        return self._llm.metadata.model_name or self._llm.class_name()
+
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` sends."""
         return self._prompts.render(texts, level=level, max_tokens=max_tokens)
@@ -115,34 +120,30 @@ class LLMSummarizer:
         return predict(_PLAIN_TEMPLATE, text=prompt)
 
 
-def settings_llm() -> LLM | None:
-    """Return the LLM that the user assigned to `Settings.llm`, or None.
-
-    Reading the property while it is unset makes LlamaIndex look for an OpenAI key, so this function
-    checks first. `Settings.llm = None` stores a bare MockLLM, which repeats its prompt; this
-    function treats it as no LLM.
-    """
-    if Settings._llm is None:  # noqa: SLF001 - the public property has the side effect above
-        return None
-    llm = Settings.llm  # the property attaches the callback manager of Settings
-    return None if type(llm) is MockLLM and llm.max_tokens is None else llm
-
-
 def summarizer_for(
-    llm: LLM | None, prompts: Prompts, counter: TokenCounter, *, is_async: bool
+    llm: LLM | str | None, prompts: Prompts, counter: TokenCounter, *, is_async: bool
 ) -> Summarizer:
-    """Return a summarizer that calls the LLM, or an extractive one if `llm` is None."""
-    if llm is None:
+    """Return a summarizer that calls the LLM that the user passed, or else an extractive one.
+
+    `Settings.llm` is never used: it answers questions in every application, and summaries would
+    cost money without notice.
+    """
+    if not isinstance(llm, LLM) or _is_disabled(llm):
         return ExtractiveSummarizer(counter=counter)
     return LLMSummarizer(llm, prompts, is_async=is_async)
 
 
+def _is_disabled(llm: LLM) -> bool:
+    """Return whether this is the model that `Settings.llm = None` stores, which repeats prompts."""
+    return type(llm) is MockLLM and llm.max_tokens is None
+
+
 @dataclass
 class Models:
-    """The model arguments of an index, resolved lazily: loading and local retrieval need no LLM.
+    """The model arguments of an index, resolved lazily: loading and retrieval need no LLM.
 
-    The constructor of `E2GraphRAGIndex` describes the arguments. If a model is None, an existing
-    index uses the one that built it.
+    The constructor of `E2GraphRAGIndex` describes the arguments. If the embedder or the extractor
+    is None, an existing index uses the one that built it.
 
     Raises:
         InvalidInputError: If a model has the wrong type.
@@ -183,8 +184,7 @@ class Models:
             SettingsMismatchError: If a component differs from the one that built the index.
         """
         expected = dict(manifest)
-        llm = self._resolve_llm(expected)
-        if llm is not None or self.llm is not None:
+        if self.llm is not None:
             # An application may change its LLM; `check_llm` catches a missing one.
             expected.pop("summarizer", None)
         return Components(
@@ -192,31 +192,24 @@ class Models:
             expected,
             embedder=self._resolve_embedder(expected),
             extractor=self.extractor,
-            summarizer=summarizer_for(llm, self.prompts, self.counter, is_async=is_async),
+            summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
         )
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
-        """Raise if an LLM built the index and none is configured now.
+        """Raise if an LLM wrote the summaries of the index and `llm` is None now.
 
         Raises:
-            SettingsMismatchError: If there is no LLM, and `llm` is not `"extractive"`.
+            SettingsMismatchError: If the index needs an LLM or the decision to go on without one.
         """
-        summarizer = manifest.get("summarizer", "")
-        if summarizer.startswith("llama-index:") and self.llm is None and settings_llm() is None:
-            model = summarizer.split(":")[1]
+        summarizer = manifest.get("summarizer", EXTRACTIVE)
+        if self.llm is None and not summarizer.startswith(EXTRACTIVE):
+            model = summarizer.removeprefix("llama-index:").split(":")[0]
             raise SettingsMismatchError(
-                f"{model} wrote the summaries of {where}, but no LLM is configured: pass llm= or "
-                f"set Settings.llm, or pass llm={EXTRACTIVE!r} to continue without an LLM"
+                f"{model} wrote the summaries of {where}, but no LLM was passed: pass that model "
+                "as llm= (llm=Settings.llm if it is the LLM of the application), or "
+                f"llm={EXTRACTIVE!r} to continue without an LLM"
             )
-
-    def _resolve_llm(self, manifest: Mapping[str, str]) -> LLM | None:
-        if isinstance(self.llm, LLM):
-            return self.llm
-        extractive = ExtractiveSummarizer(counter=self.counter).fingerprint
-        if self.llm == EXTRACTIVE or manifest.get("summarizer") == extractive:
-            return None  # `Settings.llm` may be intended only for answers
-        return settings_llm()
 
     def embedder_key(self) -> object:
         """Return the object that identifies the embedder; a new object means a new embedder."""

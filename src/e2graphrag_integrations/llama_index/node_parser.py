@@ -23,9 +23,10 @@ from e2graphrag_integrations._utils.event_loop import (
 )
 from e2graphrag_integrations._utils.validation import reject_unknown_arguments
 from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
+from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
-from e2graphrag_integrations.llama_index.models import settings_llm, summarizer_for
+from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.storage.nodes import (
     InheritedFields,
     node_text,
@@ -53,6 +54,7 @@ class SummaryTreeNodeParser(NodeParser):
 
     Raises:
         InvalidInputError: If a field is unknown or a size is out of range.
+        LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
         SummaryError: If a summary fails; finished summaries remain in `summary_cache`.
     """
 
@@ -72,8 +74,8 @@ class SummaryTreeNodeParser(NodeParser):
     )
     llm: SerializeAsAny[LLM] | None = Field(
         default=None,
-        description="Writes the summaries. None uses `Settings.llm` if the user assigned one, else "
-        "extractive summaries.",
+        description="Writes the summaries, for example `llm=Settings.llm`. None extracts them from "
+        "the text without an LLM.",
     )
     chunk_prompt: str = Field(
         default=Prompts().chunks,
@@ -83,6 +85,11 @@ class SummaryTreeNodeParser(NodeParser):
         default=Prompts().summaries, description="Prompt for summaries of summaries."
     )
     num_workers: int = Field(default=4, gt=0, description="Number of concurrent LLM calls.")
+    max_llm_calls: int | None = Field(
+        default=None,
+        ge=0,
+        description="Maximum number of LLM calls of one run, without retries; None means no limit.",
+    )
     max_attempts: int = Field(default=5, gt=0, description="Maximum LLM calls for one summary.")
     summary_cache: str = Field(
         default=":memory:", description="Path of a file that stores finished summaries."
@@ -152,7 +159,7 @@ class SummaryTreeNodeParser(NodeParser):
         sources = [SourceDocument(document.node_id, node_text(document)) for document in documents]
         trees = [plan_document(source, settings, counter) for source in sources]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
-        summarizer = summarizer_for(self.llm or settings_llm(), prompts, counter, is_async=is_async)
+        summarizer = summarizer_for(self.llm, prompts, counter, is_async=is_async)
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
         steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))
         with (
@@ -168,6 +175,8 @@ class SummaryTreeNodeParser(NodeParser):
                 store,
                 runner,
             )
+            cost = plan_llm_calls(trees, lambda tree: tree, builder, self.max_llm_calls)
+            announce_llm_calls(cost, builder)
             summaries: Sequence[Any] = summarize_trees(
                 trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
             )

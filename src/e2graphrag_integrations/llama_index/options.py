@@ -51,6 +51,7 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     grouping: Cut | None
     strategy: Strategy | None
     num_workers: int
+    max_llm_calls: int | None
     retry: RetryPolicy | None
     summary_cache: str | os.PathLike[str]
 

@@ -26,6 +26,12 @@ class CallableSummarizer:
     summarizer_id: str | None = None
     prompts: Prompts = field(default_factory=Prompts)
 
+    @property
+    def model(self) -> str:
+        """The id, or else the name of the function."""
+        own_name = getattr(self.function, "__name__", type(self.function).__name__)
+        return self.summarizer_id or str(own_name)
+
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` passes to the function."""
         return self.prompts.render(texts, level=level, max_tokens=max_tokens)
@@ -61,6 +67,11 @@ class NamedSummarizer:
     ) -> str | Awaitable[str]:
         """Return the wrapped summarizer's result."""
         return self.summarizer.summarize(texts, level=level, max_tokens=max_tokens)
+
+    @property
+    def model(self) -> str:
+        """The user's name for the summarizer."""
+        return self.summarizer_id
 
     @property
     def uses_llm(self) -> bool:

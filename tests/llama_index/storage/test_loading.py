@@ -166,20 +166,28 @@ def test_another_embedding_model_is_rejected_on_first_use(folder):
         assert set(index.ref_doc_info) == {"story", "other"}
 
 
-def test_an_index_built_with_the_llm_of_settings_rejects_inserts_without_it(tmp_path, index_of):
-    Settings.llm = Digests()
-    index = index_of([Document(id_="a", text="Anna met Bert. " * 9)])
-    Settings._llm = None
+def test_an_index_with_summaries_by_an_llm_answers_without_it_and_rejects_inserts(
+    tmp_path, index_of
+):
+    llm = Settings.llm = Digests()
+    index = index_of([Document(id_="a", text="Anna met Bert. " * 9)], llm=llm)
     index.persist(tmp_path / "stored")
+    calls = len(llm.prompts)
     again = loaded(tmp_path / "stored")
     assert answers(again) == answers(index)
-    with pytest.raises(
-        SettingsMismatchError, match=r"MockLLM wrote the summaries of .*no LLM is configured"
-    ):
-        again.insert(Document(text="Kit met Lea. " * 9))
-    Settings.llm = Digests()
-    again.insert(Document(text="Kit met Lea. " * 9))
-    assert again.last_report.llm_calls
+    added = Document(text="Kit met Lea. " * 9)
+    for write in (again.insert, lambda document: again.estimate_cost([document])):
+        with pytest.raises(
+            SettingsMismatchError, match=r"MockLLM wrote the summaries of .*llm=Settings\.llm"
+        ):
+            write(added)
+    assert len(llm.prompts) == calls
+    extractive = loaded(tmp_path / "stored", llm="extractive")
+    extractive.insert(added)
+    assert extractive.last_report.llm_calls == 0
+    explicit = loaded(tmp_path / "stored", llm=Settings.llm)
+    explicit.insert(added)
+    assert explicit.last_report.llm_calls == len(llm.prompts) - calls > 0
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.indexing.cost import CostCounter
+from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.pipeline import index_documents
 from e2graphrag_integrations.indexing.planning import plan_document
@@ -55,6 +56,7 @@ class InsertPipeline:
         settings: Settings for chunks, groups and summaries.
         models: The user's models.
         num_workers: Maximum number of concurrent summaries.
+        max_llm_calls: Maximum number of LLM calls of one insertion; None means no limit.
         retry: Retry policy for transient LLM errors.
         cache: Stores finished summaries.
         show_progress: Whether to draw a progress bar.
@@ -68,6 +70,7 @@ class InsertPipeline:
     settings: Settings
     models: Models
     num_workers: int
+    max_llm_calls: int | None
     retry: RetryPolicy
     cache: Store
     show_progress: bool
@@ -95,6 +98,7 @@ class InsertPipeline:
 
         Raises:
             DuplicateDocumentError: If a document has changed and `replace_changed` is false.
+            LLMCallLimitError: If the insertion needs more than `max_llm_calls` calls.
             IndexingError: If a model failed; nothing has changed.
             StoreError: If a store failed.
         """
@@ -125,29 +129,41 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
-        manifest = components.check_for_writing() | self.settings.to_manifest()
-        self.storage.vectors.check_dimension(components.embedder.dimension)
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, runner)
         for document in documents:
             sink.put_cached("summary", user_summaries(document, summaries))
-            sink.contents |= stored_contents(self.storage, document.id, components, summaries)
+            if summaries.uses_llm:
+                sink.contents |= stored_summaries(self.storage, document.id, summaries)
         trees = {document.id: document.tree for document in documents}
 
         def plan(source: SourceDocument) -> Tree:
             return trees[source.id] or plan_document(source, self.settings, components.counter)
 
+        sources = [document.source for document in documents]
+        # Before `check_for_writing`, which may call a paid embedder.
+        cost = plan_llm_calls(sources, plan, summaries, self.max_llm_calls)
+        manifest = components.check_for_writing() | self.settings.to_manifest()
+        self.storage.vectors.check_dimension(components.embedder.dimension)
+        for document in documents:
+            sink.contents |= stored_contents(self.storage, document.id, components, summaries)
         context = IndexingContext(sink, components, manifest, summaries, plan, self.num_workers)
         bar = ProgressBar() if self.show_progress else None
         control = RunControl(StageTimer(bar), stop=stop)
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
-            report = index_documents([document.source for document in documents], context, control)
+            announce_llm_calls(cost, summaries, control.timer)
+            report = index_documents(sources, context, control)
         indexed = [assemble(d, sink.documents[d.id], sink) for d in documents]
         self.storage.put(indexed, manifest)
         return report
 
     def estimate(self, inputs: Sequence[DocumentInput]) -> CostEstimate:
-        """Return the cost of inserting documents, without calling a model or writing."""
+        """Return the cost of inserting documents, without calling a model or writing.
+
+        Raises:
+            SettingsMismatchError: If an LLM wrote the summaries of the index and none was passed.
+        """
+        self.models.check_llm(self.storage.where, self.storage.struct.made_with)
         components = self._components()
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, OwnLoop())
