@@ -38,7 +38,7 @@ from e2graphrag_integrations.indexing.pipeline import (
     resume_documents,
     update_documents,
 )
-from e2graphrag_integrations.indexing.planning import Splitter, make_planner
+from e2graphrag_integrations.indexing.planning import DocumentPlanner, Splitter
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
@@ -207,9 +207,7 @@ class E2GraphRAG:
         except BaseException:
             store.close()
             raise
-        planner = make_planner(
-            settings, components.counter, splitter, split_segments=split_segments
-        )
+        planner = DocumentPlanner(settings, components.counter, splitter, split_segments)
         index = OpenIndex(store, settings, components, planner, concurrency, retry)
         return cls(index, strategy, vector_search)
 
@@ -254,7 +252,7 @@ class E2GraphRAG:
             on_copy: Handling of a new document with the same text, title, metadata and segments as
                 an existing one: `keep` indexes it without new model calls, and `skip` omits it.
             max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
-            progress: Called from worker threads with every progress event.
+            progress: Called from worker threads with every `Progress` event, one at a time.
 
         Raises:
             InvalidInputError: If an argument is invalid. Nothing was written.

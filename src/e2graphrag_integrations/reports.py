@@ -13,13 +13,18 @@ Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
 class Progress:
     """The progress of one indexing stage.
 
+    Apart from notes, a run first reports every stage with `done=0`. In each later event, `done` is
+    larger than in the event before it of the same stage, and `total` is the same. The last event
+    of each stage has `done == total`, unless the run is aborted.
+
     Attributes:
-        stage: Name of the stage.
-        done: Number of finished items.
-        total: Number of items known so far; it can still grow.
-        seconds: Wall time since the stage started, including waits for other stages.
+        stage: Name of the stage: `chunk`, `extract`, `embed` (chunks and summaries), `summarize` or
+            `write` (documents). A stage without items has no events.
+        done: Number of finished items, including those of failed documents.
+        total: Number of items in the run.
+        seconds: Wall time since the stages started, including waits for other stages.
         note: A line to show above the bars, such as the number of LLM calls before the first one;
-            usually empty.
+            usually empty. An event with a note has no figures.
     """
 
     stage: Stage
@@ -35,7 +40,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds for the remaining known items; None before the first item."""
+        """Estimated seconds for the remaining items; None before the first item."""
         return (self.total - self.done) / self.rate if self.rate else None
 
 

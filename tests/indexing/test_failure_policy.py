@@ -17,8 +17,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing import pipeline, planning
-from e2graphrag_integrations.indexing import run as indexing_run
+from e2graphrag_integrations.indexing import embedding, extraction, pipeline, planning
 from e2graphrag_integrations.indexing.run import FailurePolicy
 from fakes import CountingLLM, NameExtractor, numbered
 
@@ -200,7 +199,8 @@ def test_the_index_equals_one_without_the_failed_document(
     open_index, monkeypatch, kind, batch, slice_, place
 ):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", batch)
-    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", slice_)
+    monkeypatch.setattr(extraction, "_SLICE_SIZE", slice_)
+    monkeypatch.setattr(embedding, "_SLICE_SIZE", slice_)
     good = [
         numbered(12, "a"),  # shares its first ten chunks with the bad one
         SourceDocument("b", "Anna met Bert. Item 0 ends. Cleo saw Dora.", title="Harbour"),

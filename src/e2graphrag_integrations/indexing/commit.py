@@ -98,6 +98,7 @@ def commit_batch(
     totals.embedded += batch.embeddings.embedded
     for document in batch.documents:
         if document.id in control.failures.failed:
+            control.timer.advance("write", 1)
             continue
         nodes = batch.nodes[document.id]
         with control.timer.timed("write"):

@@ -13,6 +13,9 @@ from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.types import Node, Span
 
+_SLICE_SIZE = 64
+"""Windows per call of the embedder, which sorts them by length into batches."""
+
 Windows = tuple[tuple[Span, bytes], ...]
 """A node's windows: each has a span of the node's text and the cache key of its vector."""
 
@@ -74,12 +77,20 @@ def embed_nodes(
         encoded = [vector.astype("<f4").tobytes() for vector in vectors]
         cache.put_cached("vector", dict(zip(part, encoded, strict=True)))
 
+    unfinished = float(len(nodes))
     for done in run_in_slices(
-        missing, owners, embed, EmbeddingError, stage="embedding", control=control
+        missing,
+        owners,
+        embed,
+        EmbeddingError,
+        stage="embedding",
+        slice_size=_SLICE_SIZE,
+        control=control,
     ):
-        control.timer.advance("embed", len(nodes) * done / len(missing))
-    if not missing:
-        control.timer.advance("embed", len(nodes))
+        share = len(nodes) * done / len(missing)
+        control.timer.advance("embed", share)
+        unfinished -= share
+    control.timer.advance("embed", unfinished)  # cached or failed
     return Embeddings(windows, len({first_nodes[key] for key in missing}))
 
 

@@ -14,6 +14,9 @@ from e2graphrag_integrations.snapshot.build import normalize_mentions
 from e2graphrag_integrations.store.records import ContentCache, decode_sentences, encode_sentences
 from e2graphrag_integrations.types import Node
 
+_SLICE_SIZE = 16
+"""Chunks per call of the extractor; a call takes a second or two with a spaCy pipeline."""
+
 Contribution = list[list[tuple[str, bool]]]
 """A chunk's mentions for the entity graph: a list of `(normal form, named)` per sentence."""
 
@@ -69,8 +72,17 @@ def extract_chunks(
         cache.put_cached("extraction", {k: encode_sentences(s) for k, s in by_key.items()})
         contributions.update({k: normalize_mentions(s, forms) for k, s in by_key.items()})
 
+    failed = len(missing)
     for done in run_in_slices(
-        missing, owners, extract, ExtractionError, stage="extraction", control=control
+        missing,
+        owners,
+        extract,
+        ExtractionError,
+        stage="extraction",
+        slice_size=_SLICE_SIZE,
+        control=control,
     ):
         control.timer.advance("extract", done)
+        failed -= done
+    control.timer.advance("extract", failed)
     return Extractions(keys, contributions)

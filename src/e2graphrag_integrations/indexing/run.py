@@ -15,9 +15,6 @@ from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import ProgressListener
 
-_SLICE_SIZE = 64
-"""Items per call of an extractor or embedder. Limits the work that a crash can lose."""
-
 _MAX_BEFORE_SUCCESS = 3
 """Abort after this many failures of one type if the stage never succeeded: the cause is probably a
 wrong key or a missing model, so all other documents would fail as well."""
@@ -150,6 +147,7 @@ def run_in_slices(
     error_type: type[IndexingError],
     *,
     stage: str,
+    slice_size: int,
     control: RunControl,
 ) -> Iterator[int]:
     """Run a model on slices of its inputs, and yield the number of inputs in each finished slice.
@@ -163,6 +161,7 @@ def run_in_slices(
         process: Processes a slice and stores its results.
         error_type: Error type that wraps exceptions raised by the model.
         stage: Name of the stage in error messages.
+        slice_size: Inputs per call. Limits the work that a crash can lose.
         control: Receives failures; ends the loop after a stop request.
 
     Raises:
@@ -171,9 +170,9 @@ def run_in_slices(
     failures = control.failures
     keys = list(inputs)
     finished: set[bytes] = set()
-    for start in range(0, len(keys), _SLICE_SIZE):
+    for start in range(0, len(keys), slice_size):
         # Each attempt maps cache keys to the ids of the documents for which it is made.
-        attempts = deque([{key: owners[key] for key in keys[start : start + _SLICE_SIZE]}])
+        attempts = deque([{key: owners[key] for key in keys[start : start + slice_size]}])
         while attempts:
             if control.stop.no_new_work.is_set():
                 raise WorkStopped

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
@@ -180,7 +180,7 @@ def summarize_trees(
         trees: Trees of different documents.
         builder: Creates single summaries.
         pool: Runs the calls.
-        on_summary: Called after each summary.
+        on_summary: Called once for each summary, in the end also for those of failed documents.
         stopping: Once set, no further summary starts; summaries in progress finish and are kept. A
             failure that aborts the run sets this event.
         failures: Decides whether the other trees continue after a failure; None aborts the run.
@@ -214,10 +214,9 @@ def summarize_trees(
         raise calls.failure
     if stopping.is_set():
         raise WorkStopped
-    return [
-        None if tree.document_id in failures.failed else summaries
-        for tree, summaries in zip(trees, schedule.summaries, strict=True)
-    ]
+    for _ in range(schedule.unfinished):
+        on_summary()
+    return schedule.results(failures.failed)
 
 
 @dataclass
@@ -273,6 +272,7 @@ class _Schedule:
     """Tracks which summaries are ready to be created, and collects the finished ones."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
+        self._trees = trees
         self.summaries: list[dict[str, str]] = [{} for _ in trees]
         self._nodes = [{node.id: node for node in tree.nodes} for tree in trees]
         self.ready = [
@@ -287,6 +287,19 @@ class _Schedule:
         children = [self._nodes[tree][child] for child in node.child_ids]
         texts = self.summaries[tree]
         return without_overlap([replace(c, text=texts.get(c.id, c.text)) for c in children])
+
+    @property
+    def unfinished(self) -> int:
+        """Number of summaries without a text."""
+        planned = sum(node.level > 0 for nodes in self._nodes for node in nodes.values())
+        return planned - sum(map(len, self.summaries))
+
+    def results(self, failed: Container[str]) -> list[Mapping[str, str] | None]:
+        """Return the summaries of each tree, or None for a tree of a failed document."""
+        return [
+            None if tree.document_id in failed else summaries
+            for tree, summaries in zip(self._trees, self.summaries, strict=True)
+        ]
 
     def finish(self, tree: int, node: Node, summary: str) -> None:
         """Record a summary; its parent may become ready."""

@@ -34,7 +34,7 @@ from e2graphrag_integrations.llama_index.indexing.reuse import (
 from e2graphrag_integrations.llama_index.models import Models
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.store.sqlite import Store
@@ -129,6 +129,18 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
+        bar = ProgressBar() if self.show_progress else None
+        with contextlib.closing(bar) if bar else contextlib.nullcontext():
+            return self._insert_with(bar, documents, components, runner, stop)
+
+    def _insert_with(
+        self,
+        progress: ProgressListener | None,
+        documents: Sequence[DocumentInput],
+        components: Components,
+        runner: AwaitableRunner,
+        stop: StopSignal,
+    ) -> IndexReport:
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, runner)
         for document in documents:
@@ -148,11 +160,9 @@ class InsertPipeline:
         for document in documents:
             sink.contents |= stored_contents(self.storage, document.id, components, summaries)
         context = IndexingContext(sink, components, manifest, summaries, plan, self.num_workers)
-        bar = ProgressBar() if self.show_progress else None
-        control = RunControl(StageTimer(bar), stop=stop)
-        with contextlib.closing(bar) if bar else contextlib.nullcontext():
-            announce_llm_calls(cost, summaries, control.timer)
-            report = index_documents(sources, context, control)
+        control = RunControl(StageTimer(progress), stop=stop)
+        announce_llm_calls(cost, summaries, control.timer)
+        report = index_documents(sources, context, control)
         indexed = [assemble(d, sink.documents[d.id], sink) for d in documents]
         self.storage.put(indexed, manifest)
         return report
