@@ -131,7 +131,7 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
 
 
 @pytest.mark.parametrize(
-    ("scope", "metadata", "source"),
+    ("tree_per", "metadata", "source"),
     [
         ("source", {"source": "a"}, "a"),
         ("source", {"source": 7}, "7"),
@@ -142,15 +142,15 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
         (lambda document: document.metadata["author"], {"author": "Ann"}, "Ann"),
     ],
 )
-def test_tree_scope_determines_the_source_of_a_document(scope, metadata, source):
+def test_tree_per_determines_the_source_of_a_document(tree_per, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
-    assert source_name(document, to_page(document), scope) == source
+    assert source_name(document, to_page(document), tree_per) == source
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
-def test_a_tree_scope_function_must_return_a_name(value):
+def test_a_tree_per_function_must_return_a_name(value):
     document = Document(id="id", page_content="x")
-    with pytest.raises(InvalidInputError, match=r"tree_scope returned .* for document 'id'"):
+    with pytest.raises(InvalidInputError, match=r"tree_per returned .* for document 'id'"):
         source_name(document, to_page(document), lambda _: value)
 
 

@@ -198,11 +198,12 @@ async def test_the_tool_returns_numbered_passages_and_documents(index, mode):
         head, text = passage.removeprefix("[").split("\n", 1)
         metadata = document.metadata
         kind = "summary of" if metadata["e2_level"] else "from"
-        offsets = f"characters {metadata['e2_start']}-{metadata['e2_end']}"
+        pages = f"page{'s' if len(metadata['pages']) > 1 else ''} {str(metadata['pages'])[1:-1]}"
+        offsets = f"{pages}, characters {metadata['e2_start']}-{metadata['e2_end']}"
         assert head == f"{number}] {kind} {metadata['e2_source_id']}, {offsets}"
         assert text == document.page_content
-    assert "summary of map.pdf, characters 0-183" in message.content
-    assert "from map.pdf, characters" in message.content
+    assert "summary of map.pdf, pages 1, 2, characters 0-183" in message.content
+    assert "from map.pdf, page 3, characters" in message.content
     async_message = await tool.ainvoke(tool_call(mode=mode))
     assert async_message.model_dump() == message.model_dump()
 
@@ -305,7 +306,7 @@ async def test_an_agents_checkpoint_keeps_the_artifacts(retriever, kind):
     tool_message = answer["messages"][-2]
     assert tool_message.artifact == expected
     assert answer["messages"][-1].content == f"Answer from: {tool_message.content}"
-    assert "[1] from map.pdf, characters" in tool_message.content
+    assert "[1] from map.pdf, page 3, characters" in tool_message.content
     artifact = [dict(d) for d in state.values["messages"][-2].artifact]
     assert [Document(**{"id": d["id"], **d}) for d in artifact] == expected
     assert json.dumps([d["metadata"] for d in artifact])

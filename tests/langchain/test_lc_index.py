@@ -212,7 +212,7 @@ def test_pages_of_a_source_share_a_tree(lc_index_of, pages):
     hits = index.as_retriever(k=100).invoke("what is this about?")
     chunk_pages = {hit.metadata["page"] for hit in hits if hit.metadata["e2_level"] == 0}
     assert chunk_pages >= {1, 2}
-    assert any(hit.metadata["page"] is None for hit in hits if hit.metadata["e2_level"])
+    assert any(len(hit.metadata["pages"]) > 1 for hit in hits if hit.metadata["e2_level"])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -234,7 +234,7 @@ def test_pages_without_numbers_keep_their_insertion_order(lc_index_of):
 
 
 @pytest.mark.parametrize(
-    ("scope", "trees"),
+    ("tree_per", "trees"),
     [
         ("source", ["map.pdf", "mill.pdf"]),
         ("document", [f"map.pdf-{i}" for i in (1, 2, 3)] + ["mill.pdf-1", "mill.pdf-2"]),
@@ -242,22 +242,27 @@ def test_pages_without_numbers_keep_their_insertion_order(lc_index_of):
         (lambda document: document.metadata["author"], ["Ann", "Bob"]),
     ],
 )
-def test_tree_scope_determines_which_documents_share_a_tree(lc_index_of, pages, scope, trees):
-    index = lc_index_of(pages, tree_scope=scope)
+def test_tree_per_determines_which_documents_share_a_tree(lc_index_of, pages, tree_per, trees):
+    index = lc_index_of(pages, tree_per=tree_per)
     assert sources(index) == trees
     assert index.get([page.id for page in pages]) == pages
 
 
 def test_a_corpus_tree_keeps_the_pages_of_a_source_together(lc_index_of, pages):
     mixed = [pages[i] for i in (0, 3, 4, 2, 1)]
-    index = lc_index_of(mixed, tree_scope="corpus")
+    index = lc_index_of(mixed, tree_per="corpus")
     assert index.corpus.rag.document("corpus").text.split() == f"{STORY} {MILL}".split()
 
 
-@pytest.mark.parametrize("scope", ["chapter", None, 3])
-def test_an_unknown_tree_scope_is_rejected(scope):
+@pytest.mark.parametrize("tree_per", ["chapter", None, 3])
+def test_an_unknown_tree_per_is_rejected(tree_per):
     with pytest.raises(InvalidInputError, match="source, document, corpus"):
-        E2GraphRAGIndex.open(tree_scope=scope)
+        E2GraphRAGIndex.open(tree_per=tree_per)
+
+
+def test_the_old_name_of_tree_per_is_rejected_with_the_new_one():
+    with pytest.raises(InvalidInputError, match="'tree_scope': did you mean 'tree_per'"):
+        E2GraphRAGIndex.open(tree_scope="corpus")
 
 
 # Splitters
@@ -697,7 +702,8 @@ def test_split_pages_gives_every_chunk_the_metadata_of_its_page(lc_index_of, pag
     for page in pages:
         where = {"page": page.metadata["page"], "source": page.metadata["source"]}
         found = index.as_retriever(k=10, filter=where).invoke("Anna?")
-        assert [d.page_content for d in found] == [page.page_content]
+        own = [d.page_content for d in found if d.metadata["e2_level"] == 0]
+        assert own == [page.page_content]
     summaries = [d for d in index.invoke("Anna?", k=100) if d.metadata["e2_level"]]
     for summary in summaries:
         child_ids = summary.metadata["e2_children"]
@@ -706,7 +712,8 @@ def test_split_pages_gives_every_chunk_the_metadata_of_its_page(lc_index_of, pag
             summary.metadata["e2_doc_ids"] == sorted(child_pages)
             or summary.metadata["e2_level"] > 1
         )
-        assert summary.metadata["page"] is None
+        assert summary.metadata["page"] == 1
+        assert len(summary.metadata["pages"]) > 1
 
 
 def test_the_context_manager_closes_the_index(pages, tmp_path):

@@ -50,6 +50,7 @@ KEYS = {
     "e2_position",
     "e2_start",
     "e2_end",
+    "e2_segments",
     "e2_parent",
     "e2_children",
 }
@@ -390,7 +391,7 @@ def test_every_document_has_the_same_json_metadata_keys(lc_index_of, scores, cap
         found = retriever.invoke(QUERY, mode=mode)
         assert {d.metadata["e2_level"] for d in found} >= {0, 1}
         for document in found:
-            keys = {"source", "page", "author", "tags", "ratio"} | KEYS
+            keys = {"source", "page", "pages", "author", "tags", "ratio"} | KEYS
             assert set(document.metadata) == keys | (SCORE_KEYS if scores else set())
             assert document.id == document.metadata["e2_node_id"]
             assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
@@ -406,11 +407,50 @@ def test_a_summary_has_the_metadata_that_its_chunks_share(index):
     assert len(summaries) == 3
     for summary in summaries:
         leaves = [found[child] for child in summary.metadata["e2_children"]]
-        for key in ("source", "author", "page", "e2_doc_id"):
+        for key in ("source", "author", "e2_doc_id"):
             values = {leaf.metadata[key] for leaf in leaves}
             assert summary.metadata[key] == (values.pop() if len(values) == 1 else None)
+        assert summary.metadata["pages"] == sorted({p for d in leaves for p in d.metadata["pages"]})
+        assert summary.metadata["page"] == summary.metadata["pages"][0]
         assert all(leaf.metadata["e2_parent"] == summary.id for leaf in leaves)
-    assert None in {summary.metadata["page"] for summary in summaries}
+
+
+def test_a_chunk_across_two_pages_lists_both_and_is_found_by_either(lc_index_of, pages):
+    index = lc_index_of(pages[:3], chunk_size=60)
+    retriever = index.as_retriever(k=50)
+    for document in retriever.invoke(QUERY):
+        touched = {
+            page.metadata["page"]
+            for page in pages[:3]
+            if any(page.id == segment["e2_doc_id"] for segment in document.metadata["e2_segments"])
+        }
+        assert document.metadata["pages"] == sorted(touched)
+        assert document.metadata["page"] == min(touched)
+        found = {
+            page: {hit.id for hit in retriever.invoke(QUERY, filter={"page": page})}
+            for page in (1, 2, 3)
+        }
+        assert touched == {page for page, ids in found.items() if document.id in ids}
+
+
+def test_segments_say_which_part_of_a_passage_lies_on_which_page(index, pages):
+    texts = {page.id: page.page_content for page in pages}
+    source = "\n\n".join(page.page_content for page in pages[:3])
+    for document in index.as_retriever(k=50, filter={"source": "map.pdf"}).invoke(QUERY):
+        for segment in document.metadata["e2_segments"]:
+            part = source[segment["start"] : segment["end"]]
+            assert part.strip() in texts[segment["e2_doc_id"]]
+            assert segment["e2_doc_id"] == f"map.pdf-{segment['page']}"
+
+
+def test_page_filters_still_keep_tenants_apart(lc_index_of):
+    pages = [
+        Document(f"Anna met Bert on {n}.", metadata={"source": "s", "page": n, "tenant": who})
+        for n, who in ((1, "a"), (2, "a"), (3, "b"))
+    ]
+    retriever = lc_index_of(pages, chunk_size=1000).as_retriever(k=9)
+    assert retriever.invoke(QUERY, filter={"page": 1})
+    assert retriever.invoke(QUERY, filter={"page": 1, "tenant": "a"}) == []
 
 
 def test_offsets_locate_a_chunk_in_its_source(index, pages):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.pages import with_pages_of
 from e2graphrag_integrations.retrieval import filters
 from e2graphrag_integrations.retrieval.filters import allowed_nodes, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
@@ -379,18 +380,19 @@ def test_a_bound_that_is_not_a_finite_number_or_string_is_rejected(name, bound):
 
 
 def test_a_node_passes_only_if_all_its_records_pass():
-    values = [{"page": 1}, {"page": 2}]
-    # Node 0 is on page 1, node 1 on page 2, their summary node 2 on both, node 3 on neither.
+    values = [{"author": 1}, {"author": 2}]
+    # Node 0 is by author 1, node 1 by author 2, their summary node 2 by both, node 3 by neither.
     records = MetadataRecords(
         values,
         starts=np.array([0, 1, 2, 4]),
         ends=np.array([1, 2, 4, 4]),
         indices=np.array([0, 1, 0, 1]),
     )
-    assert allowed_nodes(records, compile_where({"page": 1})).tolist() == [True, False, False, True]
-    both = compile_where({"page": {"$in": [1, 2]}})
+    first = compile_where({"author": 1})
+    assert allowed_nodes(records, first).tolist() == [True, False, False, True]
+    both = compile_where({"author": {"$in": [1, 2]}})
     assert allowed_nodes(records, both).tolist() == [True] * 4
-    neither = compile_where({"page": 3})
+    neither = compile_where({"author": 3})
     assert allowed_nodes(records, neither).tolist() == [False, False, False, True]
 
 
@@ -421,26 +423,83 @@ def test_each_distinct_value_is_tested_once(monkeypatch):
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ({"page": {"$gte": 2}}, [False, True, False, False]),
-        ({"page": {"$gte": 1, "$lt": 3}}, [True, True, True, False]),
-        ({"$not": {"page": 1}}, [False, True, False, True]),
-        ({"$not": {"page": {"$gt": 0}}}, [False, False, False, True]),
-        ({"page": {"$ne": 1}}, [False, True, False, True]),
-        ({"page": {"$nin": [1, 2]}}, [False, False, False, True]),
-        ({"page": {"$exists": False}}, [False, False, False, True]),
-        ({"$or": [{"page": 1}, {"page": 2}]}, [True, True, True, False]),
-        ({"$not": {"$or": [{"page": 1}, {"page": 2}]}}, [False, False, False, True]),
+        ({"n": {"$gte": 2}}, [False, True, False, False]),
+        ({"n": {"$gte": 1, "$lt": 3}}, [True, True, True, False]),
+        ({"$not": {"n": 1}}, [False, True, False, True]),
+        ({"$not": {"n": {"$gt": 0}}}, [False, False, False, True]),
+        ({"n": {"$ne": 1}}, [False, True, False, True]),
+        ({"n": {"$nin": [1, 2]}}, [False, False, False, True]),
+        ({"n": {"$exists": False}}, [False, False, False, True]),
+        ({"$or": [{"n": 1}, {"n": 2}]}, [True, True, True, False]),
+        ({"$not": {"$or": [{"n": 1}, {"n": 2}]}}, [False, False, False, True]),
     ],
 )
 def test_a_filter_applies_to_each_record_of_a_node(where, expected):
-    """A summary of pages 1 and 2 passes neither `page: 1` nor its negation."""
+    """A summary of chapters 1 and 2 passes neither `n: 1` nor its negation."""
     records = MetadataRecords(
-        [{"page": 1}, {"page": 2}, {}],
+        [{"n": 1}, {"n": 2}, {}],
         starts=np.array([0, 1, 2, 4]),
         ends=np.array([1, 2, 4, 5]),
         indices=np.array([0, 1, 0, 1, 2]),
     )
     assert allowed_nodes(records, compile_where(where)).tolist() == expected
+
+
+# Nodes: 0 and 1 touch one page each, 2 touches both, 3 touches a page of another tenant as well.
+PAGES = MetadataRecords(
+    [
+        {"tenant": "a", "page": 1, "line": 1},
+        {"tenant": "a", "page": 2, "page_label": "ii", "line": 2},
+        {"tenant": "b", "page": 2, "page_label": "ii", "line": 3},
+    ],
+    starts=np.array([0, 1, 2, 4]),
+    ends=np.array([1, 2, 4, 6]),
+    indices=np.array([0, 1, 0, 1, 0, 2]),
+)
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"page": 1}, [0, 2, 3]),
+        ({"page": 2}, [1, 2, 3]),
+        ({"page": 3}, []),
+        ({"page": {"$ne": 1}}, [1, 2, 3]),
+        ({"$not": {"page": 1}}, [1, 2, 3]),
+        ({"page": {"$gt": 1}}, [1, 2, 3]),
+        ({"page_label": {"$exists": False}}, [0, 2, 3]),
+        ({"page": 1, "page_label": "ii"}, []),
+        ({"page": 2, "page_label": "ii"}, [1, 2, 3]),
+        ({"page": 1, "tenant": "a"}, [0, 2]),
+        ({"page": 2, "tenant": "a"}, [1, 2]),
+        ({"page": 2, "tenant": "b"}, []),
+        ({"$and": [{"page": 2}, {"$not": {"tenant": "b"}}]}, [1, 2]),
+        ({"$or": [{"page": 3}, {"tenant": "a"}]}, [0, 1, 2]),
+        ({"$or": [{"page": 2}, {"tenant": "b"}]}, [1, 2, 3]),
+        ({"$or": [{"page": 1, "line": 1}, {"page": 2, "line": 3}]}, [0, 3]),
+        ({"$not": {"page": 2, "tenant": "b"}}, [0, 1, 2, 3]),
+        ({"$not": {"$or": [{"page": 2}, {"tenant": "b"}]}}, [0, 2]),
+        ({"line": 1}, [0]),
+    ],
+)
+def test_page_conditions_match_any_page_and_all_others_every_record(where, expected, as_function):
+    predicate = compile_where(where)
+    function = predicate.__call__ if as_function else predicate
+    assert np.flatnonzero(allowed_nodes(PAGES, function)).tolist() == expected
+
+
+def test_a_filter_on_pages_tests_each_record_of_a_large_node_a_few_times():
+    values = [{"page": page, "id": page} for page in range(500)]
+    row, calls = np.arange(500), []
+    records = MetadataRecords(values, np.array([0]), np.array([500]), row)
+
+    def last_page(metadata):
+        calls.append(metadata)
+        return metadata["page"] == 499
+
+    assert allowed_nodes(records, last_page).tolist() == [True]
+    assert len(calls) <= 1500
 
 
 # Random filters and records over few keys and values, so that they often match.
@@ -457,7 +516,7 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xy"), inner),
     max_leaves=4,
 )
-_keys = st.sampled_from(["a", "b", "%", "a.b", "", "document_id"])
+_keys = st.sampled_from(["a", "b", "%", "a.b", "", "document_id", "page", "page_label"])
 _records = st.dictionaries(_keys, _values, max_size=5)
 _bounds = _scalars.filter(lambda value: value is not None and not isinstance(value, bool))
 _operators = st.fixed_dictionaries(
@@ -564,7 +623,13 @@ def test_random_node_masks_agree_with_the_reference(where, values, data):
         ends=ends,
         indices=np.array([row for node in nodes for row in node], dtype=np.int64),
     )
-    expected = [all(reference(where, values[row]) for row in node) for node in nodes]
+    expected = [
+        all(
+            any(reference(where, with_pages_of(values[row], values[page])) for page in node)
+            for row in node
+        )
+        for node in nodes
+    ]
     assert allowed_nodes(records, compile_where(where)).tolist() == expected
 
 
@@ -714,22 +779,22 @@ def test_a_filter_applies_before_the_cut_to_k(letters, strategy, mode, where):
 @pytest.mark.parametrize(
     ("where", "pages"),
     [
-        ({"page": {"$lte": 3}}, {1, 2, 3}),
-        ({"page": {"$gt": 3}}, {4, 5, 6}),
-        ({"page": {"$gte": 2, "$lt": 6}}, {2, 3, 4, 5}),
-        ({"$not": {"page": {"$gt": 3}}}, {1, 2, 3}),
-        ({"page": {"$ne": 4}}, {1, 2, 3, 5, 6}),
-        ({"$or": [{"page": 1}, {"page": {"$in": [2, 3]}}]}, {1, 2, 3}),
-        ({"$and": [{"page": {"$nin": [1, 2, 3]}}, {"kind": "tale"}]}, {4, 5, 6}),
-        ({"page": {"$exists": True}}, {1, 2, 3, 4, 5, 6}),
-        ({"page": {"$exists": False}}, set()),
+        ({"scene": {"$lte": 3}}, {1, 2, 3}),
+        ({"scene": {"$gt": 3}}, {4, 5, 6}),
+        ({"scene": {"$gte": 2, "$lt": 6}}, {2, 3, 4, 5}),
+        ({"$not": {"scene": {"$gt": 3}}}, {1, 2, 3}),
+        ({"scene": {"$ne": 4}}, {1, 2, 3, 5, 6}),
+        ({"$or": [{"scene": 1}, {"scene": {"$in": [2, 3]}}]}, {1, 2, 3}),
+        ({"$and": [{"scene": {"$nin": [1, 2, 3]}}, {"kind": "tale"}]}, {4, 5, 6}),
+        ({"scene": {"$exists": True}}, {1, 2, 3, 4, 5, 6}),
+        ({"scene": {"$exists": False}}, set()),
     ],
 )
-def test_a_summary_passes_only_if_all_its_pages_pass(open_index, strategy, where, pages):
+def test_a_summary_passes_only_if_all_its_segments_pass(open_index, strategy, where, pages):
     lines = [f"Anna wrote page {page}." for page in range(1, 7)]
     text = "\n".join(lines)
     segments = [
-        ((start := text.index(line)), start + len(line), {"page": page})
+        ((start := text.index(line)), start + len(line), {"scene": page})
         for page, line in enumerate(lines, 1)
     ]
     rag = open_index(
@@ -739,7 +804,7 @@ def test_a_summary_passes_only_if_all_its_pages_pass(open_index, strategy, where
     trees = [{page} for page in range(1, 7)] + [{1, 2, 3}, {4, 5, 6}]
     found = rag.retrieve("Who wrote?", k=99, mode="global", strategy=strategy, where=where).nodes
     under = [
-        {own["page"] for start, end, own in segments if start < node.end and node.start < end}
+        {own["scene"] for start, end, own in segments if start < node.end and node.start < end}
         for node in found
     ]
     assert sorted(map(sorted, under)) == sorted(sorted(t) for t in trees if t <= pages)

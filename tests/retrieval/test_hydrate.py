@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from fakes import STORY, CountingLLM, NameExtractor
 
 
@@ -38,19 +41,68 @@ def test_metadata_has_only_values_that_all_segments_share(open_index):
     }
     assert by_place[0, 0] == {"lang": "en", "ink": "red", "page": 1}
     assert by_place[0, 1] == {"lang": "en", "ink": "red", "page": 2}
-    assert by_place[1, 0] == {"lang": "en", "ink": "red"}  # pages 1 and 2 do not agree
+    assert by_place[1, 0] == {"lang": "en", "ink": "red", "page": 1, "pages": [1, 2]}
 
 
 def test_differing_keys_are_the_keys_on_which_segments_disagree(open_index):
     half = STORY.index(" Later")
-    segments = [(0, half, {"page": 1, "book": "b"}), (half, len(STORY), {"page": 2, "book": "b"})]
+    segments = [(0, half, {"part": 1, "book": "b"}), (half, len(STORY), {"part": 2, "book": "b"})]
     rag = open_index(group_size=2, extractor=NameExtractor(), strategy=PaperStrategy())
     rag.add(SourceDocument("story", STORY, segments=segments))
     for node in rag.retrieve("x", k=100, mode="global").nodes:
-        pages = {1} if node.end <= half else {2} if node.start >= half else {1, 2}
+        parts = {1} if node.end <= half else {2} if node.start >= half else {1, 2}
         assert node.metadata["book"] == "b"
-        assert node.differing_keys == (("page",) if len(pages) > 1 else ())
-        assert ("page" in node.metadata) == (len(pages) == 1)
+        assert node.differing_keys == (("part",) if len(parts) > 1 else ())
+        assert ("part" in node.metadata) == (len(parts) == 1)
+
+
+def test_segments_say_which_part_of_a_node_lies_on_which_page(open_index):
+    texts = ["Anna met Bert.", "Bert met Cleo. Dora came.", " ", "Emil left."]
+    text = "Title. " + "\n\n".join(texts) + " The end."
+    starts = [text.index(page) if page.strip() else text.index("Emil") - 3 for page in texts]
+    pages = [
+        (start, start + len(page), {"page": number})
+        for number, (start, page) in enumerate(zip(starts, texts, strict=True), 1)
+    ]
+    rag = open_index(chunk_size=8, chunk_overlap=2, group_size=2, summarizer=CountingLLM())
+    rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("d", text, segments=pages)])
+    nodes = rag.retrieve("Who met Bert?", k=99, mode="global").nodes
+    assert any(node.metadata.get("pages") for node in nodes)
+    for node in nodes:
+        spans = [(start, end) for start, end, _ in node.segments]
+        assert spans[0][0] == node.start
+        assert spans[-1][1] == node.end
+        assert all(end == start for (_, end), (start, _) in pairwise(spans))
+        if node.document_id == "a":
+            assert node.segments == ((node.start, node.end, {}),)
+            continue
+        for start, end, metadata in node.segments:
+            expected = [own for s, e, own in pages if s < end and start < e and own["page"] != 3]
+            assert [metadata] == (expected or [{}])
+    rag.close()
+
+
+def test_segments_survive_reopening_and_updates(tmp_path):
+    def document(name, page):
+        text = f"{name} met Bert. Bert met Cleo."
+        return SourceDocument(name, text, segments=[(0, 14, {"page": page})])
+
+    def segments(rag):
+        nodes = rag.retrieve("Who?", k=99, mode="global").nodes
+        return {node.document_id: node.segments for node in nodes}
+
+    path = tmp_path / "i.e2g"
+    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+        rag.add([document("Anna", 1), document("Dora", 2), document("Zita", 3)])
+        before = segments(rag)
+        rag.update([document("Dora", 4), document("Zita", 3)])
+        rag.delete("Anna")
+        after = segments(rag)
+        assert rag.verify().ok
+    assert before["Dora"] == ((0, 14, {"page": 2}), (14, 29, {}))
+    assert after == {"Dora": ((0, 14, {"page": 4}), (14, 29, {})), "Zita": before["Zita"]}
+    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+        assert segments(rag) == after
 
 
 def test_parent_and_child_ids_agree_with_each_other(rag):

@@ -253,11 +253,11 @@ def test_the_filter_applies_before_the_dense_search_takes_k(lines):
 def test_a_summary_passes_a_filter_only_if_all_segments_under_it_pass(lines):
     rows = ["one cat", "two dogs", "six owls"]
     text = "\n".join(rows)
-    pages = [(text.index(r), text.index(r) + len(r), {"page": i}) for i, r in enumerate(rows)]
+    pages = [(text.index(r), text.index(r) + len(r), {"part": i}) for i, r in enumerate(rows)]
     rag = lines(rows, segments=pages)
 
     def allowed(*numbers):
-        found = rag.retrieve("owls", k=9, where={"page": {"$in": list(numbers)}}).nodes
+        found = rag.retrieve("owls", k=9, where={"part": {"$in": list(numbers)}}).nodes
         return sorted((node.level, node.position) for node in found)
 
     assert allowed(0, 2) == [(0, 0), (0, 2)]

@@ -21,7 +21,7 @@ MAX_TOP_LEVEL = 30
 # Each layer imports only layers above it in this list; names in one layer do not import each other.
 LAYERS = [
     {"errors"},
-    {"_utils", "reports"},
+    {"_utils", "pages", "reports"},
     {"types"},
     {"protocols"},
     {"text"},

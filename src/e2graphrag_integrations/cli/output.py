@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
+from e2graphrag_integrations.pages import describe_pages
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
@@ -313,7 +314,9 @@ def print_result(
 def _print_hit(rank: int, node: RetrievedNode) -> None:
     kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
-    print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  span: {spans}", "bold")
+    pages = describe_pages(node.metadata)
+    place = f"span: {spans}" + (f"  {pages}" if pages else "")
+    print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
     print_styled(f"   score: {node.score:.4f} ({node.route})", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.entities:

@@ -21,11 +21,11 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
 from e2graphrag_integrations.types import Segment, SourceDocument
 
-TREE_SCOPES = ("source", "document", "corpus")
-"""The named values of `TreeScope`."""
+TREE_PER_VALUES = ("source", "document", "corpus")
+"""The named values of `TreePer`."""
 
-TreeScope = Literal["source", "document", "corpus"] | Callable[[Document], str]
-"""A named scope of summary trees, or a function that returns the source of a document."""
+TreePer = Literal["source", "document", "corpus"] | Callable[[Document], str]
+"""A named rule for sharing summary trees, or a function that returns a document's source."""
 
 PAGE_ID = "e2_doc_id"
 """Metadata key for the id of a passage's LangChain document."""
@@ -81,23 +81,23 @@ def to_langchain(page: Page) -> Document:
     return Document(id=page.id, page_content=page.text, metadata=deepcopy(dict(page.metadata)))
 
 
-def source_name(document: Document, page: Page, scope: TreeScope) -> str:
+def source_name(document: Document, page: Page, tree_per: TreePer) -> str:
     """Return the source of a document; documents with the same source share a summary tree.
 
     Raises:
         InvalidInputError: If the user's function does not return a non-empty string.
     """
-    if callable(scope):
-        source = scope(document)
+    if callable(tree_per):
+        source = tree_per(document)
         if not isinstance(source, str) or not source:
             raise InvalidInputError(
-                f"tree_scope returned {short_repr(source)} for document {page.id!r}: return the "
+                f"tree_per returned {short_repr(source)} for document {page.id!r}: return the "
                 "name of its source as a non-empty string"
             )
         return source
-    if scope == "corpus":
+    if tree_per == "corpus":
         return "corpus"
-    value = page.metadata.get("source") if scope == "source" else None
+    value = page.metadata.get("source") if tree_per == "source" else None
     return page.id if value in (None, "") else str(value)
 
 

@@ -28,7 +28,7 @@ from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.langchain.conversion import (
     Page,
-    TreeScope,
+    TreePer,
     join_pages,
     page_ids,
     sort_pages,
@@ -57,7 +57,7 @@ class Corpus:
 
     Args:
         rag: The engine.
-        scope: Determines which documents share a summary tree.
+        tree_per: Determines which documents share a summary tree.
         summarizer: The engine's summarizer, if it is a LangChain model.
         config: Runnable config for every call to the summarizer.
         max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
@@ -70,7 +70,7 @@ class Corpus:
         self,
         rag: E2GraphRAG,
         *,
-        scope: TreeScope = "source",
+        tree_per: TreePer = "source",
         summarizer: RunnableSummarizer | None = None,
         config: RunnableConfig | None = None,
         max_llm_calls: int | None = None,
@@ -82,7 +82,7 @@ class Corpus:
         self.mirror = mirror
         self.auto_build = auto_build
         self.report = IndexReport()
-        self._scope = scope
+        self._tree_per = tree_per
         self._summarizer = summarizer
         self._config = config
         self._max_llm_calls = max_llm_calls
@@ -114,7 +114,7 @@ class Corpus:
         """
         pages = [to_page(document) for document in documents]
         sources = [
-            source_name(document, page, self._scope)
+            source_name(document, page, self._tree_per)
             for document, page in zip(documents, pages, strict=True)
         ]
         with self._lock:

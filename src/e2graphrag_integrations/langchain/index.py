@@ -31,7 +31,7 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
-from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_SCOPES, TreeScope
+from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_PER_VALUES, TreePer
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
@@ -92,7 +92,7 @@ class E2GraphRAGIndex(DocumentIndex):
         grouping: Cut | None = None,
         splitter: TextSplitterLike | None = None,
         split_pages: bool = False,
-        tree_scope: TreeScope = "source",
+        tree_per: TreePer = "source",
         vector_store: VectorStore | None = None,
         prompts: Prompts | None = None,
         llm_id: str | None = None,
@@ -136,7 +136,7 @@ class E2GraphRAGIndex(DocumentIndex):
                 splits at sentence boundaries.
             split_pages: Whether to split each document of a source separately, so that every chunk
                 has the metadata of its page. Pass the same value whenever you open the index.
-            tree_scope: Documents that share a summary tree: those with the same
+            tree_per: Documents that share a summary tree: those with the same
                 `metadata["source"]` (`"source"`), each document alone (`"document"`), all
                 documents (`"corpus"`), or those for which a function returns the same name.
             vector_store: A LangChain vector store to search instead of FAISS: in-memory, Qdrant,
@@ -161,9 +161,9 @@ class E2GraphRAGIndex(DocumentIndex):
                 settings or models.
         """
         reject_unknown_arguments(unknown, cls.open)
-        if not callable(tree_scope) and tree_scope not in TREE_SCOPES:
+        if not callable(tree_per) and tree_per not in TREE_PER_VALUES:
             raise InvalidInputError(
-                f"tree_scope={short_repr(tree_scope)} must be one of {', '.join(TREE_SCOPES)}, or "
+                f"tree_per={short_repr(tree_per)} must be one of {', '.join(TREE_PER_VALUES)}, or "
                 "a function"
             )
         prompts = instance_or_default("prompts", prompts, Prompts)
@@ -196,7 +196,7 @@ class E2GraphRAGIndex(DocumentIndex):
         )
         corpus = Corpus(
             rag,
-            scope=tree_scope,
+            tree_per=tree_per,
             summarizer=summarizer,
             config=config,
             max_llm_calls=max_llm_calls,

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
-from e2graphrag_integrations.langchain.conversion import TreeScope
+from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
@@ -43,7 +43,7 @@ class OpenOptions(TypedDict, total=False):
     grouping: Cut | None
     splitter: TextSplitterLike | None
     split_pages: bool
-    tree_scope: TreeScope
+    tree_per: TreePer
     vector_store: VectorStore | None
     prompts: Prompts | None
     llm_id: str | None

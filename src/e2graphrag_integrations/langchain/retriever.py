@@ -30,9 +30,11 @@ from e2graphrag_integrations.langchain.options import (
     DocumentFilter,
     RetrieveArguments,
 )
+from e2graphrag_integrations.pages import PAGE_KEYS, page_part
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.types import Segment
 
 ROUTE_EVENT = "e2graphrag.route"
 """Name of the custom event that reports the route and trace of a retrieval."""
@@ -242,10 +244,12 @@ def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Docum
 def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
     # Every document has the same keys, because a prompt that names a missing key would fail.
     defaults = user_metadata(dict.fromkeys(node.differing_keys))
-    segments = node.segment_metadata or (node.metadata,)
-    ids = [segment.get(PAGE_ID) for segment in segments]
+    ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in node.segments))
     if ids == [None]:  # indexed without LangChain
         ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
+    for key, plural in PAGE_KEYS.items():
+        if node.metadata.get(key) is not None:
+            defaults[plural] = [node.metadata[key]]  # replaced if there are several
     metadata: dict[str, Any] = {
         **defaults,
         **deepcopy(user_metadata(node.metadata)),  # its lists belong to the index
@@ -257,6 +261,7 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
         "e2_position": node.position,
         "e2_start": node.start,
         "e2_end": node.end,
+        "e2_segments": [_segment(segment, node) for segment in node.segments],
         "e2_parent": node.parent_id,
         "e2_children": list(node.child_ids),
     }
@@ -268,6 +273,16 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
             "e2_reasons": list(node.reasons),
         }
     return Document(id=node.node_id, page_content=node.text, metadata=metadata)
+
+
+def _segment(segment: Segment, node: RetrievedNode) -> dict[str, Any]:
+    """Return where a part of a node comes from: its span, its LangChain document and its page."""
+    return {
+        "start": segment.start,
+        "end": segment.end,
+        PAGE_ID: segment.metadata.get(PAGE_ID, node.document_id),
+        **deepcopy(page_part(segment.metadata)),
+    }
 
 
 def _route_event(result: RetrievalResult) -> dict[str, Any]:

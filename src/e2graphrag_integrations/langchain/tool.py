@@ -12,11 +12,12 @@ from pydantic import BaseModel, Field
 
 from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.strategy import Mode
 
 _DESCRIPTION = (
-    "Search the corpus. Returns numbered passages with their source and character offsets; cite "
-    "them in the answer. Ask in full sentences and name the people, places and things."
+    "Search the corpus. Returns numbered passages with their source, pages and character offsets; "
+    "cite them in the answer. Ask in full sentences and name the people, places and things."
 )
 
 
@@ -115,4 +116,5 @@ def _format_passage(number: int, document: Document) -> str:
     metadata = document.metadata
     kind = "summary of" if metadata["e2_level"] else "from"
     span = f"characters {metadata['e2_start']}-{metadata['e2_end']}"
-    return f"[{number}] {kind} {metadata['e2_source_id']}, {span}\n{document.page_content}"
+    place = ", ".join(filter(None, (metadata["e2_source_id"], describe_pages(metadata), span)))
+    return f"[{number}] {kind} {place}\n{document.page_content}"

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import exclusive_sums
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.pages import PAGE_KEYS
+from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes, pages_match
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 
 Predicate = Callable[[Mapping[str, Any]], bool]
@@ -57,6 +59,10 @@ class _Key:
     key: str
     tests: Sequence[_Test]
 
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset((self.key,))
+
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return self._passes(record.get(self.key, _MISSING))
 
@@ -76,6 +82,11 @@ class _Group:
 
     parts: Sequence[Filter]
     needs_all: bool
+    keys: frozenset[str] = field(init=False)  # computed once, because parts can be shared
+
+    def __post_init__(self) -> None:
+        keys = frozenset[str]().union(*(part.keys for part in self.parts))
+        object.__setattr__(self, "keys", keys)
 
     def __call__(self, record: Mapping[str, Any]) -> bool:
         results = (part(record) for part in self.parts)
@@ -95,6 +106,10 @@ class _Not:
 
     part: Filter
 
+    @property
+    def keys(self) -> frozenset[str]:
+        return self.part.keys
+
     def __call__(self, record: Mapping[str, Any]) -> bool:
         return not self.part(record)
 
@@ -103,14 +118,18 @@ class _Not:
 
 
 Filter = _Key | _Group | _Not
-"""A compiled filter: calling it tests one record, and `mask` tests all records."""
+"""A compiled filter: calling it tests one record, and `mask` tests all records.
+
+`keys` are the metadata keys that it refers to.
+"""
 
 
 def compile_where(where: Where) -> Predicate:
     """Compile a filter into a test of one metadata record; a mapping becomes a `Filter`.
 
     A mapping gives a condition for each metadata key, and all conditions must hold. The key
-    `document_id` refers to the id of the document. A condition is one of
+    `document_id` refers to the id of the document. A condition on a page key (`page`,
+    `page_number`, `page_label`) matches any page that a node touches. A condition is one of
 
     - a value that the metadata must equal as JSON: `1` equals `1.0` but not `true`;
     - a mapping of operators, all of which must hold: `$eq`, `$in` (a list); their negations `$ne`
@@ -139,18 +158,78 @@ def compile_where(where: Where) -> Predicate:
 
 
 def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
-    """Return the mask of nodes whose records all match; a summary has the records of its leaves."""
+    """Return the mask of matching nodes.
+
+    A node matches if all of its records match; a summary has the records of its leaves. If a node
+    touches several pages, conditions on page keys need to hold only for one of them (see
+    `page_filters`).
+    """
     if isinstance(predicate, Filter):
         with wrap_errors(FilterError, "where could not be tested on the metadata"):
-            passes = predicate.mask(records)
-    else:
-        passes = np.zeros(len(records.values), dtype=np.bool_)
-        for row in np.unique(records.indices).tolist():  # the function may fail on unused records
-            with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
-                passes[row] = predicate(records.values[row])
-    failures = exclusive_sums(~passes[records.indices])
-    mask: NDArray[np.bool_] = failures[records.ends] == failures[records.starts]
+            return _allowed_by_filter(records, predicate)
+    used = np.unique(records.indices)  # the function may fail on unused records
+    passes = np.zeros(len(records.values), dtype=np.bool_)
+    passes[used] = _call(predicate, [records.values[row] for row in used.tolist()])
+    mask = all_pass(records, passes)
+    nodes = _undecided(records, mask)
+    mask[nodes] = pages_match(records, nodes, passes, lambda values: _call(predicate, values))
     return mask
+
+
+def _allowed_by_filter(records: MetadataRecords, predicate: Filter) -> NDArray[np.bool_]:
+    passes = predicate.mask(records)
+    mask = all_pass(records, passes)
+    if not predicate.keys & PAGE_KEYS.keys():
+        return mask
+    nodes = _undecided(records, mask)
+    parts = _separate(predicate)
+    if not len(nodes):
+        return mask
+    if parts is None:
+        mask[nodes] = pages_match(records, nodes, passes, lambda v: _mask_of(predicate, v))
+    else:
+        on_pages, on_rest = parts
+        matches = any_passes(records, on_pages.mask(records))
+        matches &= all_pass(records, on_rest.mask(records))
+        mask[nodes] = matches[nodes]
+    return mask
+
+
+def _undecided(records: MetadataRecords, mask: NDArray[np.bool_]) -> IntArray:
+    """Return the rows of the nodes that may match by another of their pages."""
+    nodes = records.multi_page_nodes
+    undecided: IntArray = nodes[~mask[nodes]]
+    return undecided
+
+
+def _separate(predicate: Filter) -> tuple[Filter, Filter] | None:
+    """Return conditions on page keys and conditions on other keys, which must all hold.
+
+    Returns:
+        None if a condition needs both kinds of keys.
+    """
+    on_pages, on_rest, mixed = list[Filter](), list[Filter](), [predicate]
+    while mixed:
+        part = mixed.pop()
+        if part.keys <= PAGE_KEYS.keys():
+            on_pages.append(part)
+        elif not part.keys & PAGE_KEYS.keys():
+            on_rest.append(part)
+        elif isinstance(part, _Group) and part.needs_all:
+            mixed += {id(inner): inner for inner in part.parts}.values()
+        else:
+            return None
+    return _Group(on_pages, needs_all=True), _Group(on_rest, needs_all=True)
+
+
+def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
+    with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
+        return np.asarray([bool(predicate(value)) for value in values], dtype=np.bool_)
+
+
+def _mask_of(predicate: Filter, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
+    rows = np.arange(len(values))
+    return predicate.mask(MetadataRecords(values, rows, rows + 1, rows))
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.pages import merge_metadata
 from e2graphrag_integrations.retrieval.expansion import children
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Node, Span
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.types import Node, Segment, Span
 
 
 class NodeSource(Protocol):
@@ -99,8 +100,8 @@ def hydrate_in_batches(
 
 
 def common_metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
-    """Return the metadata that all segments under a node have in common."""
-    return _common(_metadata_under(snapshot, row))
+    """Return the metadata of a node, merged from all segments under it."""
+    return merge_metadata(_metadata_under(snapshot, row))
 
 
 def _result_node(
@@ -129,8 +130,8 @@ def _result_node(
         reasons=candidate.reasons,
         entities=entities,
         title=snapshot.titles[int(snapshot.nodes.document[row])],
-        metadata=_common(metadata),
-        segment_metadata=tuple(metadata) if len(metadata) > 1 else (),
+        metadata=merge_metadata(metadata),
+        segments=_segments(snapshot, row, node, metadata),
         position=int(snapshot.nodes.position[row]),
         parent_id=node.parent_id,
         child_ids=tuple(snapshot.nodes.ids[child] for child in below),
@@ -156,16 +157,21 @@ def _metadata_under(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
     """Return the metadata of each segment under a node, without the document id."""
     records = snapshot.records
     under = records.indices[int(records.starts[row]) : int(records.ends[row])]
-    return [
-        {key: value for key, value in records.values[i].items() if key != records.id_key}
-        for i in under.tolist()
-    ]
+    return [_without_id(records, i) for i in under.tolist()]
 
 
-def _common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first, *others = records
-    return {
-        key: value
-        for key, value in first.items()
-        if all(key in other and other[key] == value for other in others)
-    }
+def _segments(
+    snapshot: Snapshot, row: int, node: Node, metadata: Sequence[Mapping[str, Any]]
+) -> tuple[Segment, ...]:
+    if len(metadata) == 1:
+        return (Segment(node.start, node.end, metadata[0]),)
+    records = snapshot.records
+    document = int(snapshot.nodes.document[row])
+    return tuple(
+        Segment(start, end, _without_id(records, record))
+        for start, end, record in records.sections.within(document, node.start, node.end)
+    )
+
+
+def _without_id(records: MetadataRecords, record: int) -> dict[str, Any]:
+    return {key: value for key, value in records.values[record].items() if key != records.id_key}

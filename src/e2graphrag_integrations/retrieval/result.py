@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2graphrag_integrations.retrieval.trace import Route, Trace
-from e2graphrag_integrations.types import Span
+from e2graphrag_integrations.types import Segment, Span
 
 GAP = " … "
 """Separates the spans of a chunk that a token budget has shortened."""
@@ -33,9 +33,11 @@ class RetrievedNode:
         entities: Linked entities of the question that the node mentions, in question order.
         title: Title of the document.
         metadata: Metadata of the document and its segments, without the keys on which segments
-            disagree.
-        segment_metadata: Metadata of each segment under the node, in order; empty if there is only
-            one segment.
+            disagree. For a page key (`page`, `page_number`, `page_label`) on which they disagree,
+            it has the first value, and the plural key (`pages`, ...) lists all values.
+        segments: The parts of the node that have different metadata, such as its pages, in order.
+            The spans refer to the document and are clipped to the node. White space between two
+            segments of a document belongs to the first.
         position: Position among the nodes of the same document and level, from 0.
         parent_id: Id of the summary above.
         child_ids: Ids of the nodes that a summary summarizes.
@@ -56,7 +58,7 @@ class RetrievedNode:
     entities: tuple[str, ...] = ()
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    segment_metadata: tuple[Mapping[str, Any], ...] = ()
+    segments: tuple[Segment, ...] = ()
     position: int = 0
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
@@ -77,7 +79,7 @@ class RetrievedNode:
     @property
     def differing_keys(self) -> tuple[str, ...]:
         """Metadata keys on which the segments under the node disagree."""
-        keys = dict.fromkeys(key for metadata in self.segment_metadata for key in metadata)
+        keys = dict.fromkeys(key for segment in self.segments for key in segment.metadata)
         return tuple(key for key in keys if key not in self.metadata)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 5
+FORMAT = 6
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
@@ -23,6 +23,7 @@ from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.snapshot import (
     NODE_ARRAYS,
     MetadataRecords,
+    MetadataSections,
     NodeTable,
     Snapshot,
 )
@@ -309,46 +310,58 @@ def _metadata_records(
             values.append(record)
         return numbers[key]
 
-    document_records: list[tuple[list[tuple[int, int, int]], int]] = []
+    sections: list[list[tuple[int, int]]] = []
     for header in headers:
         record = {**header.metadata, "document_id": header.id}
         document_record = number(record)
         spans = [
             (s.start, s.end, number({**record, **s.metadata})) for s in segments.get(header.id, ())
         ]
-        document_records.append((spans, document_record))
+        sections.append(divide_text(spans, document_record))
     indices: list[int] = []
     bounds = [0]
     for document, start, end in zip(table.document, table.start, table.end, strict=True):
-        spans, document_record = document_records[int(document)]
-        indices += _records_of_span(spans, document_record, int(start), int(end))
+        indices += _records_of_span(sections[int(document)], int(start), int(end))
         bounds.append(len(indices))
     rows = np.asarray(bounds, dtype=np.int64)
-    return MetadataRecords(values, rows[:-1], rows[1:], np.asarray(indices, dtype=np.int64))
+    return MetadataRecords(
+        values,
+        rows[:-1],
+        rows[1:],
+        np.asarray(indices, dtype=np.int64),
+        sections=MetadataSections.of(
+            (document, *section) for document, own in enumerate(sections) for section in own
+        ),
+    )
 
 
-def _records_of_span(
-    segments: Sequence[tuple[int, int, int]], document_record: int, start: int, end: int
-) -> list[int]:
+def divide_text(segments: Sequence[tuple[int, int, int]], around: int) -> list[tuple[int, int]]:
+    """Return `(start, record)` of the sections of a text, each up to the start of the next.
+
+    Args:
+        segments: `(start, end, record)` of each segment, in order and without overlaps.
+        around: The record of the text outside all segments.
+    """
+    sections: list[tuple[int, int]] = []
+    covered = 0
+    for start, end, record in segments:
+        if start > covered:
+            sections.append((covered, around))
+        if end > start:
+            sections.append((start, record))
+        covered = end
+    sections.append((covered, around))
+    return [next(run) for _, run in groupby(sections, key=itemgetter(1))]
+
+
+def _records_of_span(sections: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
     """Return the distinct metadata records that apply to a span, in order.
 
     Args:
-        segments: `(start, end, record)` for each segment, in order and without overlaps.
-        document_record: The record for text outside all segments.
+        sections: `(start, record)` of each section of the text, in order.
         start: Start of the span.
         end: End of the span.
     """
-    records: dict[int, None] = {}
-    covered = start
-    first = bisect_left(segments, start, key=lambda s: s[1])
-    for segment_start, segment_end, record in segments[first:]:
-        if segment_start >= end:
-            break
-        if start < segment_end:
-            records[record] = None
-            if segment_start > covered:
-                records[document_record] = None
-            covered = max(covered, segment_end)
-    if covered < end:
-        records[document_record] = None
-    return list(records)
+    first = max(bisect_right(sections, start, key=itemgetter(0)) - 1, 0)
+    last = bisect_left(sections, end, key=itemgetter(0))
+    return list(dict.fromkeys(record for _, record in sections[first:last]))

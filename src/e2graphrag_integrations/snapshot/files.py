@@ -35,7 +35,9 @@ from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapsh
 from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import (
     NODE_ARRAYS,
+    SECTION_ARRAYS,
     MetadataRecords,
+    MetadataSections,
     NodeTable,
     Snapshot,
 )
@@ -273,6 +275,8 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
     }
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(mentions, name)
+    for name in SECTION_ARRAYS:
+        arrays[f"section_{name}"] = getattr(snapshot.records.sections, name)
     for name in NODE_ARRAYS:
         arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
     for name in _MATRICES:
@@ -314,6 +318,7 @@ def _restore(
             arrays["record_first"],
             arrays["record_last"],
             arrays["record_of_node"],
+            sections=MetadataSections(*(arrays[f"section_{name}"] for name in SECTION_ARRAYS)),
         ),
         bm25_factory=bm25_factory,
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),

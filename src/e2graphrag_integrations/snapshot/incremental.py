@@ -21,7 +21,12 @@ from e2graphrag_integrations.graph.builder import MentionTable, graph_from_menti
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
+from e2graphrag_integrations.snapshot.snapshot import (
+    MetadataRecords,
+    MetadataSections,
+    NodeTable,
+    Snapshot,
+)
 
 Ints = NDArray[np.int64]
 
@@ -49,6 +54,7 @@ def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
         "sentences": sentences,
         "mentions": exclusive_sums(mentions.sentence_sizes)[sentences],
         "record_values": bounds(np.asarray(record_documents, dtype=np.int64)),
+        "sections": bounds(records.sections.documents),
         "record_indices": np.append(records.starts, len(records.indices)).astype(np.int64)[nodes],
     }
 
@@ -203,6 +209,17 @@ class SnapshotMerger:
             bounds[1:],
             indices + self._shifts("record_values", "record_indices"),
             older.id_key,
+            self._merge_sections(),
+        )
+
+    def _merge_sections(self) -> MetadataSections:
+        older, newer = (source.records.sections for source in self._sources)
+        starts, ends = self._slices("sections")
+        records = self._gather("sections", older.records, newer.records)
+        return MetadataSections(
+            np.repeat(np.arange(len(self._documents)), ends - starts),
+            self._gather("sections", older.starts, newer.starts),
+            records + self._shifts("record_values", "sections"),
         )
 
     def _merge_mentions(self) -> tuple[list[str], MentionTable]:

@@ -6,10 +6,10 @@ order, so that the chunks under any node form a contiguous range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,15 @@ from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.titles import TitledEntities
+from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.store.records import canonical_json
 
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
+
+_MISSING = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,43 @@ NODE_ARRAYS = tuple(field.name for field in fields(NodeTable) if field.name != "
 
 
 @dataclass(frozen=True, eq=False)
+class MetadataSections:
+    """The parts of all texts that have one metadata record each, ordered by document and start.
+
+    A section ends where the next section of its document starts, or at the end of the text.
+
+    Attributes:
+        documents: Row of each section's document.
+        starts: Start of each section in its document's text.
+        records: Row of each section's metadata record.
+    """
+
+    documents: IntArray
+    starts: IntArray
+    records: IntArray
+
+    @classmethod
+    def of(cls, sections: Iterable[tuple[int, int, int]]) -> Self:
+        """Return sections given as `(document, start, record)`, in order."""
+        columns = np.asarray([*sections], dtype=np.int64).reshape(-1, 3)
+        return cls(*np.ascontiguousarray(columns.T))
+
+    def within(self, document: int, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Return `(start, end, record)` of the sections in a part of a text, clipped to it."""
+        first, last = np.searchsorted(self.documents, [document, document + 1]).tolist()
+        starts = self.starts[first:last]
+        begin = max(int(np.searchsorted(starts, start, "right")) - 1, 0)
+        stop = int(np.searchsorted(starts, end, "left"))
+        bounds = [max(start, own) for own in starts[begin:stop].tolist()] + [end]
+        records = self.records[first + begin : first + stop].tolist()
+        return list(zip(bounds[:-1], bounds[1:], records, strict=True))
+
+
+SECTION_ARRAYS = tuple(field.name for field in fields(MetadataSections))
+"""Names of the columns of `MetadataSections`."""
+
+
+@dataclass(frozen=True, eq=False)
 class MetadataRecords:
     """The distinct metadata records of all nodes, which filters are evaluated on.
 
@@ -67,6 +107,7 @@ class MetadataRecords:
         values: The records. Each contains its document's id under `id_key`.
         starts, ends: For each node, the half-open range of its records in `indices`.
         indices: The nodes' records, as rows of `values`.
+        sections: Where in the texts each record applies.
         id_key: The key for the document's id, the only key that the user does not provide.
     """
 
@@ -75,6 +116,28 @@ class MetadataRecords:
     ends: IntArray
     indices: IntArray
     id_key: str = "document_id"
+    sections: MetadataSections = field(default_factory=lambda: MetadataSections.of([]))
+
+    @lazy
+    def pages(self) -> IntArray:
+        """Return the row of each record's page: equal for records with the same page keys."""
+        columns = [self.column(key, _MISSING)[1] for key in PAGE_KEYS]
+        if not any(column.any() for column in columns):
+            return np.zeros(len(self.values), dtype=np.int64)
+        pages: IntArray = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1]
+        return pages.reshape(-1)
+
+    @lazy
+    def multi_page_nodes(self) -> IntArray:
+        """Return the rows of the nodes that touch several pages."""
+        several: IntArray = np.flatnonzero(self.ends - self.starts > 1)
+        if not len(several):
+            return several
+        pages = self.pages[self.indices]
+        changes = exclusive_sums(pages[1:] != pages[:-1])
+        differ = changes[self.ends[several] - 1] > changes[self.starts[several]]
+        multiple: IntArray = several[differ]
+        return multiple
 
     @lazy
     def column(self) -> Callable[[str, object], tuple[Sequence[Any], IntArray]]:

@@ -19,9 +19,14 @@ from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.snapshot.build import build_node_table, window_texts
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
-from e2graphrag_integrations.store.records import StaleSnapshotError
+from e2graphrag_integrations.snapshot.build import build_node_table, divide_text, window_texts
+from e2graphrag_integrations.snapshot.snapshot import (
+    MetadataRecords,
+    MetadataSections,
+    NodeTable,
+    Snapshot,
+)
+from e2graphrag_integrations.store.records import StaleSnapshotError, canonical_json
 from e2graphrag_integrations.types import NOUN, Node
 
 RECORD_ID = "e2_tree"
@@ -111,10 +116,12 @@ def _add_mentions(
 def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> MetadataRecords:
     values: list[Mapping[str, Any]] = []
     rows_of_chunk: list[list[int]] = []
-    for record in records:
+    sections: list[tuple[int, int, int]] = []
+    for document, record in enumerate(records):
         first_row = len(values)
         own = record.leaf_metadata or [record.metadata]
         values.extend({**metadata, RECORD_ID: record.id} for metadata in own)
+        sections.extend((document, start, first_row + row) for start, row in _sections(record))
         rows_of_chunk.extend(
             [first_row + row for row in rows] or [first_row] for rows in record.leaf_metadata_rows
         )
@@ -126,7 +133,29 @@ def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> Me
         offsets.append(len(rows_of_nodes))
     bounds = np.asarray(offsets, dtype=np.int64)
     rows = np.asarray(rows_of_nodes, dtype=np.int64)
-    return MetadataRecords(values, bounds[:-1], bounds[1:], rows, RECORD_ID)
+    return MetadataRecords(
+        values, bounds[:-1], bounds[1:], rows, RECORD_ID, MetadataSections.of(sections)
+    )
+
+
+def _sections(record: DocumentRecord) -> list[tuple[int, int]]:
+    """Return `(start, row in leaf_metadata)` of the sections of a document."""
+    if not record.leaf_metadata:
+        return [(0, 0)]
+    if not record.segments:  # where chunks overlap, the later chunk wins
+        starts = {
+            leaf.start: rows[0]
+            for leaf, rows in zip(record.leaves, record.leaf_metadata_rows, strict=True)
+        }
+        return sorted(starts.items())
+    row_of = {canonical_json(own): row for row, own in enumerate(record.leaf_metadata)}
+    segments = [
+        (start, end, row_of.get(canonical_json({**record.metadata, **metadata}), -1))
+        for start, end, metadata in record.segments
+    ]
+    around = row_of.get(canonical_json(record.metadata), -1)
+    # No chunk overlaps a segment without a row, such as an empty page.
+    return [section for section in divide_text(segments, around) if section[1] >= 0]
 
 
 class DocstoreReader:

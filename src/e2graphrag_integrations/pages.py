@@ -1,0 +1,88 @@
+"""Page numbers in metadata: their keys, and how nodes that touch several pages show them.
+
+A page is a segment whose metadata has one of the page keys. A node can touch several pages, so page
+keys follow rules of their own: a filter on a page key matches any page that the node touches, and a
+result lists all of its pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+PAGE_KEYS: Mapping[str, str] = MappingProxyType(
+    {"page": "pages", "page_number": "page_numbers", "page_label": "page_labels"}
+)
+"""The metadata keys that name a page, and for each the key that lists the pages of a node."""
+
+
+_MAX_SHOWN_PAGES = 6
+"""Number of pages up to which `describe_pages` lists them all."""
+
+
+def page_part(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the page keys of a metadata record."""
+    return {key: metadata[key] for key in PAGE_KEYS if key in metadata}
+
+
+def with_pages_of(metadata: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with the page keys of another record instead of its own."""
+    rest = {key: value for key, value in metadata.items() if key not in PAGE_KEYS}
+    return rest | page_part(page)
+
+
+def merge_metadata(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the metadata of a node, given that of each segment under it, in order.
+
+    The result has the keys and values that all records share. For a page key on which they
+    disagree, it has the first value, and the plural key lists the distinct values in order. A
+    plural key that the records use themselves keeps its meaning.
+
+    >>> merge_metadata([{"page": 2, "book": "a"}, {"page": 3, "book": "a"}])
+    {'page': 2, 'book': 'a', 'pages': [2, 3]}
+    """
+    first, *others = records
+    if not others:
+        return dict(first)
+    merged = {
+        key: value
+        for key, value in first.items()
+        if key in PAGE_KEYS or all(key in other and other[key] == value for other in others)
+    }
+    for key, plural in PAGE_KEYS.items():
+        values = page_values(records, key)
+        if not values:
+            continue
+        merged[key] = values[0]
+        differ = len(values) > 1 or any(key not in record for record in records)
+        if differ and not any(plural in record for record in records):
+            merged[plural] = values
+    return merged
+
+
+def describe_pages(metadata: Mapping[str, Any]) -> str:
+    """Return the pages of a node for readers, given its merged metadata; "" if it has no page.
+
+    Printed page labels are preferred to page numbers, which some loaders count from 0.
+
+    >>> describe_pages({"page": 1, "page_label": "2", "page_labels": ["2", "3"]})
+    'pages 2, 3'
+    """
+    for key in ("page_label", "page", "page_number"):
+        value = metadata.get(key)
+        if value is None:
+            continue
+        values = metadata.get(PAGE_KEYS[key])
+        pages = [str(page) for page in values] if isinstance(values, list) else [str(value)]
+        if len(pages) > _MAX_SHOWN_PAGES:
+            pages = [*pages[: _MAX_SHOWN_PAGES - 1], "...", pages[-1]]
+        return f"{'pages' if len(pages) > 1 else 'page'} {', '.join(pages)}"
+    return ""
+
+
+def page_values(records: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """Return the distinct values of a page key, in order."""
+    values = [record[key] for record in records if key in record]
+    return list({json.dumps(value, sort_keys=True): value for value in values}.values())
