@@ -11,6 +11,8 @@ process opens the file: opening must work, `verify()` must pass, and all documen
 must still be there. The next child continues with `resume()`. A finished file must equal, byte for
 byte, one indexed without interruption. LLM calls beyond those of an uninterrupted run count as
 repeated: at most those in flight at a kill may be.
+
+Then `crash_forks.py` forks processes that write, and checks that no acknowledged write is lost.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from crash_forks import run_forks
 from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
@@ -215,6 +218,7 @@ def main() -> None:
     parser.add_argument("--kills-per-file", type=int, default=12)
     parser.add_argument("--parts", type=int, default=12)
     parser.add_argument("--latency-ms", type=float, default=120)
+    parser.add_argument("--forks", type=int, default=80)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -229,6 +233,7 @@ def main() -> None:
             test.index_file(files, options.kills_per_file)
             files += 1
             print(f"{test.kills} kills, {files} files, repeated calls {test.repeated}", flush=True)
+        forks = run_forks(Path(folder), options.forks, options.seed)
     errors = {
         name: test.counts.pop(name, 0)
         for name in (
@@ -238,6 +243,7 @@ def main() -> None:
             "files with too many repeated calls",
         )
     }
+    fork_errors = {f"forks: {name}": count for name, count in forks.errors.items()}
     result: dict[str, Any] = {
         **this_run(),
         "kills": test.kills,
@@ -248,11 +254,13 @@ def main() -> None:
         "repeated LLM calls": sum(test.repeated),
         "repeated LLM calls per kill": round(sum(test.repeated) / max(1, test.kills), 3),
         **errors,
+        "forks": forks.forks,
+        **fork_errors,
         "document states after kills": dict(test.counts),
         "seconds": round(time.perf_counter() - began, 1),
     }
     write_result(result, options.out)
-    if any(errors.values()):
+    if any((errors | fork_errors).values()):
         raise SystemExit("the run lost data, damaged a file or repeated too many LLM calls")
 
 

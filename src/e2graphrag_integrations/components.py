@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import os
-import threading
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_name,
     check_protocol,
@@ -75,7 +75,7 @@ class Components:
     ) -> None:
         self._path = path
         self._manifest = dict(manifest)
-        self._lock = threading.RLock()
+        self._lock = process_rlock()
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
         self._extractor_fingerprint = ""

@@ -22,7 +22,8 @@
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
         ├── CorruptStoreError        stored data is damaged
-        └── ClosedError              the index is closed
+        ├── ClosedError              the index is closed
+        └── ForkedProcessError       a forked process uses an index that its parent opened
 
 Each message says what is wrong, where, and what to do.
 """
@@ -129,3 +130,7 @@ class CorruptStoreError(StoreError):
 
 class ClosedError(StoreError):
     """Raised when an index is used after `close()`."""
+
+
+class ForkedProcessError(StoreError):
+    """Raised when a forked process writes to an index that its parent process opened."""

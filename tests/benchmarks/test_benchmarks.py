@@ -36,7 +36,7 @@ def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     sizes = ("--kills", "6", "--kills-per-file", "6", "--parts", "11", "--latency-ms", "40")
-    result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *sizes)
+    result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *sizes, "--forks", "4")
     assert result["kills"] >= 6
     assert result["failed verifications"] == result["lost documents"] == 0
     assert result["files that differ from an uninterrupted run"] == 0

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from e2graphrag_integrations._utils.processes import process_lock
 
 T = TypeVar("T")
 
@@ -77,13 +80,16 @@ class OwnLoop:
     """Runs awaitables in a new loop, in a thread that is started on first use."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = process_lock()
+        self._started_in = os.getpid()
+        self._inherited: list[object] = []  # a discarded loop would warn that it is not closed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for the awaitable and return its result."""
         with self._lock:
+            self._forget_inherited_loop()
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
@@ -95,12 +101,20 @@ class OwnLoop:
     def close(self) -> None:
         """Stop the loop and its thread. The next call of `run` starts new ones."""
         with self._lock:
+            self._forget_inherited_loop()
             if self._loop is None or self._thread is None:
                 return
             asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+            self._loop = self._thread = None
+
+    def _forget_inherited_loop(self) -> None:
+        """After a fork, drop the parent's loop: its thread exists only in the parent."""
+        if self._started_in != os.getpid():
+            self._started_in = os.getpid()
+            self._inherited.append(self._loop)
             self._loop = self._thread = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import threading
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
@@ -43,8 +44,9 @@ class SentenceTransformerEmbedder:
         self._batch_size = batch_size
         self._device = device
         self._loaded: tuple[Any, TokenCounter] | None = None
-        self._encode_lock = threading.Lock()  # fast tokenizers are not thread-safe
-        self._load_lock = threading.Lock()
+        self._loaded_in = os.getpid()
+        self._encode_lock = process_lock()  # fast tokenizers are not thread-safe
+        self._load_lock = process_lock()
 
     @property
     def fingerprint(self) -> str:
@@ -95,6 +97,7 @@ class SentenceTransformerEmbedder:
         # sentence-transformers 5 added encode_query and encode_document.
         encode = getattr(model, method, model.encode)
         with self._encode_lock:
+            use_one_thread_after_fork(self._loaded_in)
             vectors = encode(
                 texts, batch_size=self._batch_size, convert_to_numpy=True, show_progress_bar=False
             )
@@ -105,6 +108,7 @@ class SentenceTransformerEmbedder:
             if self._loaded is None:
                 model = _load_model(self.model, self._device)
                 self._loaded = (model, HuggingFaceTokenCounter(model.tokenizer))
+                self._loaded_in = os.getpid()
             return self._loaded
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
+from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
@@ -54,6 +56,7 @@ class WindowedEmbedder:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._name = type(embedder).__name__
+        self._loaded_in = os.getpid()
         with wrap_errors(EmbeddingError, f"{self._name}.dimension or .max_tokens failed"):
             dimension, limit = embedder.dimension, embedder.max_tokens
         self.dimension = check_int(f"{self._name}.dimension", dimension)
@@ -107,6 +110,7 @@ class WindowedEmbedder:
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
+        use_one_thread_after_fork(self._loaded_in)
         with wrap_errors(EmbeddingError, f"{self._name}.embed() failed"):
             raw = self.embedder.embed(texts)
         return self._validate(raw, "embed()", texts, (len(texts), self.dimension))
@@ -117,6 +121,7 @@ class WindowedEmbedder:
         Raises:
             EmbeddingError: For the same reasons as `embed`.
         """
+        use_one_thread_after_fork(self._loaded_in)
         parts = [query[start:end] for start, end in self.windows(query)]
         vectors = []
         for part in parts:

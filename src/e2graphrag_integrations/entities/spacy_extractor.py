@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
 from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
@@ -74,7 +74,7 @@ class SpacyEntityExtractor:
         self._n_process = n_process
         self._name_rules = name_rules
         self._nlp: Any = None
-        self._lock = threading.Lock()  # spaCy writes to its string store while it processes text
+        self._lock = process_lock()  # spaCy writes to its string store while it processes text
 
     @property
     def is_reproducible_by_name(self) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
+from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import InvalidInputError, StoppedError, StoreLockedError
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
@@ -61,7 +61,7 @@ class OpenIndex:
     concurrency: int
     retry: RetryPolicy
     loop: OwnLoop = field(default_factory=OwnLoop)
-    _thread_lock: threading.RLock = field(default_factory=threading.RLock)
+    _thread_lock: ProcessLock = field(default_factory=process_rlock)
     _stops: set[StopSignal] = field(default_factory=set)
     _busy_loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
     """Event loops that running operations need."""
@@ -94,6 +94,7 @@ class OpenIndex:
     @contextlib.contextmanager
     def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
         """Keep other threads and processes from writing; see `E2GraphRAG.write_lock`."""
+        self.store.check_writable()
         if self._needs_this_loop():
             raise InvalidInputError(
                 "an operation that is writing needs this event loop, so waiting for it here would "
@@ -132,6 +133,8 @@ class OpenIndex:
 
     def stop(self) -> None:
         """Stop running and waiting operations. Calls in flight finish."""
+        if self.store.is_forked:
+            return  # the operations run in the process that opened the file
         for stop in list(self._stops):
             stop.stop_all()
 
@@ -144,7 +147,8 @@ class OpenIndex:
                 self._close()
 
     def _close(self) -> None:
-        self.loop.close()
+        if not self.store.is_forked:
+            self.loop.close()
         self.store.close()
 
     def _needs_this_loop(self) -> bool:

@@ -7,7 +7,6 @@ the same work, so changes are stored as pending documents in the file until a bu
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     IndexingError,
@@ -87,10 +87,10 @@ class Corpus:
         self._config = config
         self._max_llm_calls = max_llm_calls
         self._show_progress = show_progress
-        self._build_lock = threading.Lock()
+        self._build_lock = process_lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
         # Guards the attributes below. Never held during a model call.
-        self._lock = threading.RLock()
+        self._lock = process_rlock()
         self._file_state = ("", "")
         self._pending: SourcePages = {}
         self._sources: dict[str, str] = {}  # keyed by page id
@@ -323,9 +323,9 @@ class Corpus:
         state = self.rag.pending.put(_as_json(change), self._file_state)
         if state is None:
             return False
-        self._file_state = state
         self._pending |= change
         self._sources |= _sources_by_page(change)
+        self._file_state = state  # last, so that a process forked meanwhile reads the file again
         return True
 
     def _after_upsert(self, pages: Sequence[Page], sources: Sequence[str]) -> SourcePages:

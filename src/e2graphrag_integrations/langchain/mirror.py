@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain.conversion import PAGE_ID, SOURCE_ID, user_metadata
@@ -44,7 +44,7 @@ class VectorStoreMirror:
     def __init__(self, adapter: VectorStoreAdapter, name: str) -> None:
         self._adapter = adapter
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._is_verified = False
 
     def node_filter(self, store_filter: Any, where: Where | None) -> NodeMask:

@@ -298,6 +298,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete nodes and the summaries above them; ignore unknown ids."""
+        self._pipeline.check_writable()
         with self._pipeline.lock:
             self.storage.prepare_write()
             ids = frozenset(as_ids(node_ids))
@@ -317,6 +318,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Unlike LlamaIndex's own indexes, this one also deletes the texts from the docstore by
         default.
         """
+        self._pipeline.check_writable()
         with self._pipeline.lock:
             self.storage.prepare_write()
             if ref_doc_id not in self.storage.struct.payloads:
@@ -557,6 +559,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def persist(self, persist_dir: str | os.PathLike[str]) -> None:
         """Write the storage context to a folder."""
+        self._pipeline.check_writable()
         self._storage_context.persist(str(persist_dir))
 
     def export_property_graph(
@@ -594,6 +597,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return only new and changed documents: a transformation may call a model for each one."""
+        self._pipeline.check_writable()
         inputs_from_documents(documents)  # raises on invalid or conflicting documents
         unique = {document.node_id: document for document in documents}.values()
         return [d for d in unique if not self._pipeline.contains(d.node_id, d.hash)]

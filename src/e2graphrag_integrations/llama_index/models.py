@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM, MockLLM
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
@@ -158,7 +158,7 @@ class Models:
     callback_manager: CallbackManager | None
 
     def __post_init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._embedder: tuple[object, Embedder] | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(

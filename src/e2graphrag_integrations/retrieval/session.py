@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.retrieval.pipeline import retrieve
@@ -41,7 +41,7 @@ class RetrievalSession:
         self._store = store
         self._components = components
         self._node_search = node_search
-        self._lock = threading.Lock()  # while one thread builds a snapshot, the others wait
+        self._lock = process_lock()  # while one thread builds a snapshot, the others wait
         self._snapshot: Snapshot | None = None
         self._base: Snapshot | None = None  # the same, with the file's vectors; for the next build
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.sentence_transformers import find_model, no_loading_bar
 from e2graphrag_integrations.errors import MissingDependencyError, RerankError
@@ -38,7 +39,8 @@ class CrossEncoderReranker:
         self._batch_size = batch_size
         self._device = device
         self._loaded: Any = None
-        self._lock = threading.Lock()  # loading and fast tokenizers are not thread-safe
+        self._loaded_in = os.getpid()
+        self._lock = process_lock()  # loading and fast tokenizers are not thread-safe
 
     def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return one relevance score per text; higher is better."""
@@ -47,6 +49,8 @@ class CrossEncoderReranker:
         with self._lock:
             if self._loaded is None:
                 self._loaded = _load_model(self.model, self._device)
+                self._loaded_in = os.getpid()
+            use_one_thread_after_fork(self._loaded_in)
             scores = self._loaded.predict(
                 [(question, text) for text in texts],
                 batch_size=self._batch_size,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
-import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
+    ForkedProcessError,
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
@@ -25,6 +28,7 @@ from e2graphrag_integrations.store.connection import (
     is_read_only,
     translate_error,
 )
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import put_manifest
@@ -40,6 +44,8 @@ _CHECKPOINT_TIMEOUT = 1000
 class Database:
     """An SQLite database in a file or in memory; safe to share between threads.
 
+    In a forked process, the database can be read but not written.
+
     Args:
         path: The index file, or `":memory:"` to keep everything in memory.
         timeout: Seconds to wait for a lock that another process holds.
@@ -52,14 +58,16 @@ class Database:
         SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
             a migration and is read-only.
         InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+        ForkedProcessError: If this process inherited a connection to the file.
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
         self.path = str(path)
-        self._write_lock = threading.RLock()
+        self._timeout = timeout
+        self._write_lock = process_rlock()
         # A file has a second connection for reads, so that readers do not wait while a writer
         # waits for SQLite's lock. An in-memory database can have only one connection.
-        self._read_lock = self._write_lock if self.path == MEMORY else threading.RLock()
+        self._read_lock = self._write_lock if self.path == MEMORY else process_rlock()
         if self.path != MEMORY:
             if Path(path).is_dir():
                 raise InvalidInputError(f"{path} is a folder: pass the path of a file")
@@ -69,13 +77,21 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._is_closed = False
+        self._owner = self._process = os.getpid()
+        self._locked_for_fork: list[Any] = []
+        self._is_given_up = False
+        if file_identity(self.path) in OPEN_DATABASES.given_up:
+            raise self._given_up_error()
+        OPEN_DATABASES.add(self)
         try:
-            self._connection = connect(self.path, timeout)
-            self._identity = file_identity(self.path)
-            self._prepare(self._connection)
-            self._read_connection = (
-                self._connection if self.path == MEMORY else connect(self.path, timeout)
-            )
+            with self._write_lock, self._read_lock:  # no fork until the connections are complete
+                self._connection = connect(self.path, timeout)
+                self._identity = file_identity(self.path)
+                self._prepare(self._connection)
+                self._read_connection = (
+                    self._connection if self.path == MEMORY else connect(self.path, timeout)
+                )
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
@@ -128,12 +144,100 @@ class Database:
     @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
-        return self._connection is None
+        return self._is_closed
 
-    def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
-        if connection is None:
-            raise ClosedError(f"index {self.path} is closed: open it again")
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the database."""
+        return self._owner != os.getpid()
+
+    def check_writable(self) -> None:
+        """Reject a write in a forked process.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the database.
+        """
+        if self.is_forked:
+            self._check_usable()
+            raise ForkedProcessError(
+                f"{self.path} was opened by process {self._owner}, of which this process is a "
+                "fork: a forked process can only read; to write, open the index again in this "
+                "process"
+            )
+
+    def _writer(self) -> sqlite3.Connection:
+        """Return the connection for writes. Needs the write lock."""
+        self._check_usable()
+        self.check_writable()
+        self._check_identity()
+        if self._connection is None:  # closed before a fork
+            self._connection = self._connect_again()
+        return self._connection
+
+    def _reader(self) -> sqlite3.Connection:
+        """Return the connection for reads. Needs the read lock."""
+        self._check_usable()
+        if self._read_connection is None:  # closed before a fork
+            self._read_connection = self._connect_again()
+        return self._read_connection
+
+    def _connect_again(self) -> sqlite3.Connection:
+        self._check_identity()
+        try:
+            connection = connect(self.path, self._timeout)
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.DatabaseError as error:
+            raise translate_error(error, self.path) from error
         return connection
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"index {self.path} is closed: open it again")
+        if self._process != os.getpid():  # a fork that bypassed Python's hooks
+            self.after_fork_in_child()
+        if self._is_given_up:
+            raise self._given_up_error()
+
+    def _given_up_error(self) -> ForkedProcessError:
+        return ForkedProcessError(
+            f"{self.path} was in use when this process was forked, so this process cannot use it: "
+            "fork while no thread uses the index, open the index only after the fork, or start "
+            "the process with 'spawn'"
+        )
+
+    def before_fork(self, deadline: float) -> None:
+        """Close the connections, and keep other threads from opening new ones; see `forks`."""
+        for lock in dict.fromkeys((self._write_lock, self._read_lock)):
+            if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                return
+            self._locked_for_fork.append(lock)
+        if self.path != MEMORY and not self._in_transaction():
+            self._close_connections()
+
+    def after_fork_in_parent(self) -> None:
+        """Allow connections again."""
+        while self._locked_for_fork:
+            self._locked_for_fork.pop().release()
+
+    def after_fork_in_child(self) -> None:
+        """Give up the connections that are still open."""
+        self._process = os.getpid()
+        was_idle = len(self._locked_for_fork) == len({self._write_lock, self._read_lock})
+        self._locked_for_fork = []
+        inherited = [one for one in (self._connection, self._read_connection) if one is not None]
+        if not inherited or (self.path == MEMORY and was_idle and not self._in_transaction()):
+            return
+        self._is_given_up = True
+        for connection in inherited:
+            leak(connection)
+        self._connection = self._read_connection = None
+        if self._identity is not None:
+            OPEN_DATABASES.given_up.add(self._identity)
+
+    def _in_transaction(self) -> bool:
+        connections = (self._connection, self._read_connection)
+        return any(one is not None and one.in_transaction for one in connections)
 
     def _check_identity(self) -> None:
         """Raise if the path now has a different file: reads would be stale and writes lost."""
@@ -147,8 +251,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block in a write transaction: commit at the end, or roll back on an exception."""
         with self._write_lock:
-            db = self._open(self._connection)
-            self._check_identity()
+            db = self._writer()
             try:
                 db.execute("BEGIN IMMEDIATE")
                 yield db
@@ -162,7 +265,7 @@ class Database:
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows."""
         with self._read_lock:
-            db = self._open(self._read_connection)
+            db = self._reader()
             self._check_identity()
             try:
                 return db.execute(query, parameters).fetchall()
@@ -176,7 +279,7 @@ class Database:
         A nested block joins the outer transaction.
         """
         with self._read_lock:
-            db = self._open(self._read_connection)
+            db = self._reader()
             if db.in_transaction:
                 yield
                 return
@@ -190,8 +293,7 @@ class Database:
     def vacuum(self) -> None:
         """Rewrite the file without its free pages, and merge the write-ahead log into it."""
         with self._write_lock:
-            db = self._open(self._connection)
-            self._check_identity()
+            db = self._writer()
             try:
                 db.execute("VACUUM")
                 # If a reader is active, the log remains, and the next `close` merges it.
@@ -211,7 +313,7 @@ class Database:
         temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
         try:
             with self._read_lock:
-                db = self._open(self._read_connection)
+                db = self._reader()
                 self._check_identity()
                 db.execute("VACUUM INTO ?", (str(temporary),))
             temporary.replace(path)
@@ -225,15 +327,20 @@ class Database:
     def close(self) -> None:
         """Merge the write-ahead log into the file, then close the file; idempotent."""
         with self._write_lock, self._read_lock:
-            if self._read_connection is not None and self._read_connection is not self._connection:
-                self._read_connection.close()
-            self._read_connection = None
-            if self._connection is None:
-                return
-            with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # a damaged file
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.close()
-            self._connection = None
+            if self._process != os.getpid():
+                self.after_fork_in_child()
+            self._is_closed = True
+            if self._connection is not None:
+                # A damaged file cannot be merged.
+                with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._close_connections()
+
+    def _close_connections(self) -> None:
+        for connection in {self._read_connection, self._connection}:
+            if connection is not None:
+                connection.close()
+        self._connection = self._read_connection = None
 
 
 def new_generation(db: sqlite3.Connection) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 
@@ -39,7 +39,7 @@ class IndexLock:
         self._timeout = timeout
         # The path is resolved so that symbolic links to the same index share one lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
-        self._thread_lock = threading.RLock()
+        self._thread_lock = process_rlock()
 
     @lazy
     def _file_lock(self) -> FileLock:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.text.sentences import sentence_starts
@@ -48,7 +48,7 @@ class OpenAISummarizer:
         self.prompts = prompts or Prompts()
         self._client_options: Any = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         self._client: Any = None
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     @property
     def fingerprint(self) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llama_index.core.schema import BaseNode
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
+from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import DuplicateDocumentError
+from e2graphrag_integrations.errors import DuplicateDocumentError, ForkedProcessError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext
@@ -75,7 +76,8 @@ class InsertPipeline:
     cache: Store
     show_progress: bool
     report: IndexReport = field(default_factory=IndexReport)
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: ProcessLock = field(default_factory=process_rlock)
+    _opened_in: int = field(default_factory=os.getpid)
     _query_components: tuple[object, dict[str, str], Components] | None = None
 
     def insert(
@@ -102,6 +104,7 @@ class InsertPipeline:
             IndexingError: If a model failed; nothing has changed.
             StoreError: If a store failed.
         """
+        self.check_writable()
         with self.lock:
             self.storage.prepare_write()
             given = inputs() if callable(inputs) else inputs
@@ -121,6 +124,19 @@ class InsertPipeline:
                 report = self._insert(documents, components, runner, stop or StopSignal())
                 self.report = replace(report, skipped=skipped)
             return set(changed)
+
+    def check_writable(self) -> None:
+        """Reject a write in a forked process, where it would change only a copy of the index.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the index.
+        """
+        if self._opened_in != os.getpid():
+            raise ForkedProcessError(
+                f"{self.storage.where} was opened by process {self._opened_in}, of which this "
+                "process is a fork: a forked process can only read; to write, load the index again "
+                "in this process"
+            )
 
     def _insert(
         self,

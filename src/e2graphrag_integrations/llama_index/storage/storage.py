@@ -9,16 +9,19 @@ write removes.
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage import StorageContext
 
+from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import CorruptStoreError, StoreError
+from e2graphrag_integrations.errors import CorruptStoreError, ForkedProcessError, StoreError
 from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
@@ -37,6 +40,25 @@ from e2graphrag_integrations.types import Node
 _ANSWER_RETRIES = 5
 """Maximum attempts to answer a query without the write lock while writes change the index."""
 
+P = ParamSpec("P")
+
+
+def _changes_the_index(
+    write: Callable[Concatenate[IndexStorage, P], None],
+) -> Callable[Concatenate[IndexStorage, P], None]:
+    """Mark the index as changing during a write, so that a process forked meanwhile notices it."""
+
+    @functools.wraps(write)
+    def marked(storage: IndexStorage, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        outer = storage.changed_by
+        storage.changed_by = os.getpid()
+        try:
+            write(storage, *args, **kwargs)
+        finally:
+            storage.changed_by = outer
+
+    return marked
+
 
 class IndexStorage:
     """An index struct with the docstore and the vector store that it refers to.
@@ -44,6 +66,7 @@ class IndexStorage:
     Attributes:
         nodes: Adapter of the docstore.
         vectors: Adapter of the vector store.
+        changed_by: Id of the process that is changing the index now, if any.
     """
 
     def __init__(self, struct: E2GraphRAGIndexStruct, context: StorageContext) -> None:
@@ -51,8 +74,9 @@ class IndexStorage:
         self.context = context
         self.nodes = DocstoreAdapter(context.docstore)
         self.vectors = adapt_vector_store(context.vector_store)
-        self._snapshot_lock = threading.Lock()
+        self._snapshot_lock = process_lock()
         self._snapshot: Snapshot | None = None
+        self.changed_by: int | None = None
         self._saved_payloads = dict(struct.payloads)
 
     @property
@@ -63,7 +87,16 @@ class IndexStorage:
     # Read
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot of the current generation."""
+        """Return the snapshot of the current generation.
+
+        Raises:
+            ForkedProcessError: If this process was forked while another thread changed the index.
+        """
+        if self.changed_by not in (None, os.getpid()):
+            raise ForkedProcessError(
+                f"{self.where} was being changed when this process was forked, so its copy is "
+                "incomplete: load the index again in this process"
+            )
         snapshot = self._snapshot
         if snapshot is not None and snapshot.generation == self.struct.generation:
             return snapshot
@@ -130,6 +163,7 @@ class IndexStorage:
 
     # Write
 
+    @_changes_the_index
     def prepare_write(self) -> None:
         """Load changes made through other handles to the index, and finish earlier removals.
 
@@ -154,6 +188,7 @@ class IndexStorage:
             ) from error
         self._saved_payloads = dict(self.struct.payloads)
 
+    @_changes_the_index
     def put(self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str]) -> None:
         """Store documents, replacing earlier versions.
 
@@ -184,6 +219,7 @@ class IndexStorage:
                 self.nodes.replace_ref_doc_metadata(record.id, new_nodes[record.id])
         self._remove_leftovers()
 
+    @_changes_the_index
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents from the index.
 
@@ -208,6 +244,7 @@ class IndexStorage:
         self._save_struct()
         self._remove_leftovers()
 
+    @_changes_the_index
     def delete_nodes(self, node_ids: frozenset[str], *, from_docstore: bool) -> None:
         """Delete nodes and the summaries above them; unknown ids are ignored.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
@@ -219,6 +221,17 @@ class ChromaAdapter(VectorStoreAdapter):
 
 class FaissAdapter(VectorStoreAdapter):
     """Adapter for FAISS, where ids are positions and the integration cannot delete vectors."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self._opened_in = os.getpid()
+
+    def query(
+        self, vector: FloatArray, limit: int, documents: Sequence[str] | None
+    ) -> list[tuple[str, float]]:
+        """Return the ids and cosines of the nearest vectors; see `VectorStoreAdapter.query`."""
+        use_one_thread_after_fork(self._opened_in)
+        return super().query(vector, limit, documents)
 
     def check_dimension(self, dimension: int) -> None:
         """Check the dimension, which FAISS itself only asserts."""
