@@ -49,6 +49,8 @@ def test_paper_strategy_reports_hops_as_json(book_index, call):
         "query", book_index, QUESTION, "--json", "--explain", "--strategy", "paper"
     ).json()
     assert answer["route"] == "local"
+    assert [node["score"] for node in answer["nodes"]][:2] == [1.0, 0.5]
+    assert answer["nodes"][0]["relevance"] == 1.0  # it mentions both names
     assert answer["trace"]["pairs"][0]["hops"] == 1
 
 

@@ -54,7 +54,7 @@ KEYS = {
     "e2_parent",
     "e2_children",
 }
-SCORE_KEYS = {"e2_score", "e2_route", "e2_entities", "e2_reasons"}
+SCORE_KEYS = {"e2_relevance", "e2_score", "e2_route", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [
     {},
     {"k": 1},

@@ -48,6 +48,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, GraphProximitySelector
+from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from fakes import NameExtractor
 
@@ -337,6 +338,16 @@ async def test_fusion_merges_equal_nodes_of_another_retriever(index, ours_first)
     assert sorted(ids(await fusion.aretrieve(QueryBundle(GLOBAL)))) == sorted(ids(fused))
 
 
+@pytest.mark.parametrize("mode", [FUSION_MODES.RECIPROCAL_RANK, FUSION_MODES.SIMPLE])
+def test_fusion_of_one_retriever_keeps_its_ranking(index, mode):
+    strategy = HybridStrategy(entity_weight=100)  # ranks nodes above others with a higher cosine
+    ours = index.as_retriever(strategy=strategy, similarity_top_k=8)
+    fusion = QueryFusionRetriever(
+        [ours], llm=ForbiddenLLM(), mode=mode, num_queries=1, similarity_top_k=8, use_async=False
+    )
+    assert ids(fusion.retrieve(LOCAL)) == ids(ours.retrieve(LOCAL))
+
+
 # Chat engines and agents
 
 
@@ -449,7 +460,8 @@ def test_postprocessors_accept_the_nodes(index, question):
     nodes = retriever.retrieve(question)
     cutoff = nodes[len(nodes) // 2].score
     expected = SimilarityPostprocessor(similarity_cutoff=cutoff).postprocess_nodes(nodes)
-    assert ids(expected) == [node.node.node_id for node in nodes if node.score >= cutoff]
+    kept = [node.node.node_id for node in nodes if node.score >= cutoff]
+    assert ids(expected) == kept == ids(nodes)[: len(kept)]
     reordered = LongContextReorder().postprocess_nodes(retriever.retrieve(question))
     assert sorted(ids(reordered)) == sorted(ids(nodes))
     Settings.llm = ForbiddenLLM()  # `no_text` ignores `llm=`

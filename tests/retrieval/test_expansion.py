@@ -108,7 +108,8 @@ def test_filled_nodes_follow_the_ranked_ones_and_say_so(rag):
     plain = rag.retrieve("Anna and Bert?", k=11, mode="local").nodes
     filled = rag.retrieve("Anna and Bert?", k=11, mode="local", fill=True).nodes
     assert 0 < len(plain) < 11 == len(filled)
-    assert filled[: len(plain)] == plain
+    assert [node.node_id for node in filled[: len(plain)]] == [node.node_id for node in plain]
+    assert [node.score for node in filled[: len(plain)]] == [node.score for node in plain]
     for node in filled[len(plain) :]:
         assert node.route == "global"
         assert node.reasons[0].startswith("filled up to k")

@@ -122,6 +122,16 @@ def test_node_search_subclass_needs_only_window_search():
         NodeSearch()
 
 
+def test_node_search_subclass_may_miss_windows():
+    class Lossy(RecordingSearch):
+        def search_windows(self, query, count, allowed=None):
+            rows, scores = super().search_windows(query, count, allowed)
+            return rows[:2], scores[:2]
+
+    assert RecordingSearch([0, 1, 1]).cosines(query(1), np.asarray([2, 0])).tolist() == [7.0, 9.0]
+    assert Lossy([0, 1, 1]).cosines(query(1), np.asarray([2, 0])).tolist() == [8.0, 9.0]
+
+
 def test_search_stops_fetching_once_it_has_enough_nodes():
     distinct, repeated = RecordingSearch([1, 2, 3, 4]), RecordingSearch([1, 1, 1, 1, 2, 3])
     assert distinct.search(query(1), 2) == [(1, 9.0), (2, 8.0)]

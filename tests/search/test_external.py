@@ -76,6 +76,36 @@ def test_store_is_queried_once_if_the_first_result_suffices():
     assert store.queries == [(3, None)]
 
 
+def test_cosines_of_given_windows_are_computed_from_stored_vectors():
+    vectors = np.asarray([[1.0], [0.5], [-0.25]], dtype=np.float32)
+    store = FakeStore({})
+    search = VectorStoreSearch(
+        store,
+        "Fake",
+        ["0", "1", "2"],
+        np.asarray([0, 0, 2]),
+        ["a", "a", "b"],
+        read=lambda ids: vectors[[int(id_) for id_ in ids]],
+    )
+    assert search.cosines(VECTOR, np.asarray([2, 1])).tolist() == [-0.25, 0.5]
+    assert search.best_cosines(VECTOR, np.asarray([2, 0, 1])).tolist() == [0.0, 1.0, 0.0]
+    assert store.queries == []
+
+
+def test_a_store_that_cannot_return_vectors_is_searched_once_for_cosines():
+    scores = {str(row): 1 - row / 1000 for row in range(500)}
+    store = FakeStore(scores, {id_: f"document {id_}" for id_ in scores})
+    search = search_of(store, list(range(500)))
+    assert search.cosines(VECTOR, np.asarray([400, 3])).tolist() == [0.6, 0.997]
+    ignoring = FakeStore(scores)  # ignores document ids
+    lowest = scores["199"]
+    assert search_of(ignoring, list(range(500))).cosines(VECTOR, np.asarray([400, 3])).tolist() == [
+        lowest,
+        0.997,
+    ]
+    assert len(store.queries) == len(ignoring.queries) == 1
+
+
 def test_earlier_window_wins_ties_whatever_the_stores_order():
     store = FakeStore({str(row): 0.5 for row in range(40)})
     assert [row for row, _ in search_windows(search_of(store, [0] * 40), 2)] == [0, 1]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+from e2graphrag_integrations.retrieval.strategy import Query
 
 FIXTURES = Path(__file__).parents[1] / "data" / "before_layout"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
@@ -50,7 +51,9 @@ def test_llama_index_folder_gives_the_same_answers(question):
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
     index = E2GraphRAGIndex.from_persist_dir(FIXTURES / "llama_index")
-    nodes = index.as_retriever(similarity_top_k=4).retrieve(question)
+    nodes = index.answer(Query(question, k=4), index.strategy)[0].nodes
+    found = index.as_retriever(similarity_top_k=4).retrieve(question)
+    assert [node.node.node_id for node in found] == [node.node_id for node in nodes]
     expected = EXPECTED["llama_index"][question]
     assert [node.node_id for node in nodes] == [id_ for id_, _ in expected]
     assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])

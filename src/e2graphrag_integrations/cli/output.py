@@ -317,7 +317,8 @@ def _print_hit(rank: int, node: RetrievedNode) -> None:
     pages = describe_pages(node.metadata)
     place = f"span: {spans}" + (f"  {pages}" if pages else "")
     print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
-    print_styled(f"   score: {node.score:.4f} ({node.route})", "dim")
+    figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f} ({node.route})"
+    print_styled(f"   {figures}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.entities:
         print_styled(f"   entities: {' - '.join(node.entities)}", "dim")

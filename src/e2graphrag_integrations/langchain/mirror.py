@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
@@ -20,6 +21,7 @@ from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.external import VectorStoreSearch
+from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
 from e2graphrag_integrations.store.sqlite import Store
@@ -138,6 +140,10 @@ class _MirrorSearch(VectorStoreSearch):
         if allowed is not None:
             return self._dense.search_windows(query, count, allowed)
         return super().search_windows(query, count)
+
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows, from the index's own vectors."""
+        return self._dense.cosines(query, windows)
 
 
 def _entries(

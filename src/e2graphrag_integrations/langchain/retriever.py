@@ -90,8 +90,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         filter: Conditions on the metadata, or a function of the metadata. A summary matches only if
             all chunks under it match.
         store_filter: A filter in the syntax of the index's vector store.
-        include_scores: Whether to add `e2_score`, `e2_route`, `e2_entities` and `e2_reasons` to the
-            metadata.
+        include_scores: Whether to add `e2_relevance`, `e2_score`, `e2_route`, `e2_entities` and
+            `e2_reasons` to the metadata. The relevance is the cosine of the best window, in [0, 1];
+            the score is the strategy's own and is comparable only within one result.
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
 
@@ -267,6 +268,7 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
     }
     if include_scores:
         metadata |= {
+            "e2_relevance": node.relevance,
             "e2_score": float(node.score),
             "e2_route": node.route,
             "e2_entities": list(node.entities),

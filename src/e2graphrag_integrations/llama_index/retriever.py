@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
@@ -57,6 +58,8 @@ class E2RoutingEvent(BaseEvent):
     entities: list[str] = Field(description="Entities in the query that the index contains.")
     node_ids: list[str] = Field(description="Ids of the returned nodes, best first.")
     reasons: dict[str, list[str]] = Field(description="For each node, the reasons for its rank.")
+    scores: dict[str, float] = Field(description="For each node, the score of the strategy.")
+    relevance: dict[str, float] = Field(description="For each node, its relevance in [0, 1].")
     trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
 
     @classmethod
@@ -89,10 +92,13 @@ class E2GraphRAGRetriever(BaseRetriever):
     their specificity and reports the route `local` if the specificity is high, or `global`
     otherwise. `PaperStrategy` follows the E2GraphRAG paper.
 
-    Higher scores are better. Scores of `HybridStrategy` are sums of reciprocal ranks. Scores of
-    `PaperStrategy` are 1/rank on the local route and cosine similarities on the global route.
-    Scores from different queries are not comparable: to merge results with other retrievers, use
-    reciprocal rank fusion.
+    The score of a `NodeWithScore` is the relevance of the node: the cosine of its best window,
+    in [0, 1], so that `SimilarityPostprocessor` can compare it with a cutoff. The strategy also
+    uses names and words and may therefore rank a node above one with a higher cosine. Its score is
+    then raised to that cosine: scores never increase along the ranking, a cutoff removes the end of
+    the ranking, and components that sort by score keep the ranking. `E2RoutingEvent` contains the
+    unchanged relevance and the strategy's own scores. docs/retrieval.md describes the relevance of
+    queries that are answered without vectors.
 
     The nodes are unchanged copies from the docstore. `explain()` and the `E2RoutingEvent` in
     LlamaIndex's instrumentation give the reasons for each result.
@@ -196,12 +202,15 @@ class E2GraphRAGRetriever(BaseRetriever):
                 entities=[link.entity for link in trace.links],
                 node_ids=[node.node_id for node in result.nodes],
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
+                scores={node.node_id: float(node.score) for node in result.nodes},
+                relevance={node.node_id: node.relevance for node in result.nodes},
                 trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )
+        scores = falling_relevance(result.nodes)
         return [
-            NodeWithScore(node=nodes[node.node_id], score=float(node.score))
-            for node in result.nodes
+            NodeWithScore(node=nodes[node.node_id], score=score)
+            for node, score in zip(result.nodes, scores, strict=True)
         ]
 
 

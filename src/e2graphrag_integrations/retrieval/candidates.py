@@ -100,7 +100,7 @@ def window_candidates(
         window, score = ranked[place], float(ranked_scores[place])
         row, span = int(window_nodes[window]), Span(*snapshot.window_spans[window].tolist())
         found = route_and_reasons(row, lists, rrf_k)
-        return Candidate(row, score, *found, best_span=span, is_window=True)
+        return Candidate(row, score, *found, span, is_window=True, relevance=relevance.of_node(row))
 
     return LazySequence(len(ranked), candidate)
 

@@ -25,7 +25,8 @@ def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> 
             else:
                 reason = f"under summary {snapshot.nodes.ids[candidate.row]}"
                 reasons = (reason, *candidate.reasons)
-                expanded.append(replace(candidate, row=row, reasons=reasons, best_span=None))
+                below = replace(candidate, row=row, reasons=reasons, best_span=None, relevance=None)
+                expanded.append(below)
     return expanded
 
 
@@ -42,7 +43,8 @@ def fill_to_k(
     limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
     for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
-        neighbor = Candidate(row, score, "global", (f"filled up to k: cosine {cosine:.4f}",))
+        reasons = (f"filled up to k: cosine {cosine:.4f}",)
+        neighbor = Candidate(row, score, "global", reasons, relevance=cosine)
         for candidate in expand([neighbor], snapshot, query.expand):
             if candidate.row not in added and len(filled) < query.k:
                 added.add(candidate.row)

@@ -165,7 +165,13 @@ class HybridStrategy:
         is_local = query.mode == "local"
         spans = [None] * len(best) if is_local else search.relevance.best_spans(best)
         candidates = [
-            Candidate(row, score, *route_and_reasons(row, lists, self.rrf_k), best_span=span)
+            Candidate(
+                row,
+                score,
+                *route_and_reasons(row, lists, self.rrf_k),
+                best_span=span,
+                relevance=None if is_local else search.relevance.of_node(row),
+            )
             for row, score, span in zip(best.tolist(), scores[:top].tolist(), spans, strict=True)
         ]
         return candidates, search.trace(lists, cut)

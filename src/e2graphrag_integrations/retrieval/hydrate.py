@@ -41,6 +41,8 @@ class NodeReader:
         self.snapshot = snapshot
         self.texts: dict[str, str] = {}
         """Texts of the nodes read so far, by node id."""
+        self.candidates: dict[str, Candidate] = {}
+        """The best candidate of each hydrated node, by node id."""
         self._source = source
         self.timings = timings
         self._nodes: dict[str, Node] = {}
@@ -68,6 +70,8 @@ def hydrate(
     """
     rows = [one.row for one in candidates]
     mentioned = _mentioned_entities(reader.snapshot, rows, links)
+    for candidate in candidates:
+        reader.candidates.setdefault(reader.snapshot.nodes.ids[candidate.row], candidate)
     return [
         _result_node(candidate, reader.snapshot, node, entities)
         for candidate, node, entities in zip(candidates, reader.read(rows), mentioned, strict=True)

@@ -189,7 +189,8 @@ class _PaperSearch:
         """Rank the k nearest nodes by cosine similarity; route `global`."""
         found = self._nearest(self.query.k)
         candidates = [
-            Candidate(row, cosine, "global", (f"cosine {cosine:.4f}",)) for row, cosine in found
+            Candidate(row, cosine, "global", (f"cosine {cosine:.4f}",), relevance=cosine)
+            for row, cosine in found
         ]
         return self._finish(candidates, "global", reason, {"dense": self._dense_list(found)})
 
@@ -210,7 +211,7 @@ class _PaperSearch:
             figures = {"occurrence": round(float(occurrence[place]), 6), "cosine": round(cosine, 6)}
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
             reasons = (f"occurrence {occurrence[place]:.4f}", f"cosine {cosine:.4f}")
-            candidates.append(Candidate(row, 1 / rank, "global", reasons))
+            candidates.append(Candidate(row, 1 / rank, "global", reasons, relevance=cosine))
         lists = {"dense": self._dense_list(found), "occurrence": tuple(ranked)}
         self.trace = replace(self.trace, cuts={"no query entity": len(found) - len(order)})
         return self._finish(candidates, "global", f"ranked by occurrence: {reason}", lists)

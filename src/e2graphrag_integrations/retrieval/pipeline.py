@@ -22,6 +22,7 @@ from e2graphrag_integrations.retrieval.hydrate import (
     hydrate,
     hydrate_in_batches,
 )
+from e2graphrag_integrations.retrieval.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -168,9 +169,10 @@ def select(
     if has_windows:
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
         nodes, n_packed = pack_windows(windows, budget, counter, reader.texts)
-        return nodes, trace.with_cut("token_budget", len(candidates) - n_packed)
+        trace = trace.with_cut("token_budget", len(candidates) - n_packed)
+        return add_relevance(nodes, query, trace, reader), trace
     nodes = hydrate(candidates, trace.links, reader)
-    if query.token_budget is None:
-        return nodes, trace
-    packed = pack_nodes(nodes, budget, counter)
-    return packed, trace.with_cut("token_budget", len(nodes) - len(packed))
+    if query.token_budget is not None:
+        packed = pack_nodes(nodes, budget, counter)
+        nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
+    return add_relevance(nodes, query, trace, reader), trace

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, sum_by_key
+from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
@@ -165,13 +166,32 @@ class Relevance:
 
     def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
         """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""
-        rows = self.snapshot.chunk_nodes[chunks]
-        first = np.searchsorted(self._window_nodes, rows)
-        sizes = np.searchsorted(self._window_nodes, rows, side="right") - first
+        windows, owners = self.snapshot.dense.windows_of(self.snapshot.chunk_nodes[chunks])
         best = np.zeros(len(chunks))
-        values = self.unsmoothed(concatenated_ranges(first, sizes))
-        np.maximum.at(best, np.repeat(np.arange(len(chunks)), sizes), values)
+        np.maximum.at(best, owners, self.unsmoothed(windows))
         return best
+
+    def of_node(self, row: int) -> float | None:
+        """Return a node's relevance for the result, or None if no list contains the node.
+
+        This is the cosine of its best window. Without dense search, it is the BM25 score of its
+        best window, as a fraction of the query's full score.
+        """
+        if self.query.vector is None:
+            return self._scores_of_nodes.get(row, 0.0)
+        return self._scores_of_nodes.get(row)
+
+    @lazy
+    def _scores_of_nodes(self) -> Mapping[int, float]:
+        if self.query.vector is None:
+            windows, scores = self.bm25
+            full = self.snapshot.bm25.reference_score(self._terms, idf_power=self.idf_power)
+            scores = scores / full if full else scores
+        else:
+            windows, scores = self.dense
+        best = first_occurrences(self._window_nodes[windows])
+        nodes = self._window_nodes[windows[best]]
+        return dict(zip(nodes.tolist(), scores[best].tolist(), strict=True))
 
     def unsmoothed(self, windows: IntArray) -> NDArray[np.float64]:
         """Return `dense_weight * d + bm25_weight * c * b` for any windows, without neighbors.

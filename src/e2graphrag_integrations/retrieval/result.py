@@ -26,8 +26,9 @@ class RetrievedNode:
         spans: Character ranges of the document in `text`, in order. For a chunk, `text` equals
             `GAP.join(document[start:end] for start, end in spans)`; for a summary, the only
             span is the range that it covers.
-        score: Higher is better: 1/rank if entities ranked the node, cosine in [-1, 1] if vectors
-            did, or a sum of weighted reciprocal ranks from `HybridStrategy`.
+        score: The strategy's own score; higher is better, and the nodes are in this order. It is
+            1/rank if entities ranked the node, cosine in [-1, 1] if vectors did, or a sum of
+            weighted reciprocal ranks from `HybridStrategy`. Not comparable across questions.
         route: How the node was found: `local` (entities) or `global` (vectors).
         reasons: Why the node was found, in words.
         entities: Linked entities of the question that the node mentions, in question order.
@@ -43,6 +44,10 @@ class RetrievedNode:
         child_ids: Ids of the nodes that a summary summarizes.
         best_span: Character range of the document that matches best; None for a summary, or if the
             strategy does not know it.
+        relevance: How close the node is to the question, in [0, 1], comparable across questions
+            and independent of the order. It is the cosine of the node's best window, or 0 if that
+            is negative. docs/retrieval.md describes the relevance of questions that are answered
+            without vectors.
     """
 
     node_id: str
@@ -63,6 +68,7 @@ class RetrievedNode:
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
     best_span: Span | None = None
+    relevance: float = 0.0
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:

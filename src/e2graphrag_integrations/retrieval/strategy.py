@@ -120,6 +120,8 @@ class Candidate:
         best_span: Character range of the node's text that matches best, or None if unknown.
         is_window: Whether the candidate is only `best_span` instead of the complete node. A node
             may then have several candidates.
+        relevance: `RetrievedNode.relevance`, if the strategy knows it; None lets the pipeline
+            compute it. It does not affect the order.
     """
 
     row: int
@@ -128,6 +130,7 @@ class Candidate:
     reasons: tuple[str, ...]
     best_span: Span | None = None
     is_window: bool = False
+    relevance: float | None = None
 
 
 class Strategy(Protocol):

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.ivf import NPROBE, InvertedLists, load_faiss, search_parameters
 
 _EXACT_LIMIT = 20_000
@@ -40,6 +42,42 @@ class NodeSearch(ABC):
             count: Maximum number of windows.
             allowed: Mask over nodes; None allows all.
         """
+
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows, shape (windows,).
+
+        By default, this is a search among all windows of their nodes. If it misses a window, the
+        result for that window is the lowest cosine found.
+
+        Args:
+            query: Unit vector, shape (dimension,).
+            windows: Window rows, of which there is at least one.
+        """
+        allowed = np.zeros(int(self.window_nodes[-1]) + 1, dtype=np.bool_)
+        allowed[self.window_nodes[windows]] = True
+        rows, cosines = self.search_windows(query, len(self.window_nodes), allowed)
+        found = dict(zip(rows.tolist(), cosines.tolist(), strict=True))
+        lowest = min(found.values(), default=0.0)
+        return np.asarray([found.get(window, lowest) for window in windows.tolist()])
+
+    def best_cosines(self, query: FloatArray, nodes: IntArray) -> NDArray[np.float64]:
+        """Return the cosine of each node's best window, or 0 if it is negative; shape (nodes,).
+
+        Args:
+            query: Unit vector, shape (dimension,).
+            nodes: Node rows.
+        """
+        windows, owners = self.windows_of(nodes)
+        best = np.zeros(len(nodes))
+        if len(windows):
+            np.maximum.at(best, owners, self.cosines(query, windows))
+        return best
+
+    def windows_of(self, nodes: IntArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return all windows of some nodes, and for each window, the position of its node."""
+        first = np.searchsorted(self.window_nodes, nodes)
+        sizes = np.searchsorted(self.window_nodes, nodes, side="right") - first
+        return concatenated_ranges(first, sizes), np.repeat(np.arange(len(nodes)), sizes)
 
     def search(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
@@ -115,6 +153,12 @@ class DenseIndex(NodeSearch):
             return self._rerank_exactly(np.flatnonzero(mask), query, count)
         return self._search_ivf(query, count, mask, usable)
 
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows. See `NodeSearch`."""
+        # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
+        cosines: Floats = np.einsum("ij,j->i", self.vectors[windows], query)
+        return cosines
+
     @lazy
     def _flat_index(self) -> Any:
         index = load_faiss().IndexFlatIP(self.vectors.shape[1])
@@ -165,8 +209,7 @@ class DenseIndex(NodeSearch):
     def _rerank_exactly(
         self, rows: NDArray[np.int64], query: FloatArray, count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
-        scores = np.einsum("ij,j->i", self.vectors[rows], query)
+        scores = self.cosines(query, rows)
         order = np.lexsort((rows, -scores))[:count]
         return rows[order], scores[order].astype(np.float64)
 

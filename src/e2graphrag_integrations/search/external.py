@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import NodeSearch
+from e2graphrag_integrations.search.fusion import Floats
 
 _COSINE_DECIMALS = 6
 """Number of decimals to which cosines are rounded. A store that converts cosines to distances and
@@ -20,9 +21,15 @@ back changes the last digits of ties."""
 _FETCH_FACTOR = 4
 """Factor by which to increase the vectors requested after too few usable results."""
 
+_NEAREST = 200
+"""Number of windows to search for the cosines of given windows."""
+
 StoreQuery = Callable[[FloatArray, int, Sequence[str] | None], list[tuple[str, float]]]
 """Takes a query vector, a count, and the ids of the documents to search (None for all). Returns the
 ids and cosines of the nearest vectors, best first."""
+
+StoreRead = Callable[[Sequence[str]], FloatArray | None]
+"""Takes vector ids and returns their vectors, or None if the store cannot return vectors."""
 
 
 class UnavailableSearch(NodeSearch):
@@ -60,6 +67,7 @@ class VectorStoreSearch(NodeSearch):
         ids: The id of each window in the store, shape (windows,).
         window_nodes: The node of each window, ascending, shape (windows,).
         documents: The document id of each node, shape (nodes,).
+        read: Reads vectors from the store; None if it cannot return them.
     """
 
     def __init__(
@@ -69,8 +77,11 @@ class VectorStoreSearch(NodeSearch):
         ids: Sequence[str],
         window_nodes: IntArray,
         documents: Sequence[str],
+        *,
+        read: StoreRead | None = None,
     ) -> None:
         self._query = query
+        self._read = read
         self._name = name
         self.ids = ids
         self._rows = {id_: row for row, id_ in enumerate(ids)}
@@ -119,6 +130,23 @@ class VectorStoreSearch(NodeSearch):
             )
         rows, cosines = zip(*ranked, strict=True)
         return np.asarray(rows, dtype=np.int64), np.asarray(cosines)
+
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows. See `NodeSearch`.
+
+        If the store cannot return vectors, the nearest windows of their documents are searched; a
+        window that is not among them gets the lowest cosine found, which is an upper bound.
+        """
+        ids = [self.ids[window] for window in windows.tolist()]
+        vectors = None if self._read is None else self._read(ids)
+        if vectors is not None:
+            cosines: Floats = np.einsum("ij,j->i", vectors, query).round(_COSINE_DECIMALS)
+            return cosines
+        owners = dict.fromkeys(self.window_nodes[windows].tolist())
+        documents = list(dict.fromkeys(self._documents[node] for node in owners))
+        found = dict(self._query(query, max(len(ids), _NEAREST), documents))
+        lowest = min(found.values(), default=0.0)
+        return np.asarray([found.get(id_, lowest) for id_ in ids])
 
     def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
         if allowed is None:

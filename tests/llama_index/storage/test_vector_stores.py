@@ -25,6 +25,7 @@ from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.storage import vector_stores
+from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.search.external import VectorStoreSearch
 from fakes import NameExtractor
 from llama_stores import (
@@ -107,7 +108,7 @@ def assert_equals_core(index, core, k=10, where=None, questions=QUESTIONS, **fil
         for mode, mode_of_core in MODES.items():
             expected = core.retrieve(question, k=k, mode=mode_of_core, where=where).nodes
             ids, scores = found(index, question, mode, k, **filters)
-            assert scores == pytest.approx([node.score for node in expected], abs=1e-5)
+            assert scores == pytest.approx(falling_relevance(expected), abs=1e-5)
             assert ids == [node.node_id for node in expected], (question, mode)
 
 

@@ -143,7 +143,7 @@ class VectorStoreAdapter:
             owners: The row of each vector's node, shape (vectors,).
             documents: The document id of each node.
         """
-        return VectorStoreSearch(self.query, self._name, ids, owners, documents)
+        return VectorStoreSearch(self.query, self._name, ids, owners, documents, read=self.read)
 
     def query(
         self, vector: FloatArray, limit: int, documents: Sequence[str] | None

@@ -1,0 +1,141 @@
+"""The relevance of result nodes: in [0, 1] for every strategy, and comparable across questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from e2graphrag_integrations import HashingEmbedder, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.trace import Trace
+from fakes import STORY
+
+QUESTION = "What did Anna give Bert on the road to Oslo?"
+
+
+class Windows(HashingEmbedder):
+    """Splits chunks into several windows."""
+
+    def __init__(self):
+        super().__init__(64, max_tokens=16)
+
+
+class Negative(HashingEmbedder):
+    """Points away from every question."""
+
+    def embed_query(self, text):
+        return -super().embed_query(text)
+
+
+class EveryNode:
+    """Returns all nodes in an arbitrary order, as a user's strategy may."""
+
+    name = "every"
+
+    def rank(self, query, snapshot):
+        rows = range(len(snapshot.nodes.ids))
+        candidates = [Candidate(row, 1 / (row + 1), "global", ()) for row in rows]
+        return candidates, Trace(query.question, self.name, query.mode)
+
+
+@pytest.fixture
+def rag(open_index):
+    rag = open_index(embedder=Windows(), chunk_size=30, chunk_overlap=4)
+    rag.add(SourceDocument("story", STORY * 3))
+    rag.add(SourceDocument("other", "Emil sold his mill to Fay. Hal saw the harbour burn. " * 5))
+    return rag
+
+
+def cosines(rag):
+    """Return the cosine of every node's best window."""
+    snapshot = rag._session.snapshot()
+    vector = rag._index.components.embedder.embed_query(QUESTION)
+    best = {}
+    for node, cosine in zip(
+        snapshot.dense.window_nodes, snapshot.dense.vectors @ vector, strict=True
+    ):
+        id_ = snapshot.nodes.ids[int(node)]
+        best[id_] = max(best.get(id_, 0.0), float(cosine))
+    assert len(snapshot.dense.window_nodes) > len(best) > 10
+    return best
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mode": "global", "k": 30},
+        {"mode": "global", "expand": "leaves"},
+        {"mode": "global", "expand": "children"},
+        {"mode": "local", "fill": True, "k": 30},
+        {"token_budget": 60},
+        {"token_budget": 5000},
+        {"strategy": PaperStrategy(), "mode": "global"},
+        {"strategy": PaperStrategy(), "mode": "local", "fill": True, "k": 30},
+        {"strategy": HybridStrategy(title_link_weight=5, entity_weight=5)},
+        {"strategy": EveryNode(), "k": 40},
+        {"strategy": EveryNode(), "token_budget": 100},
+    ],
+    ids=lambda options: "-".join(options) or "default",
+)
+def test_relevance_is_the_cosine_of_the_best_window(rag, options):
+    nodes = rag.retrieve(QUESTION, **options).nodes
+    expected = cosines(rag)
+    assert nodes
+    for node in nodes:
+        assert type(node.relevance) is float
+        assert node.relevance == pytest.approx(expected[node.node_id], abs=1e-6)
+
+
+def test_negative_cosines_give_relevance_0(open_index, story):
+    rag = open_index(embedder=Negative())
+    rag.add(story)
+    nodes = rag.retrieve(QUESTION, mode="global", strategy=PaperStrategy()).nodes
+    assert nodes[-1].score < 0
+    assert {node.relevance for node in nodes} == {0.0}
+
+
+def test_a_strategy_may_give_its_own_relevance_which_is_clipped(rag):
+    class Own(EveryNode):
+        def rank(self, query, snapshot):
+            values = (0.25, 7.0, -1.0)
+            candidates = [
+                Candidate(row, 1.0, "global", (), relevance=value)
+                for row, value in enumerate(values)
+            ]
+            return candidates, Trace(query.question, self.name, query.mode)
+
+    nodes = rag.retrieve(QUESTION, strategy=Own()).nodes
+    assert [node.relevance for node in nodes] == [0.25, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("strategy", [PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
+def test_local_retrieval_embeds_nothing_and_counts_the_names(rag, strategy):
+    result = rag.retrieve(
+        "did Anna and Bert ever see Atlantis?", mode="local", strategy=strategy, k=30
+    )
+    assert "embed" not in result.trace.timings
+    assert result.nodes[0].relevance == 2 / 3  # Atlantis is not in the index
+    for node in result.nodes:
+        assert node.relevance == pytest.approx(len(node.entities) / 3)
+
+
+@pytest.mark.parametrize("budget", [None, 80])
+def test_without_dense_search_relevance_is_a_fraction_of_the_bm25_score(rag, budget):
+    strategy = HybridStrategy(dense_weight=0, neighbor_decay=0, entity_weight=0)
+    exact = "Hal saw the harbour burn"
+    result = rag.retrieve(exact, strategy=strategy, token_budget=budget)
+    assert "embed" not in result.trace.timings
+    best = result.nodes[0].relevance
+    assert 0.5 < best <= 1
+    vague = f"{exact} during zyzzyva xylophone quagmire parliament festivities"
+    assert 0 < rag.retrieve(vague, strategy=strategy, token_budget=budget).nodes[0].relevance < best
+
+
+def test_relevance_does_not_change_the_order(rag):
+    nodes = rag.retrieve(QUESTION, strategy=HybridStrategy(entity_weight=100)).nodes
+    scores = [node.score for node in nodes]
+    relevance = [node.relevance for node in nodes]
+    assert scores == sorted(scores, reverse=True)
+    assert relevance != sorted(relevance, reverse=True)
+    assert np.isfinite(relevance).all()
