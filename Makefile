@@ -129,7 +129,7 @@ bench-quality: $(STAMP)
 bench-repair: $(STAMP)
 	$(BIN)/python benchmarks/local_repair.py --data ../shared/data --out benchmarks/results/local_repair.json
 
-# Kills an indexing process 200 times and forks a writing one 80 times (16 minutes).
+# Kills processes that index and that persist, 200 times each, and forks a writing one 80 times (20 minutes).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 --forks 80 \
 		--out benchmarks/results/crash.json

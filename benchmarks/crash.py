@@ -12,26 +12,25 @@ must still be there. The next child continues with `resume()`. A finished file m
 byte, one indexed without interruption. LLM calls beyond those of an uninterrupted run count as
 repeated: at most those in flight at a kill may be.
 
-Then `crash_forks.py` forks processes that write, and checks that no acknowledged write is lost.
+Then `crash_forks.py` forks processes that write, and checks that no acknowledged write is lost, and
+`crash_persist.py` kills processes that persist a LlamaIndex index.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from crash_forks import run_forks
+from crash_persist import run_persist_kills
 from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
@@ -40,7 +39,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.cli.demo import demo_text
-from runs import this_run, write_result
+from runs import run_child, this_run, write_result
 from stub import server_stats, stub_server
 
 CONCURRENCY = 4
@@ -82,37 +81,6 @@ def work(rag: E2GraphRAG, documents: list[SourceDocument]) -> None:
     if documents[DELETED].id in {status.id for status in rag.status()}:
         rag.delete(documents[DELETED].id)
     rag.compact()
-
-
-def run_child(task: Callable[[], None], kill_after: float | None) -> tuple[bool, float]:
-    """Run a task in a forked process and kill it after `kill_after` seconds.
-
-    Returns:
-        Whether the task finished, and its seconds.
-    """
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            task()
-            code = 0
-        except BaseException as error:  # noqa: BLE001 - printed, then the process exits
-            print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(code)
-    began = time.perf_counter()
-    while True:
-        exited, status = os.waitpid(pid, os.WNOHANG)
-        seconds = time.perf_counter() - began
-        if exited:
-            if status:
-                raise SystemExit(f"the child process failed with status {status}")
-            return True, seconds
-        if kill_after is not None and seconds >= kill_after:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return False, seconds
-        time.sleep(0.002)
 
 
 class CrashTest:
@@ -219,6 +187,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=12)
     parser.add_argument("--latency-ms", type=float, default=120)
     parser.add_argument("--forks", type=int, default=80)
+    parser.add_argument("--persist-kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -234,6 +203,7 @@ def main() -> None:
             files += 1
             print(f"{test.kills} kills, {files} files, repeated calls {test.repeated}", flush=True)
         forks = run_forks(Path(folder), options.forks, options.seed)
+        persist, is_broken = run_persist_kills(options.persist_kills, options.seed)
     errors = {
         name: test.counts.pop(name, 0)
         for name in (
@@ -256,11 +226,12 @@ def main() -> None:
         **errors,
         "forks": forks.forks,
         **fork_errors,
+        "persist": persist,
         "document states after kills": dict(test.counts),
         "seconds": round(time.perf_counter() - began, 1),
     }
     write_result(result, options.out)
-    if any((errors | fork_errors).values()):
+    if is_broken or any((errors | fork_errors).values()):
         raise SystemExit("the run lost data, damaged a file or repeated too many LLM calls")
 
 

@@ -1,10 +1,11 @@
-"""Helpers that every benchmark uses: its command and machine, timing, and its result file."""
+"""Helpers of benchmarks: the command and the machine, timing, result files, child processes."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,3 +43,34 @@ def write_result(result: Mapping[str, Any], out: Path | None) -> None:
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
+
+
+def run_child(task: Callable[[], None], kill_after: float | None) -> tuple[bool, float]:
+    """Run a task in a forked process and kill it after `kill_after` seconds.
+
+    Returns:
+        Whether the task finished, and its seconds.
+    """
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            task()
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - printed, then the process exits
+            print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    began = time.perf_counter()
+    while True:
+        exited, status = os.waitpid(pid, os.WNOHANG)
+        seconds = time.perf_counter() - began
+        if exited:
+            if status:
+                raise SystemExit(f"the child process failed with status {status}")
+            return True, seconds
+        if kill_after is not None and seconds >= kill_after:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return False, seconds
+        time.sleep(0.002)

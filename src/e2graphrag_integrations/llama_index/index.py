@@ -52,6 +52,7 @@ from e2graphrag_integrations.llama_index.options import (
 )
 from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
+from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
@@ -173,9 +174,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         }
         reject_unknown_arguments(unknown, type(self).__init__)
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
-        context = storage_context or StorageContext.from_defaults()
+        context = SafeStorageContext.of(storage_context or StorageContext.from_defaults())
         # Assign every attribute before super().__init__(), which builds the index.
         self.storage = IndexStorage(struct, context)
+        self.storage.check()
         requested = {
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
@@ -558,9 +560,19 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return cls.from_storage(load_context(persist_dir, vector_store), index_id, **options)
 
     def persist(self, persist_dir: str | os.PathLike[str]) -> None:
-        """Write the storage context to a folder."""
+        """Write the storage context to a folder, replacing all of its files together.
+
+        If the process is killed meanwhile, `from_persist_dir` loads either the old or the new
+        version. `index.storage_context.persist` does the same.
+
+        Raises:
+            StoreError: If the folder cannot be written; the old version remains.
+            ForkedProcessError: If this process is a fork of the one that opened the index.
+            StoreLockedError: If another process writes to the folder for too long.
+        """
         self._pipeline.check_writable()
-        self._storage_context.persist(str(persist_dir))
+        with self.storage.lock:
+            self._storage_context.persist(str(persist_dir))
 
     def export_property_graph(
         self, store: PropertyGraphStore, min_weight: float = 0.0

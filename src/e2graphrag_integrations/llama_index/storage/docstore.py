@@ -6,13 +6,16 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from llama_index.core.schema import BaseNode, NodeRelationship
-from llama_index.core.storage.docstore import BaseDocumentStore
+from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_position
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.tree import with_child_ids
+
+_DIGESTS = "e2graphrag/structs"
+"""Collection of an in-memory docstore that notes, for each index id, the digest of its struct."""
 
 
 class DocstoreAdapter:
@@ -79,6 +82,19 @@ class DocstoreAdapter:
         # The public interface cannot change this metadata.
         kvstore, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
         kvstore.put(document_id, info.to_dict(), collection=collection)
+
+    def struct_digest(self, index_id: str) -> str | None:
+        """Return the digest of the struct that a docstore from a file belongs to, if known."""
+        if not isinstance(self._docstore, SimpleDocumentStore):
+            return None  # a database is never saved at another time than it changes
+        found = self._docstore._kvstore.get(index_id, collection=_DIGESTS)  # noqa: SLF001 - not public
+        return found.get("digest") if isinstance(found, dict) else None
+
+    def set_struct_digest(self, index_id: str, digest: str) -> None:
+        """Note in a docstore that is saved to a file which struct it belongs to."""
+        if isinstance(self._docstore, SimpleDocumentStore):
+            kvstore = self._docstore._kvstore  # noqa: SLF001 - the interface stores only nodes
+            kvstore.put(index_id, {"digest": digest}, collection=_DIGESTS)
 
     def delete(self, node_ids: Iterable[str]) -> None:
         """Delete nodes; unknown ids are ignored."""

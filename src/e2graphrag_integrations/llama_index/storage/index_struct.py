@@ -6,6 +6,7 @@ insertion compresses only the inserted documents.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         made_with: Settings and model fingerprints of the index.
         generation: Id that changes with every write; not stored.
         payloads: The encoded record of each document, keyed by ref_doc_id.
+        digest: SHA-256 of all records when the struct was last saved; the docstore notes it too.
         leftovers: Ids to remove from the stores, under the keys `nodes`, `documents` and
             `vectors`. If a removal fails, the next write tries again.
     """
@@ -40,6 +42,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     made_with: dict[str, str] = field(default_factory=dict)
     generation: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
     payloads: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
     leftovers: dict[str, list[str]] = field(default_factory=dict)
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
 
@@ -91,9 +94,19 @@ class E2GraphRAGIndexStruct(IndexStruct):
         """Replace the content with that of another struct for the same index."""
         self.made_with = dict(other.made_with)
         self.payloads = dict(other.payloads)
+        self.digest = other.digest
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
         self._decoded.clear()
         self.start_generation()
+
+    def update_digest(self) -> None:
+        """Compute the digest, before the struct is saved."""
+        digest = hashlib.sha256()
+        for document_id in sorted(self.payloads):
+            digest.update(
+                f"{document_id}\0{self.payloads[document_id]}\0".encode("utf-8", "surrogatepass")
+            )
+        self.digest = digest.hexdigest()
 
     def start_generation(self) -> None:
         """Give the struct a new generation, so that readers rebuild their snapshots."""
@@ -107,6 +120,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "schema_version": SCHEMA_VERSION,
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
+            "digest": self.digest,
             "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
         }
 
@@ -134,6 +148,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 summary=kvs["summary"],
                 made_with=_checked_strings(kvs["made_with"]),
                 payloads=_checked_strings(kvs["documents"]),
+                digest=str(kvs.get("digest", "")),
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:

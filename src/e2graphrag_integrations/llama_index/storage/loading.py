@@ -20,14 +20,22 @@ from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
     MissingDependencyError,
+    StoreError,
 )
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.persisted_folder import (
+    finish_replacement,
+    folder_state,
+)
 
 _DOCSTORE, _INDEX_STORE = "docstore.json", "index_store.json"
 _GRAPH, _PROPERTY_GRAPH = "graph_store.json", "property_graph_store.json"
 _LEGACY_VECTORS, _FAISS_MAP = "vector_store.json", "id_map.json"
 _VECTORS_SUFFIX = "__vector_store.json"
 _VECTORS = f"default{_VECTORS_SUFFIX}"
+
+_READ_ATTEMPTS = 5
+"""Maximum attempts to read a folder while other processes write to it."""
 
 _JSON_ERRORS = (ValueError, KeyError, TypeError, AttributeError)
 """Errors that LlamaIndex raises when it decodes damaged JSON."""
@@ -76,6 +84,9 @@ def load_context(
 ) -> StorageContext:
     """Load a persisted storage context.
 
+    If a crash interrupted `persist`, this completes it. If another process persists at the same
+    time, this reads again, so that all files are of the same version.
+
     Args:
         persist_dir: The folder.
         vector_store: The vector store of the index; None loads it from the folder.
@@ -83,12 +94,28 @@ def load_context(
     Raises:
         InvalidInputError: If the folder does not exist.
         CorruptStoreError: If a file is missing or damaged.
+        StoreError: If the folder changes during every attempt to read it.
         MissingDependencyError: If the vectors need LlamaIndex's FAISS integration, which is not
             installed.
     """
     folder = Path(persist_dir)
     if not folder.is_dir():
         raise InvalidInputError(f"persist_dir={str(folder)!r} is not a folder")
+    for _ in range(_READ_ATTEMPTS):
+        finish_replacement(folder)
+        state = folder_state(folder)
+        try:
+            context = _load_context(folder, vector_store)
+        except CorruptStoreError:
+            if folder_state(folder) == state:
+                raise
+        else:
+            if folder_state(folder) == state:
+                return context
+    raise StoreError(f"{folder} changed during every attempt to read it: try again")
+
+
+def _load_context(folder: Path, vector_store: BasePydanticVectorStore | None) -> StorageContext:
     # Load the data of other indexes as well: otherwise the next persist() would overwrite it.
     context = StorageContext.from_defaults(
         docstore=SimpleDocumentStore.from_dict(_read_json(folder / _DOCSTORE)),

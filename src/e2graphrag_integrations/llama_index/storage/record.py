@@ -109,6 +109,7 @@ class DocumentRecord:
         word_counts: Number of words in each chunk.
         windows: The vectors of all nodes.
         mentions: The entity mentions in the chunks.
+        vector_checksum: CRC-32 of the vectors, if their ids in the store do not depend on them.
     """
 
     id: str
@@ -123,6 +124,7 @@ class DocumentRecord:
     word_counts: Sequence[int]
     windows: Sequence[Window]
     mentions: MentionColumns
+    vector_checksum: int | None = None
 
     @property
     def leaves(self) -> Sequence[Node]:
@@ -202,6 +204,7 @@ class DocumentRecord:
             "window_keys": [w.key for w in self.windows],
             # Empty if every vector id equals its window's key, as in most stores.
             "window_stored": [w.vector_id for w in self.windows] if has_own_ids else [],
+            "vector_checksum": self.vector_checksum,
             "mentions": [
                 *(m.names, m.labels, m.name_rows, m.label_rows),
                 *(m.starts, m.lengths, m.sentence_sizes, m.chunk_sizes),
@@ -257,6 +260,7 @@ class DocumentRecord:
             word_counts=columns["words"],
             windows=windows,
             mentions=MentionColumns(*columns["mentions"]),
+            vector_checksum=columns.get("vector_checksum"),
         )
 
 

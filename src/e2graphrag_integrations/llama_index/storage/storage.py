@@ -19,9 +19,10 @@ import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage import StorageContext
 
-from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, ForkedProcessError, StoreError
+from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
 from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
@@ -37,6 +38,13 @@ from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.tree import with_child_ids
 from e2graphrag_integrations.types import Node
 
+_REPAIR = (
+    "If index.persist() wrote the folder, E2GraphRAGIndex.from_persist_dir(folder) loads it; "
+    "otherwise restore a backup, pass the stores that the index was built with, or build the index "
+    "again"
+)
+"""What to do about stores that do not belong together."""
+
 _ANSWER_RETRIES = 5
 """Maximum attempts to answer a query without the write lock while writes change the index."""
 
@@ -46,16 +54,17 @@ P = ParamSpec("P")
 def _changes_the_index(
     write: Callable[Concatenate[IndexStorage, P], None],
 ) -> Callable[Concatenate[IndexStorage, P], None]:
-    """Mark the index as changing during a write, so that a process forked meanwhile notices it."""
+    """Hold the lock during a write, and mark the index for processes that are forked meanwhile."""
 
     @functools.wraps(write)
     def marked(storage: IndexStorage, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        outer = storage.changed_by
-        storage.changed_by = os.getpid()
-        try:
-            write(storage, *args, **kwargs)
-        finally:
-            storage.changed_by = outer
+        with storage.lock:
+            outer = storage.changed_by
+            storage.changed_by = os.getpid()
+            try:
+                write(storage, *args, **kwargs)
+            finally:
+                storage.changed_by = outer
 
     return marked
 
@@ -67,6 +76,7 @@ class IndexStorage:
         nodes: Adapter of the docstore.
         vectors: Adapter of the vector store.
         changed_by: Id of the process that is changing the index now, if any.
+        lock: Held while the stores change, so that `persist` writes none of them half changed.
     """
 
     def __init__(self, struct: E2GraphRAGIndexStruct, context: StorageContext) -> None:
@@ -74,6 +84,7 @@ class IndexStorage:
         self.context = context
         self.nodes = DocstoreAdapter(context.docstore)
         self.vectors = adapt_vector_store(context.vector_store)
+        self.lock = context.lock if isinstance(context, SafeStorageContext) else process_rlock()
         self._snapshot_lock = process_lock()
         self._snapshot: Snapshot | None = None
         self.changed_by: int | None = None
@@ -161,6 +172,37 @@ class IndexStorage:
             return np.empty((0, 0), dtype=np.float32)
         return self.vectors.read([w.vector_id for w in record.windows])
 
+    def check(self) -> None:
+        """Check that the stores belong together.
+
+        Raises:
+            CorruptStoreError: If they were saved at different times, or belong to other indexes.
+        """
+        with self.lock:
+            if not self.struct.payloads:
+                return
+            digest = self.nodes.struct_digest(self.struct.index_id)
+            if digest and self.struct.digest and digest != self.struct.digest:
+                raise CorruptStoreError(
+                    f"{self.where}: the docstore and the index store were saved at different times,"
+                    f" because a persist was interrupted or files were copied. {_REPAIR}"
+                )
+            try:
+                self.vectors.check(self._readable_records())
+            except CorruptStoreError as error:
+                raise CorruptStoreError(
+                    f"{self.where}: the vector store and the index store do not belong together: "
+                    f"{error}. {_REPAIR}"
+                ) from error
+
+    def _readable_records(self) -> list[DocumentRecord]:
+        """Return all records except damaged ones, which are reported when they are used."""
+        records = []
+        for document_id in sorted(self.struct.payloads):
+            with contextlib.suppress(CorruptStoreError):
+                records.append(self.struct.record(document_id))
+        return records
+
     # Write
 
     @_changes_the_index
@@ -179,6 +221,7 @@ class IndexStorage:
         self._remove_leftovers()
 
     def _save_struct(self) -> None:
+        self.struct.update_digest()
         try:
             self.context.index_store.add_index_struct(self.struct)
         except Exception as error:
@@ -186,6 +229,7 @@ class IndexStorage:
                 f"{self.where} has changed, but the index store failed to save it "
                 f"({type(error).__name__}: {error}): fix the index store; the next write saves it"
             ) from error
+        self.nodes.set_struct_digest(self.struct.index_id, self.struct.digest)
         self._saved_payloads = dict(self.struct.payloads)
 
     @_changes_the_index
@@ -208,7 +252,9 @@ class IndexStorage:
             with contextlib.suppress(Exception):  # report the first error only
                 self.vectors.remove(added, live)
             raise
-        records = [r.with_vector_ids(old_vector_ids | new_vector_ids) for r in records]
+        records = [
+            self._with_checksum(r.with_vector_ids(old_vector_ids | new_vector_ids)) for r in records
+        ]
         self.struct.made_with = dict(made_with)
         self.struct.put_records(records)
         self._add_leftovers(old, records)
@@ -262,7 +308,7 @@ class IndexStorage:
             deleted = node_ids & {node.id for node in record.nodes}
             if not deleted:
                 continue
-            rest = record.without_nodes(deleted)
+            rest = self._with_checksum(record.without_nodes(deleted))
             if not rest.leaves:
                 emptied.append(record.id)
                 continue
@@ -274,6 +320,11 @@ class IndexStorage:
             self._remove_leftovers()
         if emptied:
             self.delete_documents(emptied, from_docstore=from_docstore)
+
+    def _with_checksum(self, record: DocumentRecord) -> DocumentRecord:
+        """Return the record with the checksum of its vectors, if the store needs one."""
+        checksum = self.vectors.checksum([w.vector_id for w in record.windows])
+        return replace(record, vector_checksum=checksum)
 
     def _add_leftovers(
         self, old: Sequence[DocumentRecord], new: Sequence[DocumentRecord], *, nodes: bool = True

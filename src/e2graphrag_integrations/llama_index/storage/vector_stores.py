@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
+from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.external import (
@@ -135,6 +137,19 @@ class VectorStoreAdapter:
             return None
         return np.asarray(vectors, dtype=np.float32)
 
+    def checksum(self, ids: Sequence[str]) -> int | None:  # noqa: ARG002 - used by FAISS
+        """Return a checksum of stored vectors, or None if their ids change with their content."""
+        return None
+
+    def check(self, records: Sequence[DocumentRecord]) -> None:
+        """Check that a store that was loaded from a file contains the vectors of an index.
+
+        An empty store passes: local retrieval needs no vectors, and global retrieval reports it.
+
+        Raises:
+            CorruptStoreError: If a vector is missing, or differs from the one that was stored.
+        """
+
     def search(self, ids: Sequence[str], owners: IntArray, documents: Sequence[str]) -> NodeSearch:
         """Return a search over the vectors of an index.
 
@@ -192,13 +207,22 @@ class SimpleAdapter(VectorStoreAdapter):
         except CorruptStoreError as error:
             return UnavailableSearch(error, rows)  # local retrieval needs no vectors
 
+    def check(self, records: Sequence[DocumentRecord]) -> None:
+        """Check that no vector is missing; an id determines its vector."""
+        stored = self.store.data.embedding_dict
+        if not stored:
+            return
+        missing = [w.vector_id for r in records for w in r.windows if w.vector_id not in stored]
+        if missing:
+            raise _missing_vector(self._name, missing[0])
+
     def read(self, ids: Sequence[str]) -> FloatArray:
         """Return stored vectors; raise CorruptStoreError if one is missing or damaged."""
         try:
             vectors = [self.store.get(id_) for id_ in ids]
             return np.asarray(vectors, dtype=np.float32) if ids else np.empty((0, 0), np.float32)
         except KeyError as error:
-            raise _missing_vector(self._name, error) from error
+            raise _missing_vector(self._name, error.args[0]) from error
         except (ValueError, TypeError) as error:
             raise CorruptStoreError(
                 f"{self._name} contains a damaged vector ({error}): restore a backup, or build the "
@@ -270,6 +294,32 @@ class FaissAdapter(VectorStoreAdapter):
             index.add(vectors)
         return {old: str(new) for new, old in enumerate(ordered_ids) if old != str(new)}
 
+    def checksum(self, ids: Sequence[str]) -> int | None:
+        """Return the CRC-32 of stored vectors, or None if the index stores approximate vectors."""
+        vectors = self.read(ids) if self._is_exact() else None
+        return None if vectors is None else zlib.crc32(vectors.astype("<f4").tobytes())
+
+    def check(self, records: Sequence[DocumentRecord]) -> None:
+        """Check that no vector is missing or has changed: ids are positions."""
+        for record in records if self.store.client.ntotal else ():
+            ids = [w.vector_id for w in record.windows]
+            missing = [id_ for id_ in ids if not self._exists(id_)]
+            if missing:
+                raise _missing_vector(self._name, missing[0])
+            expected = record.vector_checksum
+            if expected is not None and self.checksum(ids) not in (expected, None):
+                raise CorruptStoreError(f"{self._name} has other vectors of document {record.id!r}")
+
+    def _exists(self, id_: str) -> bool:
+        return int(id_) < int(self.store.client.ntotal)
+
+    def _is_exact(self) -> bool:
+        import faiss
+
+        index = self.store.client
+        inner = getattr(index, "index", index)  # the index under an id map
+        return isinstance(faiss.downcast_index(inner), faiss.IndexFlat)
+
     def read(self, ids: Sequence[str]) -> FloatArray | None:
         """Return stored vectors, or None if the index cannot return them."""
         index = self.store.client
@@ -321,17 +371,20 @@ class FaissMapAdapter(FaissAdapter):
         self.store.add([TextNode(id_=id_, text="", embedding=vector) for id_, vector in pairs])
         return {}
 
+    def _exists(self, id_: str) -> bool:
+        return id_ in self.store._node_id_to_faiss_id_map  # noqa: SLF001 - has no public name
+
     def read(self, ids: Sequence[str]) -> FloatArray | None:
         """Return stored vectors; raise CorruptStoreError if one is missing."""
         numbers = self.store._node_id_to_faiss_id_map  # noqa: SLF001 - has no public name
         try:
             return super().read([str(numbers[id_]) for id_ in ids])
         except KeyError as error:
-            raise _missing_vector(self._name, error) from error
+            raise _missing_vector(self._name, error.args[0]) from error
 
 
-def _missing_vector(name: str, error: KeyError) -> CorruptStoreError:
+def _missing_vector(name: str, id_: str) -> CorruptStoreError:
     return CorruptStoreError(
-        f"{name} has lost vector {error} of the index: pass the vector store that the index was "
+        f"{name} has lost vector {id_!r} of the index: pass the vector store that the index was "
         "built with, or build the index again"
     )
