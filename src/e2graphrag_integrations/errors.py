@@ -6,6 +6,7 @@
     ├── InvalidInputError            an invalid argument or document
     │   ├── DuplicateDocumentError   an id that is already indexed with different content
     │   ├── UnreadableFileError      a file that cannot be read as text
+    │   │   └── FileLimitError       a file that exceeds a limit of `LoaderLimits`
     │   ├── FilterError              an invalid `where` filter
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
@@ -45,6 +46,10 @@ class DuplicateDocumentError(InvalidInputError):
 
 class UnreadableFileError(InvalidInputError):
     """Raised for a file that is damaged or is not text in a known format."""
+
+
+class FileLimitError(UnreadableFileError):
+    """Raised for a file that exceeds a limit of `LoaderLimits`, for example a zip bomb."""
 
 
 class FilterError(InvalidInputError):

@@ -163,7 +163,7 @@ def test_errors_about_arguments_are_escaped(arguments, check, tmp_path, monkeypa
 def test_internal_errors_warnings_and_log_records_are_escaped(check, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         warnings.warn(f"warning {CONTROLS}\n{FORGED}", UserWarning, stacklevel=1)
-        logging.getLogger("pypdf").warning("log %s\n%s", CONTROLS, FORGED)
+        logging.getLogger("parser").warning("log %s\n%s", CONTROLS, FORGED)
         raise RuntimeError(f"bug {CONTROLS}\n{FORGED}")
 
     monkeypatch.setattr(inputs, "open_index", fail)

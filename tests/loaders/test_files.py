@@ -14,6 +14,7 @@ from e2graphrag_integrations.errors import (
     UnreadableFileError,
 )
 from e2graphrag_integrations.loaders import files, read_documents, read_file, source_files
+from file_makers import make_docx, make_pdf
 
 
 def test_folder_yields_relative_posix_ids_in_sorted_order(tmp_path: Path):
@@ -72,7 +73,7 @@ def test_missing_path_and_folder_without_readable_files_are_rejected(tmp_path: P
     with pytest.raises(InvalidInputError, match=r"nowhere does not exist"):
         read_documents([tmp_path / "nowhere"])
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(InvalidInputError, match=r"contains no readable file: .*\.docx"):
+    with pytest.raises(InvalidInputError, match=r"contains no file of a known kind, .*\.docx"):
         read_documents([tmp_path])
 
 
@@ -96,19 +97,31 @@ def test_content_that_does_not_match_the_suffix_is_rejected(tmp_path: Path, name
         read_file(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("name", "parser"),
-    [("a.docx", "docx.Document"), ("a.pdf", "pypdf.PdfReader"), ("a.html", "bs4.BeautifulSoup")],
-)
-def test_recursion_error_in_a_parser_is_reported_as_unreadable_file(
-    tmp_path: Path, monkeypatch, name: str, parser: str
-):
+def test_recursion_error_in_a_parser_is_reported_as_unreadable_file(tmp_path: Path, monkeypatch):
     def recurse(*_: object, **__: object) -> None:
         recurse()
 
-    (tmp_path / name).touch()
-    monkeypatch.setattr(parser, recurse)
+    (tmp_path / "a.pdf").touch()
+    monkeypatch.setattr("pypdf.PdfReader", recurse)
     with pytest.raises(UnreadableFileError, match="recursion"):
+        read_file(tmp_path / "a.pdf")
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("a.docx", "docx._Body"), ("a.pdf", "pdf._PageText"), ("a.html", "html._Page")],
+)
+def test_a_mistake_of_this_package_is_not_reported_as_a_broken_file(
+    tmp_path: Path, monkeypatch, name: str, function: str
+):
+    def fail(*_: object) -> None:
+        raise LookupError("our mistake")
+
+    (tmp_path / "a.docx").write_bytes(make_docx({}))
+    (tmp_path / "a.pdf").write_bytes(make_pdf(["Page."]))
+    (tmp_path / "a.html").write_bytes(b"<p>Bob")
+    monkeypatch.setattr(f"e2graphrag_integrations.loaders.{function}", fail)
+    with pytest.raises(LookupError, match="our mistake"):
         read_file(tmp_path / name)
 
 

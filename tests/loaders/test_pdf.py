@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import random
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,35 +11,7 @@ import pytest
 from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders import read_documents, read_file
-
-
-def make_pdf(pages: list[str], title: str = "") -> bytes:
-    """Return a PDF with one line of text per page."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>"]
-    kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(pages)))
-    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode())
-    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    for i, text in enumerate(pages):
-        stream = zlib.compress(f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode())
-        page = (
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * i} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
-        )
-        head = f"<< /Length {len(stream)} /Filter /FlateDecode >>\nstream\n".encode()
-        objects += [page.encode(), head + stream + b"\nendstream"]
-    objects.append(f"<< /Title ({title}) >>".encode())
-    out = io.BytesIO(b"%PDF-1.4\n")
-    out.seek(0, io.SEEK_END)
-    offsets = []
-    for number, body in enumerate(objects, 1):
-        offsets.append(out.tell())
-        out.write(f"{number} 0 obj\n".encode() + body + b"\nendobj\n")
-    start = out.tell()
-    out.write(f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode())
-    out.write(b"".join(f"{offset:010d} 00000 n \n".encode() for offset in offsets))
-    trailer = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R >>\n"
-    out.write(trailer.encode() + f"startxref\n{start}\n%%EOF\n".encode())
-    return out.getvalue()
+from file_makers import make_pdf, make_pdf_of
 
 
 def test_pdf_pages_become_segments_with_page_numbers(tmp_path: Path):
@@ -73,3 +43,21 @@ def test_random_damage_to_a_pdf_raises_only_unreadable_file(tmp_path: Path):
         (tmp_path / "a.pdf").write_bytes(damaged)
         with contextlib.suppress(UnreadableFileError):
             read_file(tmp_path / "a.pdf")
+
+
+def test_cells_of_table_rows_are_separated(tmp_path: Path):
+    rows = [("Name", "Born", "City"), ("Alice Miller", "1890", "New York"), ("Bob", "1901", "Oslo")]
+    content = b"".join(
+        f"BT /F1 12 Tf {72 + 150 * column} {700 - 20 * row} Td ({cell}) Tj ET\n".encode()
+        for row, cells in enumerate(rows)
+        for column, cell in enumerate(cells)
+    )
+    content += b"BT /F1 12 Tf 72 600 Td (A line in ) Tj ET BT /F1 12 Tf 127 600 Td (two) Tj ET "
+    content += b"BT /F1 12 Tf 151 600 Td (parts.) Tj ET"
+    (tmp_path / "a.pdf").write_bytes(make_pdf_of([content], [0]))
+    assert read_file(tmp_path / "a.pdf").text.splitlines()[:4] == [
+        "Name | Born | City",
+        "Alice Miller | 1890 | New York",
+        "Bob | 1901 | Oslo",
+        "A line in two parts.",
+    ]

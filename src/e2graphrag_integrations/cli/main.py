@@ -47,6 +47,8 @@ class _PrintingHandler(logging.Handler):
 def _printed_warnings() -> Iterator[None]:
     """Print logged warnings, errors and Python's own warnings with `_PrintingHandler`."""
     handler = _PrintingHandler(logging.WARNING)
+    # pypdf warns about each defect that it repairs; a crafted file has a hundred thousand.
+    handler.addFilter(lambda record: not record.name.startswith("pypdf"))
     root = logging.getLogger()
     root.addHandler(handler)
     logging.captureWarnings(capture=True)

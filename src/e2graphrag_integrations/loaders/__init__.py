@@ -1,4 +1,4 @@
-"""Readers that turn files into documents: text, Markdown, PDF, HTML and DOCX.
+"""Readers that turn files into documents: text, Markdown, source code, PDF, HTML and DOCX.
 
 The command line reads its inputs with this package. PDF, HTML and DOCX need the `files` extra.
 """
@@ -6,10 +6,19 @@ The command line reads its inputs with this package. PDF, HTML and DOCX need the
 from __future__ import annotations
 
 from e2graphrag_integrations.loaders.files import (
+    SkippedFile,
     path_exists,
     read_documents,
     read_file,
     source_files,
 )
+from e2graphrag_integrations.loaders.limits import LoaderLimits
 
-__all__ = ["path_exists", "read_documents", "read_file", "source_files"]
+__all__ = [
+    "LoaderLimits",
+    "SkippedFile",
+    "path_exists",
+    "read_documents",
+    "read_file",
+    "source_files",
+]

@@ -1,38 +1,215 @@
-"""Read the text of DOCX files with python-docx."""
+"""Read the text of DOCX files as a stream of XML elements, with lxml.
+
+python-docx unpacks every image and keeps a Python object for each grid column of a table, so that
+a file of a few kilobytes can take all memory. This reader unpacks only the text.
+"""
 
 from __future__ import annotations
 
 import io
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
+from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import translate_errors
+from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.types import SourceDocument
 
+_FORMAT = "DOCX file"
+_PIECE_BYTES = 64 * 1024
+_ELEMENTS_PER_CHECK = 1000
+_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+"""Elements that stand for a character."""
 
-def read_docx(document_id: str, data: bytes, origin: str) -> SourceDocument:
+_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del"})
+"""Elements whose text is not part of the running text: text boxes, copies for old programs, and
+deleted text."""
+
+_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,  # a missing part
+    NotImplementedError,  # an unknown compression
+    RuntimeError,  # an encrypted part
+    OSError,  # a damaged offset
+    ValueError,
+)
+
+
+def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the paragraphs and tables in a DOCX file as a document, in file order.
 
-    Each row of a table becomes one line, with tabs between the cells.
+    Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once.
 
     Args:
         document_id: The document's id.
         data: Content of the file.
-        origin: Name of the file in error messages.
+        budget: Limits of the file.
 
     Raises:
         UnreadableFileError: If `data` is not a readable DOCX file.
-        ImportError: If python-docx is not installed.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If lxml is not installed.
     """
-    from docx import Document
-    from docx.table import Table
+    import lxml.etree  # noqa: F401 - report a missing package before reading
 
-    with translate_errors("DOCX file", origin):
-        document = Document(io.BytesIO(data))
-        blocks = []
-        for item in document.iter_inner_content():
-            if isinstance(item, Table):
-                rows = ("\t".join(cell.text for cell in row.cells) for row in item.rows)
-                blocks.append("\n".join(rows))
-            else:
-                blocks.append(item.text)
-        title = document.core_properties.title
-    return SourceDocument(document_id, "\n\n".join(blocks), title or None)
+    with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        names = set(archive.namelist())
+    budget.check_parts(len(names))
+    body = _Body(budget)
+    for event, element in _events(archive, _main_part(archive, budget), budget):
+        body.add(event, _local_name(element), element)
+    if not body.found:
+        raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no text")
+    title = _title(archive, names, budget)
+    return SourceDocument(document_id, "\n\n".join(body.blocks), title or None)
+
+
+class _Body:
+    """Builds the text from the elements of the main part."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.found = False
+        self.blocks: list[str] = []
+        self._budget = budget
+        self._paragraph: list[str] = []
+        self._tables: list[_Table] = []
+        self._skipped = 0
+
+    def add(self, event: str, name: str, element: Any) -> None:
+        """Add the start or the end of an element."""
+        if name in _SKIPPED:
+            self._skipped += 1 if event == "start" else -1
+        elif self._skipped:
+            return
+        elif event == "start":
+            self._start(name, element)
+        else:
+            self._end(name, element)
+
+    def _start(self, name: str, element: Any) -> None:
+        if name == "body":
+            self.found = True
+        elif name == "tbl":
+            self._tables.append(_Table())
+        elif name == "tc" and self._tables:
+            self._budget.add_cell()
+            self._tables[-1].cells.append(_Cell())
+        elif name in {"vMerge", "hMerge"} and self._tables and self._tables[-1].cells:
+            self._tables[-1].cells[-1].continues = _attribute(element, "val") != "restart"
+
+    def _end(self, name: str, element: Any) -> None:
+        if name == "t":
+            self._paragraph.append(element.text or "")
+        elif name in _CHARACTERS and _local_name(element.getparent()) == "r":
+            if _attribute(element, "type") not in {"page", "column"}:
+                self._paragraph.append(_CHARACTERS[name])
+        elif name == "p":
+            text = "".join(self._paragraph)
+            self._paragraph = []
+            self._add_text(text)
+        elif name == "tr" and self._tables:
+            self._tables[-1].end_row()
+        elif name == "tbl" and self._tables:
+            self._add_text("\n".join(self._tables.pop().rows))
+
+    def _add_text(self, text: str) -> None:
+        """Add a block to the open cell or to the document."""
+        if not self._tables:
+            self.blocks.append(text)
+        elif self._tables[-1].cells:
+            self._tables[-1].cells[-1].texts.append(text)
+
+
+@dataclass
+class _Cell:
+    """A table cell; `continues` if it is the rest of a merged cell."""
+
+    texts: list[str] = field(default_factory=list)
+    continues: bool = False
+
+
+@dataclass
+class _Table:
+    """The finished rows of a table and the cells of its open row."""
+
+    rows: list[str] = field(default_factory=list)
+    cells: list[_Cell] = field(default_factory=list)
+
+    def end_row(self) -> None:
+        """Add the open row to the finished rows, unless it has no text."""
+        row = format_row("" if cell.continues else " ".join(cell.texts) for cell in self.cells)
+        if row:
+            self.rows.append(row)
+        self.cells = []
+
+
+def _events(archive: zipfile.ZipFile, name: str, budget: Budget) -> Iterator[tuple[str, Any]]:
+    """Yield the starts and ends of the elements of a part; only parser errors are translated."""
+    from lxml import etree
+
+    parser = etree.XMLPullParser(("start", "end"), resolve_entities=False, no_network=True)
+    count = 0
+    for piece in _unpack(archive, name, budget):
+        with translate_errors(_FORMAT, budget.origin, etree.XMLSyntaxError):
+            parser.feed(piece)
+        for event, element in parser.read_events():
+            count += 1
+            if count % _ELEMENTS_PER_CHECK == 0:
+                budget.check_time()
+            if isinstance(element.tag, str):  # not a comment or a processing instruction
+                yield event, element
+            if event == "end":
+                element.clear(keep_tail=True)
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
+    with translate_errors(_FORMAT, budget.origin, etree.XMLSyntaxError):
+        parser.close()
+
+
+def _unpack(archive: zipfile.ZipFile, name: str, budget: Budget) -> Iterator[bytes]:
+    """Yield the content of a part; the sizes in the archive can be wrong, so bytes are counted."""
+    with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
+        part = archive.open(name)
+    while True:
+        with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
+            piece = part.read(_PIECE_BYTES)
+        if not piece:
+            return
+        budget.add_unpacked(len(piece))
+        budget.check_time()
+        yield piece
+
+
+def _main_part(archive: zipfile.ZipFile, budget: Budget) -> str:
+    """Return the name of the part that contains the text."""
+    for event, element in _events(archive, "_rels/.rels", budget):
+        kind = str(element.get("Type", ""))
+        if event == "start" and kind.endswith("/officeDocument"):
+            return posixpath.normpath(str(element.get("Target", ""))).lstrip("/")
+    raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no main part")
+
+
+def _title(archive: zipfile.ZipFile, names: set[str], budget: Budget) -> str:
+    name = "docProps/core.xml"
+    title = ""
+    for event, element in _events(archive, name, budget) if name in names else ():
+        if event == "end" and _local_name(element) == "title":
+            title = (element.text or "").strip()
+    return title
+
+
+def _local_name(element: Any) -> str:
+    """Return a name without its namespace, which differs between the variants of the format."""
+    return "" if element is None else str(element.tag).rpartition("}")[2]
+
+
+def _attribute(element: Any, name: str) -> str | None:
+    return next((v for k, v in element.attrib.items() if k.rpartition("}")[2] == name), None)

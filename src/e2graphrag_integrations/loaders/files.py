@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from e2graphrag_integrations.errors import (
@@ -14,6 +16,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.loaders.docx import read_docx
 from e2graphrag_integrations.loaders.html import read_html
+from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
 from e2graphrag_integrations.loaders.pdf import read_pdf
 from e2graphrag_integrations.loaders.text import read_markdown, read_text
 from e2graphrag_integrations.types import SourceDocument
@@ -21,44 +24,103 @@ from e2graphrag_integrations.types import SourceDocument
 STDIN = "-"
 """The path that means standard input."""
 
-READERS: Mapping[str, Callable[[str, bytes, str], SourceDocument]] = {
-    ".txt": read_text,
-    ".text": read_text,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".pdf": read_pdf,
-    ".html": read_html,
-    ".htm": read_html,
-    ".docx": read_docx,
-}
-"""Maps a lowercase file suffix to its reader. A reader takes the document id, the content of the
-file, and a name for error messages."""
+Reader = Callable[[str, bytes, Budget], SourceDocument]
+"""Takes the document id, the content of the file, and its limits."""
+
+_TEXT_SUFFIXES = (
+    # texts and records
+    ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv .json .jsonl .ndjson .geojson "
+    ".xml .yaml .yml .toml .ini .cfg .conf .properties .env .ipynb "
+    # source code
+    ".py .pyi .r .jl .js .mjs .cjs .jsx .ts .tsx .vue .svelte .css .scss .less .java .kt .kts "
+    ".scala .groovy .gradle .clj .cljs .c .h .cc .cpp .cxx .hh .hpp .hxx .m .mm .cs .fs .vb .go "
+    ".rs .swift .dart .rb .php .pl .pm .lua .sh .bash .zsh .fish .ps1 .bat .cmd .sql .graphql "
+    ".proto .tf .hcl .cmake .mk .hs .ml .mli .elm .erl .ex .exs .lisp .el .scm .nim .zig .f90 "
+    ".pas .asm .s .v .sv .vhd .sol"
+).split()
+"""Suffixes of files that are read as text."""
+
+READERS: Mapping[str, Reader] = MappingProxyType(
+    dict.fromkeys(_TEXT_SUFFIXES, read_text)
+    | {
+        ".md": read_markdown,
+        ".markdown": read_markdown,
+        ".pdf": read_pdf,
+        ".html": read_html,
+        ".htm": read_html,
+        ".xhtml": read_html,
+        ".docx": read_docx,
+    }
+)
+"""Maps a lowercase file suffix to its reader."""
+
+_INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e2g.snapshot")
+"""Endings of the files and folders of an index, which are no documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that was not read.
+
+    Attributes:
+        document_id: The id that the document would have.
+        path: The file; None for standard input.
+        error: Why the file could not be read; None for a file of an unknown kind.
+    """
+
+    document_id: str
+    path: Path | None
+    error: UnreadableFileError | MissingDependencyError | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the file was skipped, in words."""
+        if self.error is not None:
+            return str(self.error)
+        suffix = self.path.suffix if self.path is not None else ""
+        return f"unknown kind of file: {suffix or 'no suffix'}"
 
 
 def read_documents(
-    paths: Iterable[str | Path], stdin: BinaryIO | None = None
+    paths: Iterable[str | Path],
+    stdin: BinaryIO | None = None,
+    *,
+    limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
+    on_skip: Callable[[SkippedFile], None] | None = None,
+    exclude: Callable[[Path], bool] = lambda _: False,
 ) -> list[SourceDocument]:
     """Read files and folders; folders are read recursively, in sorted order.
 
     The id of a document is its POSIX path relative to the given folder, or its file name if the
     file is given directly. `-` reads standard input as text, with the id `stdin`. In folders,
-    hidden files and files with an unknown suffix are skipped. A file that is given directly is read
-    as text if its suffix is unknown.
+    hidden files and the files of an index are ignored, and files with an unknown suffix are
+    skipped. A file that is given directly is read as text if its suffix is unknown.
 
     Args:
         paths: Files and folders to read.
         stdin: Binary stream that `-` reads. None means that standard input is not available.
+        limits: Limits for each file.
+        on_skip: Called with every file that is skipped because its kind is unknown, it cannot be
+            read, it exceeds a limit, or it needs a package that is not installed; the other files
+            are read. None means that only files of an unknown kind are skipped, and that any other
+            such file raises its error.
+        exclude: Returns whether a file or folder within a given folder is ignored.
 
     Raises:
         InvalidInputError: If a path is invalid or does not exist, if a folder contains no readable
             file, or if `-` is given but `stdin` is None.
         UnreadableFileError: If the content of a file does not match its suffix.
+        FileLimitError: If a file exceeds a limit.
         DuplicateDocumentError: If two files would have the same id.
         MissingDependencyError: If a format needs the `files` extra and it is not installed.
     """
     documents: list[SourceDocument] = []
     origins: dict[str, str] = {}
-    for document_id, path in _sources(paths):
+    for document_id, path, is_known in _sources(paths, exclude):
+        if not is_known:
+            if on_skip is not None:
+                on_skip(SkippedFile(document_id, path))
+            continue
         origin = "standard input" if path is None else str(path)
         if document_id in origins:
             raise DuplicateDocumentError(
@@ -66,10 +128,16 @@ def read_documents(
                 f"{document_id!r}: pass a folder that contains both"
             )
         origins[document_id] = origin
-        if path is None:
-            documents.append(read_text(document_id, _read_stdin(stdin), origin))
-        else:
-            documents.append(read_file(path, document_id))
+        try:
+            if path is None:
+                data = _read_stdin(stdin)
+                documents.append(read_text(document_id, data, Budget(limits, origin)))
+            else:
+                documents.append(read_file(path, document_id, limits=limits))
+        except (UnreadableFileError, MissingDependencyError) as error:
+            if on_skip is None:
+                raise
+            on_skip(SkippedFile(document_id, path, error))
     return documents
 
 
@@ -80,7 +148,8 @@ def source_files(paths: Iterable[str | Path]) -> list[Path]:
         InvalidInputError: If a path is invalid or does not exist, or if a folder contains no
             readable file.
     """
-    return [path for _, path in _sources(paths) if path is not None]
+    sources = _sources(paths, lambda _: False)
+    return [path for _, path, is_known in sources if path is not None and is_known]
 
 
 def path_exists(path: str | Path) -> bool:
@@ -102,57 +171,75 @@ def path_exists(path: str | Path) -> bool:
     return True
 
 
-def read_file(path: str | Path, document_id: str | None = None) -> SourceDocument:
+def read_file(
+    path: str | Path,
+    document_id: str | None = None,
+    *,
+    limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
+) -> SourceDocument:
     """Read one file with the reader for its suffix, or as text if the suffix is unknown.
 
     Args:
         path: The file.
         document_id: The document's id; None uses the file name.
+        limits: Limits for the file.
 
     Raises:
         UnreadableFileError: If the file cannot be read or its content does not match its suffix.
+        FileLimitError: If the file exceeds a limit.
         MissingDependencyError: If the format needs the `files` extra and it is not installed.
     """
     path = Path(path)
+    budget = Budget(limits, str(path))
     try:
+        budget.check_file(path.stat().st_size)
         data = path.read_bytes()
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from error
     reader = READERS.get(path.suffix.lower(), read_text)
     try:
-        return reader(document_id or path.name, data, str(path))
+        return reader(document_id or path.name, data, budget)
     except ImportError as error:
         raise MissingDependencyError(
             f"{path} needs the package {error.name}: pip install 'e2graphrag-integrations[files]'"
         ) from error
 
 
-def _sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None]]:
-    """Yield the id and the path of each source. The path is None for standard input."""
+def _sources(
+    paths: Iterable[str | Path], exclude: Callable[[Path], bool]
+) -> Iterator[tuple[str, Path | None, bool]]:
+    """Yield each source: its id, its path, and whether there is a reader for it.
+
+    The path is None for standard input.
+    """
     for given in paths:
         path = Path(given)
         if str(given) == STDIN:
-            yield "stdin", None
+            yield "stdin", None, True
         elif not path_exists(given):
             raise InvalidInputError(f"{path} does not exist")
         elif path.is_dir():
-            yield from _folder_files(path)
+            yield from _folder_files(path, exclude)
         else:
-            yield path.name, path
+            yield path.name, path, True
 
 
-def _folder_files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _folder_files(
+    folder: Path, exclude: Callable[[Path], bool]
+) -> Iterator[tuple[str, Path, bool]]:
     empty = True
     for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in relative.parts)
-        if path.is_file() and not hidden and path.suffix.lower() in READERS:
-            empty = False
-            yield relative.as_posix(), path
+        parts = path.relative_to(folder).parts
+        ignored = any(part.startswith(".") or part.endswith(_INDEX_FILES) for part in parts)
+        if ignored or not path.is_file() or exclude(path):
+            continue
+        is_known = path.suffix.lower() in READERS
+        empty = empty and not is_known
+        yield path.relative_to(folder).as_posix(), path, is_known
     if empty:
         raise InvalidInputError(
-            f"folder {folder} contains no readable file: "
-            f"supported suffixes are {', '.join(sorted(READERS))}"
+            f"folder {folder} contains no file of a known kind, such as .txt, .md, .pdf, .html, "
+            ".docx, .csv, .json or source code; a file that is given directly is read as text"
         )
 
 

@@ -1,70 +1,226 @@
-"""Read the visible text of HTML files with Beautiful Soup."""
+"""Read the visible text of HTML files with lxml, in time linear in the size of the file."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
+from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.loaders.text import marked_encoding
 from e2graphrag_integrations.types import SourceDocument
 
 _BLOCK_TAGS = frozenset(
-    "address article aside blockquote br dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 "
-    "header hr li main nav ol p pre section table td th tr ul".split()
+    "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 "
+    "h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
 )
 """Tags whose content starts on a new line."""
 
 _PARAGRAPH_TAGS = frozenset({"p", "li", "div"})
 """Block tags that are preceded by a blank line."""
 
+_VOID_TAGS = frozenset({"br", "hr"})
+"""Block tags without content."""
+
 _INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
 """Tags whose text is not visible on the page."""
 
+_PIECE_CHARACTERS = 64 * 1024
+_HEAD_BYTES = 1024
+"""Browsers look for a declared encoding in this part of the file."""
 
-def read_html(document_id: str, data: bytes, origin: str) -> SourceDocument:
+_DECLARED_ENCODING = re.compile(
+    rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE
+)
+_NOT_FOR_PAGES = re.compile(r"(?i)idna|punycode|.*unicode[_-]escape|undefined")
+"""Python codecs that are no page encodings; decoding Punycode takes quadratic time."""
+
+_MAX_TABLE_DEPTH = 8
+"""Tables nested more deeply are read as plain blocks, since each level copies its text."""
+
+
+def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the visible text of a page as a document that has the page's title.
+
+    Each row of a table becomes one line, with ` | ` between the cells, unless a cell contains
+    several paragraphs or another table.
 
     Args:
         document_id: The document's id.
-        data: Content of the file; Beautiful Soup detects its encoding.
-        origin: Name of the file in error messages.
+        data: Content of the file. A byte order mark or a declaration gives its encoding; otherwise
+            it is UTF-8, or Windows-1252 if it is not valid UTF-8.
+        budget: Limits of the file.
 
     Raises:
         UnreadableFileError: If `data` is not readable HTML.
-        ImportError: If Beautiful Soup is not installed.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If lxml is not installed.
     """
-    from bs4 import BeautifulSoup
+    from lxml import etree
 
-    with translate_errors("HTML file", origin):
-        with warnings.catch_warnings():
-            # Beautiful Soup warns about XHTML, and about content that looks like a file name.
-            warnings.simplefilter("ignore", UserWarning)
-            soup = BeautifulSoup(data, "html.parser")
-        title = soup.title.get_text(" ", strip=True) if soup.title else ""
-        raw = "".join(_visible_text(soup))
-    text = "\n".join(" ".join(line.split()) for line in raw.splitlines())
-    text = re.sub("\n{3,}", "\n\n", text).strip()
-    return SourceDocument(document_id, replace_surrogates(text), replace_surrogates(title) or None)
+    markup = _decode(data)
+    events = _Events()
+    parser: Any = etree.HTMLParser(target=events, huge_tree=True)
+    page = _Page(budget)
+    for start in range(0, len(markup), _PIECE_CHARACTERS):
+        with translate_errors("HTML file", budget.origin, etree.LxmlError):
+            parser.feed(markup[start : start + _PIECE_CHARACTERS])
+        page.add(events.take())
+        budget.check_time()
+    if markup.strip():
+        with translate_errors("HTML file", budget.origin, etree.LxmlError):
+            parser.close()
+    page.add(events.take())
+    text = "\n".join(" ".join(line.split()) for line in page.finish().splitlines())
+    text = replace_surrogates(re.sub("\n{3,}", "\n\n", text).strip())
+    title = " ".join(replace_surrogates("".join(page.title)).split())
+    return SourceDocument(document_id, text, title or None)
 
 
-def _visible_text(soup: Any) -> Iterator[str]:
-    """Yield the text of a page, with line breaks around blocks.
+def _decode(data: bytes) -> str:
+    encoding = marked_encoding(data)
+    if encoding is not None:
+        return data.decode(encoding, "replace")
+    declared = _DECLARED_ENCODING.search(data[:_HEAD_BYTES])
+    name = declared[1].decode() if declared else "utf-8"
+    try:
+        if not _NOT_FOR_PAGES.match(name):
+            return data.decode(name)
+    except (LookupError, ValueError):  # an unknown name, or content in another encoding
+        pass
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
-    The traversal is iterative because tags can be nested deeper than the recursion limit.
-    """
-    from bs4.element import CData, NavigableString, Tag
 
-    stack: list[Any] = [soup]
-    while stack:
-        item = stack.pop()
-        if not isinstance(item, Tag):
-            # Comments and declarations are subclasses of NavigableString.
-            if type(item) in (str, NavigableString, CData):
-                yield item
-        elif item.name in _BLOCK_TAGS:
-            yield "\n\n" if item.name in _PARAGRAPH_TAGS else "\n"
-            stack += ["\n", *reversed(item.contents)]
-        elif item.name not in _INVISIBLE_TAGS:
-            stack += reversed(item.contents)
+class _Events:
+    """Receives the parser's events; `_Page` handles them outside of the parser's call."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[str, str]] = []
+
+    def start(self, tag: str, _attributes: Any) -> None:
+        self._events.append(("start", tag))
+
+    def end(self, tag: str) -> None:
+        self._events.append(("end", tag))
+
+    def data(self, text: str) -> None:
+        self._events.append(("data", text))
+
+    def comment(self, _text: str) -> None:
+        """Ignore a comment; without this method, the parser would keep it."""
+
+    def pi(self, _target: str, _data: str | None = None) -> None:
+        """Ignore a processing instruction."""
+
+    def close(self) -> None:
+        """End the document."""
+
+    def take(self) -> list[tuple[str, str]]:
+        """Return the events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+
+class _Page:
+    """Builds the text and the title of a page."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.title: list[str] = []
+        self._budget = budget
+        self._text: list[str] = []
+        self._tables: list[_Table] = []
+        self._deeper_tables = 0
+        self._invisible: list[str] = []
+        self._has_title = False
+
+    def add(self, events: list[tuple[str, str]]) -> None:
+        """Add the parser's events."""
+        for event, value in events:
+            if event == "data":
+                self._data(value)
+            elif value in _INVISIBLE_TAGS:
+                self._toggle(event, value)
+            elif not self._invisible and value in _BLOCK_TAGS:
+                self._block(event, value)
+
+    def finish(self) -> str:
+        """Return the text with line breaks around blocks."""
+        while self._tables:
+            self._end_table()
+        return "".join(self._text)
+
+    def _data(self, text: str) -> None:
+        if not self._invisible:
+            self._open().append(text)
+        elif self._invisible == ["title"] and not self._has_title:
+            self.title.append(text)
+
+    def _toggle(self, event: str, tag: str) -> None:
+        if event == "start":
+            self._invisible.append(tag)
+        elif self._invisible:
+            self._invisible.pop()
+            self._has_title = self._has_title or tag == "title"
+
+    def _block(self, event: str, tag: str) -> None:
+        if tag == "table":
+            self._table(event)
+        elif self._tables and not self._deeper_tables and tag in {"td", "th", "tr"}:
+            table = self._tables[-1]
+            if tag == "tr":
+                table.end_row()
+            elif event == "start":
+                self._budget.add_cell()
+                table.cells.append([])
+        elif event == "start":
+            self._open().append("\n\n" if tag in _PARAGRAPH_TAGS else "\n")
+        elif tag not in _VOID_TAGS:
+            self._open().append("\n")
+
+    def _table(self, event: str) -> None:
+        if event == "start":
+            if len(self._tables) == _MAX_TABLE_DEPTH:
+                self._deeper_tables += 1
+            else:
+                self._tables.append(_Table())
+        elif self._deeper_tables:
+            self._deeper_tables -= 1
+        elif self._tables:
+            self._end_table()
+
+    def _end_table(self) -> None:
+        table = self._tables.pop()
+        table.end_row()
+        if self._tables:
+            self._tables[-1].has_block = True
+        self._open().extend(["\n\n", *table.lines, "\n"])
+
+    def _open(self) -> list[str]:
+        """Return the pieces of the open cell, or of the page."""
+        if not self._tables:
+            return self._text
+        table = self._tables[-1]
+        return table.cells[-1] if table.cells else table.lines
+
+
+class _Table:
+    """The finished lines of a table and the cells of its open row."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.cells: list[list[str]] = []
+        self.has_block = False
+
+    def end_row(self) -> None:
+        """Add the open row to the lines."""
+        texts = ["".join(cell).strip() for cell in self.cells]
+        if self.has_block or any(re.search(r"\n\s*\n", text) for text in texts):
+            self.lines += [f"{text}\n\n" for text in texts]  # a table for layout, not for data
+        elif row := format_row(texts):
+            self.lines.append(f"{row}\n")
+        self.cells = []
+        self.has_block = False

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 
 
 @contextmanager
-def translate_errors(file_format: str, origin: str) -> Iterator[None]:
-    """Convert any exception raised by a parser to `UnreadableFileError`.
+def translate_errors(file_format: str, origin: str, *errors: type[Exception]) -> Iterator[None]:
+    """Convert exceptions of a parser to `UnreadableFileError`.
 
-    For broken content, parsers raise exceptions of many types, not only their own classes.
+    Use it only around calls of the parser, so that it does not hide mistakes of this package.
 
     Args:
         file_format: Name of the format in the error message.
         origin: Name of the file in the error message.
+        errors: The exceptions that the parser raises for broken content; none means that any
+            exception is converted, for a parser that raises exceptions of many types.
     """
+    caught = errors or (Exception,)
     try:
         yield
-    except (ImportError, MemoryError):
-        raise  # not caused by the file
-    except Exception as error:
-        # Beautiful Soup's messages have several lines; the last one states the problem.
-        reason = str(error).strip().rpartition("\n")[2].strip() or type(error).__name__
+    except (ImportError, MemoryError, FileLimitError):
+        raise
+    except caught as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableFileError(f"{origin} is not a readable {file_format}: {reason}") from error
 
 

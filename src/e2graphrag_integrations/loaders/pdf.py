@@ -2,36 +2,129 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from e2graphrag_integrations.errors import FileLimitError
+from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.tables import CELL_SEPARATOR
 from e2graphrag_integrations.types import Segment, SourceDocument
 
+_STREAM_BYTES = 2**24
+"""Maximum unpacked size of one stream, such as the content of a page: pypdf parses a stream in one
+step, which takes up to 10 seconds at this size."""
 
-def read_pdf(document_id: str, data: bytes, origin: str) -> SourceDocument:
+_STREAM_LIMITS = (
+    "array_based_stream_maximum_output_length",
+    "brotli_maximum_output_length",
+    "lzw_maximum_output_length",
+    "run_length_maximum_output_length",
+    "zlib_maximum_output_length",
+)
+"""pypdf's names for the limits of a stream, by compression."""
+
+_CHARACTER_WIDTH = 0.5
+"""Mean width of a character in ems, to estimate where a text ends."""
+
+_CELL_GAP = 1.0
+"""Minimum gap between the cells of a row, in ems and beyond 10% of the text before it. A space
+between words is 0.3 em wide."""
+
+
+def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the text of a PDF file as a document with one segment per page.
+
+    The cells of a table row that the file draws as separate texts are separated by ` | `.
 
     Args:
         document_id: The document's id.
         data: Content of the file.
-        origin: Name of the file in error messages.
+        budget: Limits of the file.
 
     Returns:
         The document. The metadata of each segment is `{"page": number}`; pages are numbered from 1.
 
     Raises:
         UnreadableFileError: If `data` is not a readable PDF file.
+        FileLimitError: If the file exceeds a limit.
         ImportError: If pypdf is not installed.
     """
+    import pypdf
+
+    limits: dict[str, Any] = {
+        "page_tree_maximum_entries": budget.limits.pages,
+        **dict.fromkeys(_STREAM_LIMITS, _STREAM_BYTES),
+    }
+    with pypdf.apply_configuration(**limits):
+        return _read(document_id, data, budget)
+
+
+def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     from pypdf import PdfReader
 
-    with translate_errors("PDF", origin):
+    with _translate_errors(budget):
         reader = PdfReader(io.BytesIO(data))
-        pages = [page.extract_text() for page in reader.pages]
+        count = len(reader.pages)
         title = reader.metadata.title if reader.metadata else None
-    text, segments = "", []
-    for number, page in enumerate(pages, 1):
-        page_text = replace_surrogates(page) + "\n\n"
-        segments.append(Segment(len(text), len(text) + len(page_text), {"page": number}))
-        text += page_text
-    return SourceDocument(document_id, text, replace_surrogates(title or "") or None, {}, segments)
+    text, segments = [], []
+    start = 0
+    for number in range(count):
+        page = _PageText()
+        with _translate_errors(budget):
+            reader.pages[number].extract_text(
+                visitor_operand_before=lambda *_: budget.check_time(), visitor_text=page.add
+            )
+        budget.check_time()  # pypdf ignores errors inside an embedded form
+        page_text = replace_surrogates("".join(page.pieces)) + "\n\n"
+        budget.add_unpacked(len(page_text))
+        segments.append(Segment(start, start + len(page_text), {"page": number + 1}))
+        text.append(page_text)
+        start += len(page_text)
+    return SourceDocument(
+        document_id, "".join(text), replace_surrogates(title or "") or None, {}, segments
+    )
+
+
+@contextlib.contextmanager
+def _translate_errors(budget: Budget) -> Iterator[None]:
+    """Translate pypdf's errors; for broken content, it raises exceptions of many types."""
+    from pypdf.errors import LimitReachedError
+
+    with translate_errors("PDF", budget.origin):
+        try:
+            yield
+        except LimitReachedError as error:
+            message = f"{budget.origin} exceeds a limit for PDF files: {error}"
+            raise FileLimitError(message) from error
+
+
+class _PageText:
+    """Collects the texts of a page, and separates the cells of table rows."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._end = math.inf  # estimated right end of the last text on the line
+
+    def add(
+        self, text: str, outer: Sequence[float], inner: Sequence[float], _font: Any, size: float
+    ) -> None:
+        """Add a text that pypdf found; it starts with a space if there is a gap before it."""
+        if not text:
+            return
+        left = inner[4] * outer[0] + inner[5] * outer[2] + outer[4]
+        em = abs(size) * math.hypot(
+            inner[0] * outer[0] + inner[1] * outer[2], inner[0] * outer[1] + inner[1] * outer[3]
+        )
+        word = text.lstrip(" ")
+        if word != text and left - self._end > _CELL_GAP * em and word.strip():
+            text = CELL_SEPARATOR + word
+        self.pieces.append(text)
+        if text.endswith("\n"):
+            self._end = math.inf
+        elif word:
+            last_line = word.rpartition("\n")[2]
+            self._end = left + 1.1 * len(last_line) * _CHARACTER_WIDTH * em

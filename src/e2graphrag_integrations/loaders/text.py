@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 
 from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.types import SourceDocument
 
 _BYTE_ORDER_MARKS = (
@@ -17,35 +18,40 @@ _BYTE_ORDER_MARKS = (
 )
 
 
-def read_text(document_id: str, data: bytes, origin: str) -> SourceDocument:
+def read_text(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return plain text as a document.
 
     Args:
         document_id: The document's id.
         data: Content of the file.
-        origin: Name of the file in error messages.
+        budget: Limits of the file, and its name in error messages.
 
     Raises:
         UnreadableFileError: If the content is not valid in the detected encoding.
     """
-    return SourceDocument(document_id, _decode(data, origin))
+    return SourceDocument(document_id, _decode(data, budget.origin))
 
 
-def read_markdown(document_id: str, data: bytes, origin: str) -> SourceDocument:
+def read_markdown(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return Markdown as a document; a level-1 heading on the first line becomes the title.
 
     Args:
         document_id: The document's id.
         data: Content of the file.
-        origin: Name of the file in error messages.
+        budget: Limits of the file, and its name in error messages.
 
     Raises:
         UnreadableFileError: If the content is not valid in the detected encoding.
     """
-    text = _decode(data, origin)
+    text = _decode(data, budget.origin)
     first_line = text.lstrip().partition("\n")[0]
     title = first_line[2:].strip() if first_line.startswith("# ") else None
     return SourceDocument(document_id, text, title or None)
+
+
+def marked_encoding(data: bytes) -> str | None:
+    """Return the encoding that a byte order mark indicates, or None."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
 
 
 def _decode(data: bytes, origin: str) -> str:
@@ -54,7 +60,7 @@ def _decode(data: bytes, origin: str) -> str:
     Raises:
         UnreadableFileError: If the bytes are not valid in that encoding.
     """
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    encoding = marked_encoding(data) or "utf-8"
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
