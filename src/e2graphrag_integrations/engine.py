@@ -407,7 +407,8 @@ class E2GraphRAG:
         """Return the nodes that best answer a question, without calling a language model.
 
         Args:
-            question: Question in natural language. A long question is embedded in windows.
+            question: Question in natural language, at most 32,000 characters. A long question is
+                embedded in windows.
             k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
                 are considered, and the budget limits the result.
             mode: `auto` chooses based on the question. `local` ranks by entities and can return

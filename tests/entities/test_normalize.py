@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations.entities import normalize
 from e2graphrag_integrations.entities.normalize import (
     normal_form,
     sub_spans,
@@ -103,3 +104,32 @@ def test_number_of_parts_of_a_long_name_is_bounded():
     parts = sub_spans(" ".join(f"w{i}" for i in range(300)))
     assert len(parts[0].split()) == 24
     assert len(parts) == sum(300 - size + 1 for size in range(1, 25))
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("The a the Time Machine", "time machine"),
+        ("the a the", "the"),
+        ("the an .", "an ."),  # no letter or digit would remain without the article
+        ("James's's'", "james"),
+        ("James 's", "james"),
+    ],
+)
+def test_repeated_articles_and_possessives_are_removed(name, form):
+    assert normal_form(name) == form
+
+
+def test_long_runs_of_articles_honorifics_and_possessives_take_few_passes(monkeypatch):
+    passes = 0
+    trim = normalize._trim
+
+    def counted(form):
+        nonlocal passes
+        passes += 1
+        return trim(form)
+
+    monkeypatch.setattr(normalize, "_trim", counted)
+    assert normal_form("the " * 999 + "x" + "'s" * 999) == "x"
+    assert passes <= 4
+    assert without_honorifics("mr. " * 999 + "sir") == "sir"

@@ -245,3 +245,26 @@ def test_bundled_pipeline_looks_up_vectors_by_lower_case_form(real_extractor):
     from spacy.attrs import LOWER
 
     assert real_extractor.nlp.vocab.vectors.attr == LOWER
+
+
+@pytest.mark.parametrize(
+    "unit", ["Alice Bob ", "Alice met Bob. ", "( ", '"Alice" ', "Alice\n\n", "Bob-"]
+)
+def test_the_work_grows_linearly_with_the_length_of_a_text(bundled, unit):
+    extract_checked(bundled, [unit * 9], ["the warm-up"])
+
+    def operations(length):
+        count = 0
+
+        def profile(*_):
+            nonlocal count
+            count += 1
+
+        sys.setprofile(profile)
+        try:
+            extract_checked(bundled, [(unit * length)[:length]], ["the text"])
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert operations(4000) < 5 * operations(1000)

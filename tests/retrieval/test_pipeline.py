@@ -9,7 +9,7 @@ import pytest
 
 from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy
 from e2graphrag_integrations.errors import ExtractionError, FilterError, InvalidInputError
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from fakes import NameExtractor
 
@@ -49,6 +49,14 @@ def test_an_invalid_argument_is_rejected(rag, options, word):
 def test_a_blank_question_is_rejected(rag, question):
     with pytest.raises(InvalidInputError, match="question is empty"):
         rag.retrieve(question)
+
+
+def test_a_question_above_the_length_limit_is_refused(rag):
+    assert rag.retrieve("Anna " * 6_400).nodes
+    with pytest.raises(InvalidInputError, match=r"question has 32,001 characters.* 32,000"):
+        rag.retrieve("Anna " * 6_400 + "?")
+    with pytest.raises(InvalidInputError, match=r"embed_texts has 32,002 characters"):
+        Query("Anna?", embed_texts=("a" * 16_001,) * 2)
 
 
 @pytest.mark.parametrize("question", [None, 7, b"Anna", ["Anna"]])

@@ -11,6 +11,7 @@ within names only inside quotes: elsewhere, they separate names more often than 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -120,9 +121,11 @@ def _runs(
     words: list[_Word], lower_words: frozenset[str], entity_starts: set[int]
 ) -> list[NameSpan]:
     runs: list[NameSpan] = []
+    first = _first_word(words)
     at = 0
     while at < len(words):
-        if not _begins(words, at, lower_words, entity_starts):
+        initial = at <= first or words[at - 1].text in _BEFORE_A_START
+        if not _begins(words, at, lower_words, entity_starts, initial=initial):
             at += 1
             continue
         end = _run_end(words, at)
@@ -140,8 +143,14 @@ def _span(words: list[_Word]) -> NameSpan:
 
 
 def _begins(
-    words: list[_Word], at: int, lower_words: frozenset[str], entity_starts: set[int]
+    words: list[_Word],
+    at: int,
+    lower_words: frozenset[str],
+    entity_starts: set[int],
+    *,
+    initial: bool,
 ) -> bool:
+    """Return whether a name begins at a word; `initial`: the word may begin a sentence."""
     word = words[at]
     if not word.capital:
         return False
@@ -151,18 +160,19 @@ def _begins(
     follows = at + 1 < len(words) and words[at + 1].capital
     if lower.rstrip(".") in ADDRESSES:
         return not follows  # "Mr. Darcy": the name is "Darcy", as in the models
-    if not _sentence_initial(words, at) or word.pos == "PROPN":
+    if not initial or word.pos == "PROPN":
         return True
     if follows and words[at + 1].tokens[0].i in entity_starts:
         return False  # "Yesterday Elizabeth Bennet": the model found the start of the name
     return word.pos in _NAME_CLASSES and (follows or lower not in lower_words)
 
 
-def _sentence_initial(words: list[_Word], at: int) -> bool:
-    """Return whether only punctuation precedes a word, or a mark that may begin a sentence."""
-    if all(token.is_punct for word in words[:at] for token in word.tokens):
-        return True
-    return words[at - 1].text in _BEFORE_A_START
+def _first_word(words: list[_Word]) -> int:
+    """Return the position of the first word that is not punctuation."""
+    return next(
+        (at for at, word in enumerate(words) if not all(t.is_punct for t in word.tokens)),
+        len(words),
+    )
 
 
 def _run_end(words: list[_Word], start: int) -> int:
@@ -213,11 +223,15 @@ def _is_title(tokens: list[Any]) -> bool:
 
 
 def _merge(inner: list[NameSpan], outer: list[NameSpan]) -> list[NameSpan]:
-    """Merge two lists of spans. An outer span replaces the inner spans that it contains."""
+    """Merge two lists of spans. An outer span replaces the inner spans that it contains.
+
+    The inner spans are in order and disjoint.
+    """
     merged: list[NameSpan] = []
     replaced: set[NameSpan] = set()
+    starts, ends = [span.start for span in inner], [span.end for span in inner]
     for span in outer:
-        overlapping = [s for s in inner if s.start < span.end and span.start < s.end]
+        overlapping = inner[bisect_right(ends, span.start) : bisect_left(starts, span.end)]
         if any(s.start < span.start or span.end < s.end for s in overlapping):
             continue  # an inner span extends beyond the outer one
         label = overlapping[0].label if len(overlapping) == 1 else span.label

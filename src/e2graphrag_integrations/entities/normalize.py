@@ -20,12 +20,14 @@ HONORIFICS = ADDRESSES | frozenset(
 )
 """Words that precede a name or, as in "Prince of Wales", are part of one."""
 
+_BEFORE_NAMES = HONORIFICS | ARTICLES
 _SPACE = re.compile(r"\s+")
 _MAX_PART = 24
 """Maximum length of a part of a name, in words, or in characters for a script without spaces.
 Bounds the number of parts."""
 
 _POSSESSIVE = re.compile(r"['’]s?$")
+_ARTICLE = re.compile("(?:the|an?) ")
 _WORD = re.compile(r"\w+")
 
 
@@ -43,12 +45,26 @@ def normal_form(name: str) -> str:
         previous = form
         form = unicodedata.normalize("NFKC", form).casefold()
         form = _SPACE.sub(" ", form).strip()
-        form = _trim(form)
-        form = _POSSESSIVE.sub("", form).strip()
-        head, space, rest = form.partition(" ")
-        if space and head in ARTICLES and _WORD.search(rest):
-            form = rest
+        form = _without_articles(_without_possessive(_trim(form)))
     return form if _WORD.search(form) else ""
+
+
+def _without_possessive(form: str) -> str:
+    """Strip every "'s" and "'" from the end."""
+    end = len(form)
+    while mark := _POSSESSIVE.search(form, max(0, end - 2), end):
+        end = mark.start()
+        while end and form[end - 1].isspace():
+            end -= 1
+    return form[:end].strip()
+
+
+def _without_articles(form: str) -> str:
+    """Strip all articles from the start, unless nothing with a letter or digit would remain."""
+    at = 0
+    while (article := _ARTICLE.match(form, at)) and _WORD.search(form, article.end()):
+        at = article.end()
+    return form[at:]
 
 
 def _trim(form: str) -> str:
@@ -68,9 +84,9 @@ def _trim(form: str) -> str:
 def without_honorifics(form: str) -> str:
     """Remove leading honorifics and articles from a normal form, but keep at least one word."""
     words = form.split(" ")
-    while len(words) > 1 and words[0].rstrip(".") in HONORIFICS | ARTICLES:
-        words = words[1:]
-    return " ".join(words)
+    last = len(words) - 1
+    first = next((i for i, word in enumerate(words) if word.rstrip(".") not in _BEFORE_NAMES), last)
+    return " ".join(words[min(first, last) :])
 
 
 def sub_spans(form: str) -> list[str]:

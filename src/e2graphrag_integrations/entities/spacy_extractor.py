@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -121,20 +122,24 @@ class SpacyEntityExtractor:
 
     def _sentences(self, doc: Any, origin: NDArray[np.int64]) -> list[list[Mention]]:
         lower_words = frozenset(token.text for token in doc if token.text.islower())
-        return [
-            [
-                Mention(m.entity, int(origin[m.start]), int(origin[m.end - 1]) + 1, m.label)
-                for m in self._mentions(sentence, lower_words)
-            ]
-            for sentence in _spacy_sentences(doc)
-        ]
+        # `Span.ents` would read all entities of the text again for each sentence.
+        entities = [NameSpan(entity.start, entity.end, entity.label_) for entity in doc.ents]
+        starts = [entity.start for entity in entities]
+        found = []
+        for sentence in _spacy_sentences(doc):
+            own = entities[slice(*(bisect_left(starts, i) for i in (sentence.start, sentence.end)))]
+            names = [e for e in own if e.end <= sentence.end and e.label not in _NOT_ENTITIES]
+            found.append(
+                [
+                    Mention(m.entity, int(origin[m.start]), int(origin[m.end - 1]) + 1, m.label)
+                    for m in self._mentions(sentence, names, lower_words)
+                ]
+            )
+        return found
 
-    def _mentions(self, sentence: Any, lower_words: frozenset[str]) -> Iterator[Mention]:
-        names = [
-            NameSpan(entity.start, entity.end, entity.label_)
-            for entity in sentence.ents
-            if entity.label_ not in _NOT_ENTITIES
-        ]
+    def _mentions(
+        self, sentence: Any, names: list[NameSpan], lower_words: frozenset[str]
+    ) -> Iterator[Mention]:
         if self._name_rules:
             names = find_names(sentence, names, lower_words)
         doc = sentence.doc

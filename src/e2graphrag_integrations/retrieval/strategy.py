@@ -23,6 +23,9 @@ MODES: tuple[Mode, ...] = ("auto", "local", "global")
 Expand = Literal["none", "children", "leaves"]
 EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
 
+MAX_QUESTION = 32_000
+"""Maximum length of a question, and of all texts to embed for it, in characters."""
+
 NodeFilter = Callable[[Snapshot], NDArray[np.bool_]]
 """Returns the mask of a snapshot's nodes that match a filter, shape (nodes,)."""
 
@@ -35,7 +38,7 @@ class Query:
     pipeline sets `mentions` and `allowed`, and also `vector` if it is missing and needed.
 
     Attributes:
-        question: The question in words.
+        question: The question in words, at most 32,000 characters.
         k: Maximum number of nodes to return. Under a token budget, `analyze` raises it to at least
             50, and the budget makes the final cut.
         mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
@@ -44,7 +47,8 @@ class Query:
         expand: Whether to replace each summary with its `children` or `leaves`; `none` keeps it.
         fill: Whether to fill the result up to `k` nodes with the nearest nodes by cosine.
         embed_texts: Texts to embed instead of the question; the mean of their embeddings is used as
-            the query vector (HyDE, arXiv 2212.10496, section 3.2).
+            the query vector (HyDE, arXiv 2212.10496, section 3.2). At most 32,000 characters in
+            total.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question.
         mentions: Names and nouns in the question, without duplicates.
@@ -72,6 +76,13 @@ class Query:
             raise InvalidInputError(f"question must be a string, not {kind}")
         if not self.question.strip():
             raise InvalidInputError("question is empty")
+        texts = (("question", len(self.question)), ("embed_texts", sum(map(len, self.embed_texts))))
+        for name, length in texts:
+            if length > MAX_QUESTION:
+                raise InvalidInputError(
+                    f"{name} has {length:,} characters, but at most {MAX_QUESTION:,} are allowed: "
+                    "ask about the text in a shorter question, or index it"
+                )
         object.__setattr__(self, "k", check_int("k", self.k, most=None))
         if self.token_budget is not None:
             budget = check_int("token_budget", self.token_budget, most=None)
