@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
@@ -42,6 +42,12 @@ from e2graphrag_integrations.indexing.planning import DocumentPlanner, Splitter
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
+from e2graphrag_integrations.portability.reopening import (
+    absolute_path,
+    arguments_of,
+    check_exists,
+    picklable_arguments,
+)
 from e2graphrag_integrations.portability.stats import index_stats
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
@@ -63,6 +69,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Stra
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -83,12 +90,17 @@ class E2GraphRAG:
     """
 
     def __init__(
-        self, index: OpenIndex, strategy: Strategy, vector_search: VectorSearch | None = None
+        self,
+        index: OpenIndex,
+        strategy: Strategy,
+        vector_search: VectorSearch | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
         store = index.store
         self._index = index
         self._store = store
         self._strategy = strategy
+        self._arguments = {} if arguments is None else dict(arguments)
         self._session = RetrievalSession(
             store,
             index.components,
@@ -159,6 +171,7 @@ class E2GraphRAG:
             SchemaVersionError: If a newer version of this package wrote the file.
             SettingsMismatchError: If the index was built with different settings or models.
         """
+        arguments = arguments_of(locals(), "path")
         path = checked_path(path)
         concurrency = check_int("concurrency", concurrency)
         if splitter is not None and not callable(splitter):
@@ -209,7 +222,7 @@ class E2GraphRAG:
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments)
         index = OpenIndex(store, settings, components, planner, concurrency, retry)
-        return cls(index, strategy, vector_search)
+        return cls(index, strategy, vector_search, arguments)
 
     # Writing
 
@@ -533,7 +546,60 @@ class E2GraphRAG:
         """
         self._store.copy_to(checked_path(path))
 
+    # Copies and pickles
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a second handle to the file with the same models; copy an in-memory index."""
+        del memo
+        return self._reopen(
+            absolute_path(self.path), self._arguments, self.content(), self._index.not_recorded
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to opening the file again; the pickle contains no models.
+
+        Raises:
+            NotPicklableError: If an argument cannot be pickled and a search needs it.
+        """
+        manifest = self._store.manifest()
+        arguments, not_recorded = picklable_arguments(repr(self), self._arguments, manifest)
+        path, content = absolute_path(self.path), self.content()
+        return self._reopen, (path, arguments, content, self._index.not_recorded or not_recorded)
+
+    @classmethod
+    def _reopen(
+        cls,
+        path: str,
+        arguments: Mapping[str, Any],
+        content: bytes | None,
+        not_recorded: tuple[str, ...],
+    ) -> Self:
+        check_exists(path)
+        index = cls.open(path, **arguments)
+        index.restore(content, not_recorded)
+        return index
+
     # For integrations
+
+    def content(self) -> bytes | None:
+        """Return the content of an in-memory index, or None if the index is in a file."""
+        return self._store.dump() if self.path == MEMORY else None
+
+    @property
+    def not_recorded(self) -> tuple[str, ...]:
+        """Arguments that were not in the pickle from which the index was opened."""
+        return self._index.not_recorded
+
+    def restore(self, content: bytes | None, not_recorded: tuple[str, ...]) -> None:
+        """Complete a copy that was opened with the arguments of the original.
+
+        Args:
+            content: The content of an in-memory index.
+            not_recorded: Arguments that were not in the pickle. If there are any, writes raise.
+        """
+        if content is not None:
+            self._store.load(content)
+        self._index.not_recorded = not_recorded
 
     def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing during a `with` block. Reentrant.

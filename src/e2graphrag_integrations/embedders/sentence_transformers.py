@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ class SentenceTransformerEmbedder:
         self._loaded_in = os.getpid()
         self._encode_lock = process_lock()  # fast tokenizers are not thread-safe
         self._load_lock = process_lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the arguments of the constructor; a copy loads the model again on first use."""
+        create = partial(type(self), self.model, batch_size=self._batch_size, device=self._device)
+        return create, ()
 
     @property
     def fingerprint(self) -> str:

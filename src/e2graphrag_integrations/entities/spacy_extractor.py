@@ -7,6 +7,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,11 @@ import numpy as np
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
-from e2graphrag_integrations.errors import ExtractionError, MissingDependencyError
+from e2graphrag_integrations.errors import (
+    ExtractionError,
+    MissingDependencyError,
+    NotPicklableError,
+)
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.words import UNSPACED
@@ -76,6 +81,26 @@ class SpacyEntityExtractor:
         self._name_rules = name_rules
         self._nlp: Any = None
         self._lock = process_lock()  # spaCy writes to its string store while it processes text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the arguments of the constructor; a copy loads the pipeline on first use.
+
+        Raises:
+            NotPicklableError: If the extractor was created with a loaded pipeline.
+        """
+        if not isinstance(self.model, str | os.PathLike):
+            raise NotPicklableError(
+                "a SpacyEntityExtractor with a loaded pipeline cannot be pickled: create it with "
+                "the name or the path of the pipeline"
+            )
+        create = partial(
+            type(self),
+            self.model,
+            batch_size=self._batch_size,
+            n_process=self._n_process,
+            name_rules=self._name_rules,
+        )
+        return create, ()
 
     @property
     def is_reproducible_by_name(self) -> bool:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
 from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import InvalidInputError, StoppedError, StoreLockedError
+from e2graphrag_integrations.errors import (
+    InvalidInputError,
+    SettingsMismatchError,
+    StoppedError,
+    StoreLockedError,
+)
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
@@ -52,6 +57,8 @@ class OpenIndex:
         store: The file.
         settings, components, planner, concurrency, retry: See `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
+        not_recorded: Arguments that only writes need and that were not in the pickle from which
+            the index was opened.
     """
 
     store: Store
@@ -61,6 +68,7 @@ class OpenIndex:
     concurrency: int
     retry: RetryPolicy
     loop: OwnLoop = field(default_factory=OwnLoop)
+    not_recorded: tuple[str, ...] = ()
     _thread_lock: ProcessLock = field(default_factory=process_rlock)
     _stops: set[StopSignal] = field(default_factory=set)
     _busy_loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
@@ -94,7 +102,7 @@ class OpenIndex:
     @contextlib.contextmanager
     def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
         """Keep other threads and processes from writing; see `E2GraphRAG.write_lock`."""
-        self.store.check_writable()
+        self.check_writable()
         if self._needs_this_loop():
             raise InvalidInputError(
                 "an operation that is writing needs this event loop, so waiting for it here would "
@@ -131,6 +139,16 @@ class OpenIndex:
                 self._close()
             self._thread_lock.release()
 
+    def check_writable(self) -> None:
+        """Reject writes in a forked process, and through an index opened from a pickle.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the file.
+            SettingsMismatchError: If the pickle did not contain a model that writes need.
+        """
+        self.store.check_writable()
+        check_recorded(self.store.path, self.not_recorded)
+
     def stop(self) -> None:
         """Stop running and waiting operations. Calls in flight finish."""
         if self.store.is_forked:
@@ -157,6 +175,19 @@ class OpenIndex:
             return asyncio.get_running_loop() in self._busy_loops
         except RuntimeError:
             return False
+
+
+def check_recorded(where: str, not_recorded: Sequence[str]) -> None:
+    """Reject a write through an index that was opened from a pickle without all of its models.
+
+    Raises:
+        SettingsMismatchError: If a model is missing.
+    """
+    if not_recorded:
+        raise SettingsMismatchError(
+            f"{where} was opened from a pickle, which does not contain {', '.join(not_recorded)}: "
+            "to write, open the index again with it"
+        )
 
 
 def _check_stop(run: IndexingRun) -> None:

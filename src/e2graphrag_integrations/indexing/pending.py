@@ -48,6 +48,7 @@ class PendingDocuments:
 
         Returns None and stores nothing if `state()` no longer equals `expected_state`.
         """
+        self._index.check_writable()
         return put_pending(self._index.store, values, expected_state)
 
     def index(self, documents: Sequence[SourceDocument], run: IndexingRun) -> IndexReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
@@ -18,7 +18,7 @@ from langchain_core.indexing import UpsertResponse
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from e2graphrag_integrations._utils.validation import (
     check_int,
@@ -28,7 +28,7 @@ from e2graphrag_integrations._utils.validation import (
     type_name,
 )
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_PER_VALUES, TreePer
@@ -46,6 +46,12 @@ from e2graphrag_integrations.langchain.options import (
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, to_documents
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
+from e2graphrag_integrations.portability.reopening import (
+    absolute_path,
+    arguments_of,
+    check_exists,
+    picklable_arguments,
+)
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.filters import Where
@@ -72,6 +78,8 @@ class E2GraphRAGIndex(DocumentIndex):
 
     corpus: Corpus = Field(repr=False)
     k: int = Field(default=10, gt=0)
+
+    _arguments: dict[str, Any] | None = PrivateAttr(default=None)
 
     @classmethod
     def open(
@@ -160,6 +168,7 @@ class E2GraphRAGIndex(DocumentIndex):
             StoreError: If the file is damaged, is not an index, or was built with different
                 settings or models.
         """
+        arguments = arguments_of(locals(), "path", "unknown")
         reject_unknown_arguments(unknown, cls.open)
         if not callable(tree_per) and tree_per not in TREE_PER_VALUES:
             raise InvalidInputError(
@@ -204,7 +213,9 @@ class E2GraphRAGIndex(DocumentIndex):
             show_progress=show_progress,
             mirror=mirror,
         )
-        return cls(corpus=corpus, k=k)
+        index = cls(corpus=corpus, k=k)
+        index._arguments = arguments
+        return index
 
     @classmethod
     def from_documents(
@@ -544,6 +555,48 @@ class E2GraphRAGIndex(DocumentIndex):
         return await retriever._aget_relevant_documents(  # noqa: SLF001 - keeps this run's callbacks
             query, run_manager=run_manager, **options
         )
+
+    # Copies and pickles
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a second handle to the file with the same models; copy an in-memory index."""
+        del memo
+        rag = self.corpus.rag
+        path = absolute_path(rag.path)
+        return self._reopen(path, self._opened_with(), rag.content(), rag.not_recorded)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to opening the file again; the pickle contains no models.
+
+        Raises:
+            NotPicklableError: If an argument cannot be pickled and a search needs it.
+        """
+        rag = self.corpus.rag
+        path, manifest = absolute_path(rag.path), rag.store.manifest()
+        what = f"{type(self).__name__}({path!r})"
+        arguments, not_recorded = picklable_arguments(what, self._opened_with(), manifest)
+        return self._reopen, (path, arguments, rag.content(), rag.not_recorded or not_recorded)
+
+    def _opened_with(self) -> dict[str, Any]:
+        if self._arguments is None:
+            raise NotPicklableError(
+                f"{type(self).__name__} can be copied and pickled only if it was created by "
+                "open(), from_documents(), from_texts() or load_local()"
+            )
+        return self._arguments | {"k": self.k}
+
+    @classmethod
+    def _reopen(
+        cls,
+        path: str,
+        arguments: Mapping[str, Any],
+        content: bytes | None,
+        not_recorded: tuple[str, ...],
+    ) -> Self:
+        check_exists(path)
+        index = cls.open(path, **arguments)
+        index.corpus.rag.restore(content, not_recorded)
+        return index
 
     # Files
 

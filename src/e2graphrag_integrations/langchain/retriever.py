@@ -31,6 +31,7 @@ from e2graphrag_integrations.langchain.options import (
     RetrieveArguments,
 )
 from e2graphrag_integrations.pages import PAGE_KEYS, page_part
+from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
@@ -169,6 +170,17 @@ class E2GraphRAGRetriever(BaseRetriever):
         params["ls_retriever_name"] = "e2graphrag"
         return params
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the fields; the index reduces to opening its file again.
+
+        Raises:
+            NotPicklableError: If a field cannot be pickled, such as a lambda as `filter`.
+        """
+        fields = {name: getattr(self, name) for name in self.model_fields_set}
+        index = fields.pop("index")
+        check_fields(type(self).__name__, fields)
+        return _rebuild, (type(self), index, fields)
+
     # `invoke` passes options to these methods only because their signatures accept options.
 
     def _get_relevant_documents(
@@ -235,6 +247,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
         return arguments, self.include_scores if include_scores is None else include_scores
+
+
+def _rebuild(
+    cls: type[E2GraphRAGRetriever], index: Any, options: dict[str, Any]
+) -> E2GraphRAGRetriever:
+    return cls(index=index, **options)
 
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:

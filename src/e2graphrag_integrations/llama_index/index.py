@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
+from llama_index.core.graph_stores import SimpleGraphStore
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
@@ -19,8 +21,10 @@ from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage import StorageContext
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
-from llama_index.core.vector_stores import MetadataFilters
+from llama_index.core.storage.index_store import SimpleIndexStore
+from llama_index.core.vector_stores import MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
@@ -28,8 +32,9 @@ from e2graphrag_integrations._utils.validation import (
     check_int,
     instance_or_default,
     reject_unknown_arguments,
+    type_name,
 )
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
@@ -56,6 +61,12 @@ from e2graphrag_integrations.llama_index.storage.context import SafeStorageConte
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.portability.reopening import (
+    arguments_of,
+    picklable_arguments,
+    reduces_itself,
+    reject,
+)
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
@@ -68,6 +79,9 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 logger = logging.getLogger(__name__)
+
+_IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, SimpleVectorStore)
+"""LlamaIndex's stores that can be copied and pickled."""
 
 
 class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
@@ -169,6 +183,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             InvalidInputError: If an argument is unknown or out of range.
             SettingsMismatchError: If the index was built with different settings or models.
         """
+        not_options = ("nodes", "objects", "index_struct", "storage_context", "ignored")
+        self._arguments = arguments_of(locals(), "not_options", *not_options)
         unknown = {
             k: v for k, v in ignored.items() if k not in VectorStoreIndexOptions.__annotations__
         }
@@ -570,7 +586,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             ForkedProcessError: If this process is a fork of the one that opened the index.
             StoreLockedError: If another process writes to the folder for too long.
         """
-        self._pipeline.check_writable()
+        self._pipeline.check_not_forked()
         with self.storage.lock:
             self._storage_context.persist(str(persist_dir))
 
@@ -591,6 +607,65 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             The number of items written, by kind.
         """
         return export_property_graph(self.storage, self.graph, store, min_weight)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGIndex:
+        """Return an independent copy of the index and its stores, with the same models.
+
+        Raises:
+            NotPicklableError: If a store is not one of LlamaIndex's in-memory stores.
+        """
+        del memo
+        state = (self._stores_as_dict(), self.index_id, self._arguments)
+        return self._reopen(*state, self._object_map, self._pipeline.not_recorded)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the content of the stores and the arguments; a pickle contains no models.
+
+        Raises:
+            NotPicklableError: If a store is not one of LlamaIndex's in-memory stores, or a search
+                needs an argument that cannot be pickled.
+        """
+        what = f"{type(self).__name__} {self.index_id}"
+        arguments, missing = picklable_arguments(what, self._arguments, self.made_with)
+        hidden = [value for value in self._object_map.values() if not reduces_itself(value)]
+        reject(what, [f"objects ({type_name(value)})" for value in hidden])
+        missing = self._pipeline.not_recorded or missing
+        state = (self._stores_as_dict(), self.index_id, arguments, dict(self._object_map), missing)
+        return self._reopen, state
+
+    def _stores_as_dict(self) -> dict[str, Any]:
+        context = self._storage_context
+        with self.storage.lock:
+            try:
+                return copy.deepcopy(context.to_dict())  # it shares its values with the stores
+            except ValueError as error:
+                stores = (context.docstore, context.index_store, context.graph_store)
+                names = [
+                    type_name(store)
+                    for store in (*stores, *context.vector_stores.values())
+                    if not isinstance(store, _IN_MEMORY_STORES)
+                ]
+                raise NotPicklableError(
+                    f"{type(self).__name__} {self.index_id} cannot be copied or pickled because "
+                    f"its data is in {', '.join(names)}: open it again with from_storage()"
+                ) from error
+
+    @classmethod
+    def _reopen(
+        cls,
+        content: dict[str, Any],
+        index_id: str,
+        arguments: Mapping[str, Any],
+        object_map: Mapping[str, Any],
+        not_recorded: tuple[str, ...],
+    ) -> E2GraphRAGIndex:
+        index = cls.from_storage(StorageContext.from_dict(content), index_id, **arguments)
+        index._restore(object_map, not_recorded)  # noqa: SLF001 - an instance of this class
+        return index
+
+    def _restore(self, object_map: Mapping[str, Any], not_recorded: tuple[str, ...]) -> None:
+        self._object_map = dict(object_map)
+        self._pipeline.not_recorded = not_recorded
 
     def _inputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
         """Convert documents to inputs, without duplicates."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,10 +19,16 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import short_repr, type_name
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
+from e2graphrag_integrations.portability.reopening import (
+    arguments_of,
+    check_fields,
+    reduces_itself,
+    reject,
+)
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -137,6 +144,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         verbose: bool = False,
         **unknown: Unpack[NoOptions],
     ) -> None:
+        not_options = ("index", "unknown", "callback_manager", "object_map", "objects")
+        self._arguments = arguments_of(locals(), "not_options", *not_options)
         reject_retriever_options(unknown)
         self._index = index
         # Template for all queries; creating it validates the arguments before the first query.
@@ -150,6 +159,23 @@ class E2GraphRAGRetriever(BaseRetriever):
         self._strategy = index.strategy if strategy is None else strategy
         check_strategy(self._strategy)
         super().__init__(callback_manager, object_map, objects, verbose)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGRetriever:
+        """Return a retriever over a copy of the index."""
+        options = self._arguments | {"object_map": dict(self.object_map)}
+        return type(self)(copy.deepcopy(self._index, memo), **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the arguments; the index reduces to its own arguments and stores.
+
+        Raises:
+            NotPicklableError: If an argument cannot be pickled.
+        """
+        check_fields(type(self).__name__, self._arguments)
+        hidden = [value for value in self.object_map.values() if not reduces_itself(value)]
+        reject(type(self).__name__, [f"objects ({type_name(value)})" for value in hidden])
+        options = self._arguments | {"object_map": dict(self.object_map)}
+        return _rebuild, (type(self), self._index, options)
 
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
@@ -212,6 +238,12 @@ class E2GraphRAGRetriever(BaseRetriever):
             NodeWithScore(node=nodes[node.node_id], score=score)
             for node, score in zip(result.nodes, scores, strict=True)
         ]
+
+
+def _rebuild(
+    cls: type[E2GraphRAGRetriever], index: SearchableIndex, options: dict[str, Any]
+) -> E2GraphRAGRetriever:
+    return cls(index, **options)
 
 
 def _parse_mode(mode: str | RetrieverMode) -> Mode:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
+import os
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
 from e2graphrag_integrations.protocols import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,9 @@ NPROBE = 256
 
 _SAMPLES_PER_LIST = 39
 """Number of training vectors per centroid, if the index has enough vectors."""
+
+_IMPORTED_IN = os.getpid()
+"""The process that imported this module, which may have started FAISS's threads before a fork."""
 
 _N_ITER = 8
 """Number of k-means iterations."""
@@ -130,4 +135,6 @@ def _coarse_quantizer(centroids: FloatArray) -> Any:
 def load_faiss() -> Any:
     """Import FAISS on first use."""
     # A plain import would use FAISS's type stubs, which describe the C++ signatures.
-    return importlib.import_module("faiss")
+    faiss = importlib.import_module("faiss")
+    use_one_thread_after_fork(_IMPORTED_IN)
+    return faiss

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ class CrossEncoderReranker:
         self._loaded: Any = None
         self._loaded_in = os.getpid()
         self._lock = process_lock()  # loading and fast tokenizers are not thread-safe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the arguments of the constructor; a copy loads the model again on first use."""
+        create = partial(type(self), self.model, batch_size=self._batch_size, device=self._device)
+        return create, ()
 
     def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return one relevance score per text; higher is better."""

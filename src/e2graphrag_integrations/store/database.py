@@ -304,6 +304,25 @@ class Database:
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
 
+    def dump(self) -> bytes:
+        """Return the content of an in-memory database."""
+        with self._read_lock:
+            return self._reader().serialize()
+
+    def load(self, content: bytes) -> None:
+        """Replace the content of an in-memory database by the result of `dump`.
+
+        Raises:
+            CorruptStoreError: If the content is damaged.
+        """
+        with self._write_lock, contextlib.closing(sqlite3.connect(MEMORY)) as source:
+            try:
+                source.deserialize(content)
+                source.backup(self._writer())  # a deserialized database has a maximum size
+                self._prepare(self._writer())
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise translate_error(error, self.path) from error
+
     def copy_to(self, path: str | Path) -> None:
         """Copy the current state to a different file, atomically.
 

@@ -15,7 +15,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import DuplicateDocumentError, ForkedProcessError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
-from e2graphrag_integrations.indexing.open_index import IndexingContext
+from e2graphrag_integrations.indexing.open_index import IndexingContext, check_recorded
 from e2graphrag_integrations.indexing.pipeline import index_documents
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
@@ -65,6 +65,8 @@ class InsertPipeline:
     Attributes:
         report: Report of the last insertion.
         lock: Serializes all writes to the index.
+        not_recorded: Arguments that only writes need and that were not in the pickle from which
+            the index was opened.
     """
 
     storage: IndexStorage
@@ -77,6 +79,7 @@ class InsertPipeline:
     show_progress: bool
     report: IndexReport = field(default_factory=IndexReport)
     lock: ProcessLock = field(default_factory=process_rlock)
+    not_recorded: tuple[str, ...] = ()
     _opened_in: int = field(default_factory=os.getpid)
     _query_components: tuple[object, dict[str, str], Components] | None = None
 
@@ -126,6 +129,16 @@ class InsertPipeline:
             return set(changed)
 
     def check_writable(self) -> None:
+        """Reject writes in a forked process, and through an index opened from a pickle.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the index.
+            SettingsMismatchError: If the pickle did not contain a model that writes need.
+        """
+        self.check_not_forked()
+        check_recorded(self.storage.where, self.not_recorded)
+
+    def check_not_forked(self) -> None:
         """Reject a write in a forked process, where it would change only a copy of the index.
 
         Raises:
