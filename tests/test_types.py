@@ -60,7 +60,7 @@ def test_any_text_is_stored_unchanged(text):
         ({"metadata": {"a": float("nan")}}, "is not plain JSON"),
         ({"metadata": {"a": "\ud800"}}, "is not plain JSON"),
         ({"metadata": {"document_id": "x"}}, "reserved for the document"),
-        ({"segments": [(0, 2, {}), (1, 3, {})]}, "segment 1 of document 'd' spans 1-3"),
+        ({"segments": [(0, 3, {}), (1, 2, {})]}, "segment 1 of document 'd' spans 1-2"),
         ({"segments": [(2, 3, {}), (0, 1, {})]}, "segment 1"),
         ({"segments": [(0, 5, {})]}, "the text's 4 characters"),
         ({"segments": [(2, 1, {})]}, "segment 0"),

@@ -38,7 +38,7 @@ from e2graphrag_integrations.indexing.pipeline import (
     resume_documents,
     update_documents,
 )
-from e2graphrag_integrations.indexing.planning import DocumentPlanner, Splitter
+from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, Splitter
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
@@ -125,6 +125,7 @@ class E2GraphRAG:
         grouping: Cut | None = None,
         splitter: Splitter | None = None,
         split_segments: bool = False,
+        is_chunk: IsChunk | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         concurrency: int = 4,
@@ -157,6 +158,8 @@ class E2GraphRAG:
             grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
             splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
             split_segments: Whether to split each segment of a document separately.
+            is_chunk: Selects the segments, by their metadata, that are chunks already. They are
+                kept; the rest of the text is split.
             summarizer_id: Name that identifies the model behind a summarizer function. Later runs
                 with the same name reuse its cached summaries.
             prompts: Prompts for a summarizer function.
@@ -220,7 +223,7 @@ class E2GraphRAG:
         except BaseException:
             store.close()
             raise
-        planner = DocumentPlanner(settings, components.counter, splitter, split_segments)
+        planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(store, settings, components, planner, concurrency, retry)
         return cls(index, strategy, vector_search, arguments)
 

@@ -62,6 +62,16 @@ def merge_metadata(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
+def with_page_lists(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merged metadata of a node with a list of its pages, even if there is only one."""
+    lists = {
+        plural: [metadata[key]]
+        for key, plural in PAGE_KEYS.items()
+        if metadata.get(key) is not None and plural not in metadata
+    }
+    return {**metadata, **lists}
+
+
 def describe_pages(metadata: Mapping[str, Any]) -> str:
     """Return the pages of a node for readers, given its merged metadata; "" if it has no page.
 

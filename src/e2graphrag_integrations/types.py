@@ -40,8 +40,9 @@ class SourceDocument:
             span.
         metadata: JSON values, which `where` filters match and results include. The mapping is
             copied.
-        segments: `(start, end, metadata)` triples, ordered and disjoint. Within a segment's span,
-            its metadata overrides that of the document.
+        segments: `(start, end, metadata)` triples, ordered by start and by end. Within a segment's
+            span, its metadata overrides that of the document. Where segments overlap, the later one
+            applies, except that a chunk with the span of a segment has the metadata of that one.
 
     Raises:
         InvalidInputError: If a field cannot be stored unchanged.
@@ -75,20 +76,20 @@ class SourceDocument:
         object.__setattr__(self, "segments", self._checked_segments(triples))
 
     def _checked_segments(self, triples: Sequence[Segment]) -> tuple[Segment, ...]:
-        previous, size = 0, len(self.text)
+        previous, size = Span(0, 0), len(self.text)
         checked = []
         for number, (start, end, metadata) in enumerate(triples):
             where = f"segment {number} of document {self.id!r}"
             try:
-                first = check_int("start", start, previous, size)
-                last = check_int("end", end, first, size)
+                first = check_int("start", start, previous.start, size)
+                last = check_int("end", end, max(first, previous.end), size)
             except InvalidInputError as error:
                 raise InvalidInputError(
                     f"{where} spans {short_repr(start)}-{short_repr(end)}: segments must be in "
-                    f"order, must not overlap and must lie within the text's {size} characters"
+                    f"order of start and end, and must lie within the text's {size} characters"
                 ) from error
             checked.append(Segment(first, last, _plain(metadata, where)))
-            previous = last
+            previous = Span(first, last)
         return tuple(checked)
 
 

@@ -128,6 +128,16 @@ def vector_ids(index, store):
     return read_mirrored(index.corpus.rag.store, type(store).__name__)
 
 
+def test_a_vector_store_gets_the_pages_as_text(lc_index_of, pages):
+    store = InMemoryVectorStore(UNUSED_EMBEDDINGS)
+    index = lc_index_of(pages[:3], chunk_size=60, vector_store=store)
+    hits = {hit.id: hit.metadata["pages"] for hit in index.as_retriever(k=50).invoke("Anna?")}
+    stored = [entry["metadata"] for entry in store.store.values()]
+    assert any(", " in metadata["pages"] for metadata in stored)
+    for metadata in stored:
+        assert metadata["pages"] == ", ".join(map(str, hits[metadata["e2_node_id"]]))
+
+
 def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
     faiss = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
     index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)

@@ -5,9 +5,10 @@ Planning is cheap and calls no model: summaries have no text yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
@@ -18,13 +19,16 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.tree import Tree, plan_tree
-from e2graphrag_integrations.types import Node, SourceDocument, Span
+from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
 _BATCH_CHUNKS = 256
 """Number of chunks at which a batch is full, to bound memory use."""
 
 Splitter = Callable[[str], Sequence[tuple[int, int]]]
 """Returns the half-open chunk spans of a text, in order."""
+
+IsChunk = Callable[[Mapping[str, Any]], bool]
+"""Returns whether a segment with the given metadata is a chunk that must not be split."""
 
 Planner = Callable[[SourceDocument], Tree]
 """Returns a document's tree; summaries have no text yet."""
@@ -122,12 +126,14 @@ class DocumentPlanner:
         settings, counter: Sizes of chunks and groups, and their unit.
         splitter: The user's splitter.
         split_segments: Whether to split each segment of a document separately.
+        is_chunk: Selects the segments, by their metadata, that are chunks already.
     """
 
     settings: Settings
     counter: TokenCounter
     splitter: Splitter | None
     split_segments: bool
+    is_chunk: IsChunk | None = None
     _spans: dict[str, list[Span]] | None = None
 
     def for_run(self) -> DocumentPlanner:
@@ -144,16 +150,33 @@ class DocumentPlanner:
         Raises:
             InvalidInputError: If the splitter fails or returns invalid spans.
         """
-        if self.splitter is None and not self.split_segments:
+        chunks = self._given_chunks(document)
+        if self.splitter is None and not self.split_segments and not chunks:
             return plan_document(document, self.settings, self.counter)
         spans = self._spans.get(document.id) if self._spans is not None else None
         if spans is None:
-            split = self._split
-            splitter = _split_by_segment(split, document) if self.split_segments else split
+            splitter = _split_around(chunks, self._boundaries(document), self._split)
             spans = checked_spans(splitter, document)
             if self._spans is not None:
                 self._spans[document.id] = spans
         return plan_tree(document.id, document.text, spans, self.settings.groups)
+
+    def _given_chunks(self, document: SourceDocument) -> list[Span]:
+        if self.is_chunk is None:
+            return []
+        segments = (Segment(*segment) for segment in document.segments)
+        return [
+            Span(segment.start, segment.end)
+            for segment in segments
+            if self.is_chunk(segment.metadata)
+            and document.text[segment.start : segment.end].strip()
+        ]
+
+    def _boundaries(self, document: SourceDocument) -> set[int]:
+        """Return where the text is divided before it is split."""
+        if not self.split_segments:
+            return set()
+        return {offset for start, end, _ in document.segments for offset in (start, end)}
 
     def _split(self, text: str) -> Sequence[tuple[int, int]]:
         if self.splitter is None:
@@ -161,14 +184,33 @@ class DocumentPlanner:
         return self.splitter(text)
 
 
-def _split_by_segment(split: Splitter, document: SourceDocument) -> Splitter:
-    """Return a splitter that splits each segment, and the text between segments, separately."""
-    boundaries = {0, len(document.text)}.union(*({s[0], s[1]} for s in document.segments))
-    return lambda text: [
-        (start + first, start + last)
-        for start, end in pairwise(sorted(boundaries))
-        for first, last in split(text[start:end])
-    ]
+def _split_around(chunks: Sequence[Span], boundaries: set[int], split: Splitter) -> Splitter:
+    """Return a splitter that keeps chunks and splits the text around them.
+
+    Args:
+        chunks: Spans to keep, ordered by start and by end.
+        boundaries: Offsets at which the text is divided before it is split.
+        split: Splits the parts of the text outside the chunks.
+    """
+
+    def split_part(text: str, first: int, last: int) -> Iterator[tuple[int, int]]:
+        inner = {offset for offset in boundaries if first < offset < last}
+        for start, end in pairwise(sorted(inner | {first, last})):
+            yield from ((start + a, start + b) for a, b in split(text[start:end]))
+
+    def split_all(text: str) -> list[tuple[int, int]]:
+        spans: list[tuple[int, int]] = []
+        covered = 0
+        for start, end in chunks:
+            if text[covered:start].strip():
+                spans += split_part(text, covered, start)
+            spans.append((start, end))
+            covered = end
+        if text[covered:].strip():
+            spans += split_part(text, covered, len(text))
+        return spans
+
+    return split_all
 
 
 def checked_spans(splitter: Splitter, document: SourceDocument) -> list[Span]:

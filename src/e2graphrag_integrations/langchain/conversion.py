@@ -9,16 +9,22 @@ import datetime as dt
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
+from itertools import groupby, pairwise, starmap
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
+from e2graphrag_integrations.retrieval.filters import Filter, Predicate, compile_where, rename_keys
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.store.records import canonical_json
+from e2graphrag_integrations.text.joining import JoinedChunks, join_chunks, overlap
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 TREE_PER_VALUES = ("source", "document", "corpus")
@@ -39,21 +45,40 @@ _RESERVED_KEY = "document_id"
 _USER_PREFIX = "e2_user_"
 """Prefix for user keys that equal a reserved key or already start with this prefix."""
 
+_MISSING = object()
+
 _PAGE_SEPARATOR = "\n\n"
 
-_ORDER_KEYS = (("page", "page_number"), ("start_index",))
-"""Metadata keys that order the pages of a source; each tuple lists alternative keys."""
+_ORDER_KEYS = ("page", "page_number")
+"""Alternative metadata keys that order the pages of a source."""
+
+START = "start_index"
+"""Metadata key of a chunk's offset, which text splitters with `add_start_index=True` add."""
+
+_CHUNK = "e2_chunk"
+"""Stored metadata key of documents that are chunks and must not be split."""
 
 _STRING_TYPES = (dt.date, dt.time, uuid.UUID, PurePath)
 """Metadata types that are stored as strings."""
 
 
 class Page(NamedTuple):
-    """A LangChain document with an id and JSON metadata: a page, a row or a complete text."""
+    """A LangChain document with an id and JSON metadata: a page, a chunk or a complete text."""
 
     id: str
     text: str
     metadata: Mapping[str, Any]
+
+    @property
+    def start(self) -> int | None:
+        """The offset of a chunk in its page or text, if known."""
+        start = self.metadata.get(START)
+        return start if isinstance(start, int) and not isinstance(start, bool) else None
+
+    @property
+    def parent_metadata(self) -> dict[str, Any]:
+        """The metadata of the page or text that a chunk comes from."""
+        return {key: value for key, value in self.metadata.items() if key != START}
 
 
 def to_page(document: Any) -> Page:
@@ -102,37 +127,89 @@ def source_name(document: Document, page: Page, tree_per: TreePer) -> str:
 
 
 def sort_pages(pages: Sequence[Page]) -> list[Page]:
-    """Sort pages by source, page number and start index; pages without a number come last.
+    """Sort pages by source and page number, and chunks by page and start index.
 
-    The sort is stable, and the result does not depend on the batches in which pages arrived.
+    Pages without a number come last. The sort is stable, and the result does not depend on the
+    batches in which pages arrived.
     """
     sources: dict[str, int] = {}
+    parents: dict[str, int] = {}
     for page in pages:
         sources.setdefault(str(page.metadata.get("source")), len(sources))
-    return sorted(
-        pages,
-        key=lambda page: (
-            sources[str(page.metadata.get("source"))],
-            *(_first_number(page, keys) for keys in _ORDER_KEYS),
-        ),
-    )
+        if page.start is not None:
+            parents.setdefault(canonical_json(page.parent_metadata), len(parents))
+
+    def key(page: Page) -> tuple[float, ...]:
+        parent = start = math.inf
+        if parents:  # keep the chunks of one text together
+            parent = parents.get(canonical_json(page.parent_metadata), math.inf)
+            start = math.inf if page.start is None else page.start
+        return sources[str(page.metadata.get("source"))], _page_number(page), parent, start
+
+    return sorted(pages, key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Adjacent pages of a source whose texts belong together: one page, or the chunks of a text."""
+
+    pages: Sequence[Page]
+    joined: JoinedChunks
+    is_chunked: bool
+
+
+def _parts(pages: Sequence[Page]) -> Iterator[_Part]:
+    for _, group in groupby(pages, key=lambda page: page.parent_metadata):
+        members = list(group)
+        texts, starts = [page.text for page in members], [page.start for page in members]
+        if any(start is not None for start in starts) or any(starmap(overlap, pairwise(texts))):
+            yield _Part(members, join_chunks(texts, starts), is_chunked=True)
+        else:
+            for page in members:
+                yield _Part([page], join_chunks([page.text], [0]), is_chunked=False)
+
+
+def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:
+    """Return what is wrong with the chunks among the sorted pages of a source, if anything."""
+    unknown = [part for part in _parts(pages) if part.is_chunked and not part.joined.is_exact]
+    if unknown:
+        return (
+            f"{sum(len(part.pages) for part in unknown)} documents of {source!r} are chunks "
+            f"without a usable {START!r}: their offsets refer to the joined chunks, not to the "
+            "source. Use add_start_index=True in the text splitter, or pass unsplit documents"
+        )
+    if len(pages) == 1 and pages[0].start is not None and pages[0].id == source:
+        return (
+            f"document {source!r} is a chunk without a 'source', so it has a summary tree of its "
+            "own: set metadata['source'] before splitting, or pass tree_per="
+        )
+    return None
+
+
+def is_chunk(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a segment with this stored metadata is a chunk that must not be split."""
+    return metadata.get(_CHUNK) is True
 
 
 def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
-    """Join the pages of a source into one engine document, with one segment per page.
+    """Join the sorted pages of a source into one engine document, with one segment per page.
 
-    The document has the title that all pages share, if any.
+    Chunks of one text overlap in the document as they do in that text. The document has the title
+    that all pages share, if any.
 
     Raises:
         InvalidInputError: If a page cannot be stored unchanged.
     """
     segments: list[Segment] = []
-    start = 0
-    for page in pages:
-        end = start + len(page.text)
-        segments.append(Segment(start, end, _stored_metadata(page)))
-        start = end + len(_PAGE_SEPARATOR)
-    text = _PAGE_SEPARATOR.join(page.text for page in pages)
+    texts: list[str] = []
+    offset = 0
+    for part in _parts(pages):
+        for page, span in zip(part.pages, part.joined.spans, strict=True):
+            metadata = _stored_metadata(page) | ({_CHUNK: True} if part.is_chunked else {})
+            segments.append(Segment(offset + span.start, offset + span.end, metadata))
+        texts.append(part.joined.text)
+        offset += len(part.joined.text) + len(_PAGE_SEPARATOR)
+    text = _PAGE_SEPARATOR.join(texts)
     titles = [page.metadata.get("title") for page in pages]
     title = titles[0] if titles and titles.count(titles[0]) == len(titles) else None
     return SourceDocument(source, text, title if isinstance(title, str) else None, {}, segments)
@@ -162,7 +239,9 @@ def page_ids(document_id: str, segments: Sequence[Segment]) -> list[str]:
 def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return stored metadata with the user's original keys."""
     return {
-        key.removeprefix(_USER_PREFIX): value for key, value in metadata.items() if key != PAGE_ID
+        key.removeprefix(_USER_PREFIX): value
+        for key, value in metadata.items()
+        if key not in (PAGE_ID, _CHUNK)
     }
 
 
@@ -172,8 +251,32 @@ def user_filter(where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]) 
     Raises:
         FilterError: If the filter is invalid.
     """
-    predicate = compile_where(where)
-    return lambda record: bool(predicate(_visible_metadata(record)))
+    return _UserFilter(compile_where(where))
+
+
+@dataclass(frozen=True, slots=True)
+class _UserFilter:
+    """Tests stored records with a filter on the metadata of retrieved documents."""
+
+    predicate: Predicate
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return bool(self.predicate(_visible_metadata(record)))
+
+    def for_records(self, records: MetadataRecords) -> Predicate:
+        """Return a filter that need not convert each record, if all come from LangChain."""
+        ids, row_of_record = records.column(PAGE_ID, _MISSING)
+        has_no_id = np.asarray([id_ is _MISSING for id_ in ids], dtype=np.bool_)[row_of_record]
+        if isinstance(self.predicate, Filter) and not has_no_id[records.indices].any():
+            return rename_keys(self.predicate, _stored_key)
+        return self.__call__
+
+
+def _stored_key(key: str) -> str:
+    """Return the stored key of a key in the metadata of retrieved documents."""
+    if key == SOURCE_ID:
+        return _RESERVED_KEY
+    return _USER_PREFIX + key if key != PAGE_ID and _is_reserved(key) else key
 
 
 def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,13 +297,13 @@ def _stored_metadata(page: Page) -> dict[str, Any]:
 
 
 def _is_reserved(key: object) -> bool:
-    return key in (PAGE_ID, _RESERVED_KEY) or (
+    return key in (PAGE_ID, _CHUNK, _RESERVED_KEY) or (
         isinstance(key, str) and key.startswith(_USER_PREFIX)
     )
 
 
-def _first_number(page: Page, keys: Sequence[str]) -> float:
-    for key in keys:
+def _page_number(page: Page) -> float:
+    for key in _ORDER_KEYS:
         value = page.metadata.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value

@@ -7,6 +7,7 @@ the same work, so changes are stored as pending documents in the file until a bu
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from e2graphrag_integrations.langchain.conversion import (
     TreePer,
     join_pages,
     page_ids,
+    problem_with_chunks,
     sort_pages,
     source_name,
     split_pages,
@@ -41,6 +43,8 @@ from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.types import SourceDocument
+
+logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.02
 """Seconds between checks for the end of another build."""
@@ -87,6 +91,7 @@ class Corpus:
         self._config = config
         self._max_llm_calls = max_llm_calls
         self._show_progress = show_progress
+        self._has_warned = False
         self._build_lock = process_lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
         # Guards the attributes below. Never held during a model call.
@@ -235,6 +240,7 @@ class Corpus:
             if not pending:
                 return IndexReport()
             documents = _joined(pending)
+            self._warn_about_chunks(pending)
             report = self._index(documents, config, run)
             built = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
             self._finish(built)
@@ -245,6 +251,16 @@ class Corpus:
                 f"the next build; the others are indexed. {next(iter(report.failed.values()))}"
             )
         return report
+
+    def _warn_about_chunks(self, pending: SourcePages) -> None:
+        """Log the first problem with chunks, once."""
+        if self._has_warned:
+            return
+        found = (problem_with_chunks(source, pages) for source, pages in pending.items())
+        problem = next((one for one in found if one is not None), None)
+        if problem is not None:
+            self._has_warned = True
+            logger.warning(problem)
 
     def _index(
         self, documents: list[SourceDocument], config: RunnableConfig | None, run: IndexingRun

@@ -31,7 +31,12 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
-from e2graphrag_integrations.langchain.conversion import SOURCE_ID, TREE_PER_VALUES, TreePer
+from e2graphrag_integrations.langchain.conversion import (
+    SOURCE_ID,
+    TREE_PER_VALUES,
+    TreePer,
+    is_chunk,
+)
 from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
@@ -198,6 +203,7 @@ class E2GraphRAGIndex(DocumentIndex):
             grouping=grouping,
             splitter=None if splitter is None else adapt_splitter(splitter),
             split_segments=split_pages,
+            is_chunk=is_chunk,
             concurrency=max_concurrency,
             retry=retry,
             lock_timeout=lock_timeout,

@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain.conversion import PAGE_ID, SOURCE_ID, user_metadata
 from e2graphrag_integrations.langchain.vector_stores import Entry, VectorStoreAdapter
+from e2graphrag_integrations.pages import PAGE_KEYS, with_page_lists
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
@@ -161,12 +162,16 @@ def _entries(
 
 
 def _entry_metadata(snapshot: Snapshot, node: int) -> dict[str, Any]:
-    """Return the metadata of a node, without values of types that some stores reject."""
+    """Return the metadata of a node, without values of types that some stores reject.
+
+    The lists of pages become strings, such as "2, 3".
+    """
     common = common_metadata(snapshot, node)
+    page_lists = set(PAGE_KEYS.values())
     metadata = {
-        key: value
-        for key, value in user_metadata(common).items()
-        if isinstance(value, str | int | float | bool)
+        key: ", ".join(map(str, value)) if key in page_lists and isinstance(value, list) else value
+        for key, value in with_page_lists(user_metadata(common)).items()
+        if isinstance(value, str | int | float | bool) or key in page_lists
     }
     metadata |= {
         "e2_node_id": snapshot.nodes.ids[node],

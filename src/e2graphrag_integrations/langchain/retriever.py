@@ -30,7 +30,7 @@ from e2graphrag_integrations.langchain.options import (
     DocumentFilter,
     RetrieveArguments,
 )
-from e2graphrag_integrations.pages import PAGE_KEYS, page_part
+from e2graphrag_integrations.pages import page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -266,12 +266,9 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
     ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in node.segments))
     if ids == [None]:  # indexed without LangChain
         ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
-    for key, plural in PAGE_KEYS.items():
-        if node.metadata.get(key) is not None:
-            defaults[plural] = [node.metadata[key]]  # replaced if there are several
     metadata: dict[str, Any] = {
         **defaults,
-        **deepcopy(user_metadata(node.metadata)),  # its lists belong to the index
+        **deepcopy(with_page_lists(user_metadata(node.metadata))),  # the index owns its lists
         PAGE_ID: ids[0] if len(ids) == 1 else None,
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,

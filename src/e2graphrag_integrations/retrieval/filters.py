@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,17 @@ class _Not:
         return ~self.part.mask(records)
 
 
+@runtime_checkable
+class RecordsFilter(Protocol):
+    """A test of one record that may know a faster equivalent for all records of a snapshot."""
+
+    def __call__(self, record: Mapping[str, Any], /) -> bool:
+        """Return whether a record matches."""
+
+    def for_records(self, records: MetadataRecords) -> Predicate:
+        """Return an equivalent filter of these records."""
+
+
 Filter = _Key | _Group | _Not
 """A compiled filter: calling it tests one record, and `mask` tests all records.
 
@@ -164,6 +175,8 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
     touches several pages, conditions on page keys need to hold only for one of them (see
     `page_filters`).
     """
+    if isinstance(predicate, RecordsFilter):
+        predicate = predicate.for_records(records)
     if isinstance(predicate, Filter):
         with wrap_errors(FilterError, "where could not be tested on the metadata"):
             return _allowed_by_filter(records, predicate)
@@ -230,6 +243,23 @@ def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[
 def _mask_of(predicate: Filter, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
     rows = np.arange(len(values))
     return predicate.mask(MetadataRecords(values, rows, rows + 1, rows))
+
+
+def rename_keys(predicate: Filter, rename: Callable[[str], str]) -> Filter:
+    """Return a filter with other metadata keys; parts that are shared stay shared."""
+    renamed: dict[int, Filter] = {}
+
+    def copy(part: Filter) -> Filter:
+        if id(part) not in renamed:
+            if isinstance(part, _Key):
+                renamed[id(part)] = replace(part, key=rename(part.key))
+            elif isinstance(part, _Group):
+                renamed[id(part)] = _Group([copy(inner) for inner in part.parts], part.needs_all)
+            else:
+                renamed[id(part)] = _Not(copy(part.part))
+        return renamed[id(part)]
+
+    return copy(predicate)
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:

@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -311,6 +311,7 @@ def _metadata_records(
         return numbers[key]
 
     sections: list[list[tuple[int, int]]] = []
+    exact: list[dict[tuple[int, int], int]] = []
     for header in headers:
         record = {**header.metadata, "document_id": header.id}
         document_record = number(record)
@@ -318,21 +319,59 @@ def _metadata_records(
             (s.start, s.end, number({**record, **s.metadata})) for s in segments.get(header.id, ())
         ]
         sections.append(divide_text(spans, document_record))
-    indices: list[int] = []
-    bounds = [0]
-    for document, start, end in zip(table.document, table.start, table.end, strict=True):
-        indices += _records_of_span(sections[int(document)], int(start), int(end))
-        bounds.append(len(indices))
-    rows = np.asarray(bounds, dtype=np.int64)
+        exact.append(
+            {(s.start, s.end): number({**record, **s.metadata}) for s in _overlapping(header)}
+        )
+    chunks = np.flatnonzero(table.level == 0)
+    columns = (column[chunks].tolist() for column in (table.document, table.start, table.end))
+    records_of_chunks = [
+        [own]
+        if (own := exact[document].get((start, end))) is not None
+        else _records_of_span(sections[document], start, end)
+        for document, start, end in zip(*columns, strict=True)
+    ]
+    starts, ends, indices = records_of_nodes(table, records_of_chunks)
     return MetadataRecords(
         values,
-        rows[:-1],
-        rows[1:],
-        np.asarray(indices, dtype=np.int64),
+        starts,
+        ends,
+        indices,
         sections=MetadataSections.of(
             (document, *section) for document, own in enumerate(sections) for section in own
         ),
     )
+
+
+def _overlapping(header: DocumentHeader) -> list[Segment]:
+    """Return the segments that overlap others, as chunks do; all other spans are unambiguous."""
+    touching = [b.start < a.end for a, b in pairwise(header.segments)]
+    return [
+        segment
+        for segment, left, right in zip(
+            header.segments, [False, *touching], [*touching, False], strict=False
+        )
+        if left or right
+    ]
+
+
+def records_of_nodes(
+    table: NodeTable, records_of_chunks: Sequence[Sequence[int]]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the records of nodes, which are the distinct records of the chunks under them.
+
+    Args:
+        table: The nodes.
+        records_of_chunks: The rows of the metadata records of each chunk.
+
+    Returns:
+        The starts, ends and indices of `MetadataRecords`.
+    """
+    bounds, indices = [0], list[int]()
+    for first, end in zip(table.first_leaf.tolist(), table.end_leaf.tolist(), strict=True):
+        indices.extend(dict.fromkeys(chain.from_iterable(records_of_chunks[first:end])))
+        bounds.append(len(indices))
+    rows = np.asarray(bounds, dtype=np.int64)
+    return rows[:-1], rows[1:], np.asarray(indices, dtype=np.int64)
 
 
 def divide_text(segments: Sequence[tuple[int, int, int]], around: int) -> list[tuple[int, int]]:

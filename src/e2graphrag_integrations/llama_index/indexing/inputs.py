@@ -18,6 +18,7 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     InheritedFields,
     node_text,
 )
+from e2graphrag_integrations.text.joining import join_chunks
 from e2graphrag_integrations.tree import (
     ContentGroups,
     FixedGroups,
@@ -29,9 +30,6 @@ from e2graphrag_integrations.types import Node, SourceDocument, Span
 
 _TITLE = "title"
 """Metadata key of a document's title."""
-
-_MAX_GAP = 1_000_000
-"""Maximum number of characters between two nodes; if the gap is larger, the offsets are ignored."""
 
 
 @dataclass(frozen=True)
@@ -248,34 +246,15 @@ def _matching_tree(
 def _join_leaves(leaves: Sequence[BaseNode], texts: Sequence[str]) -> tuple[str, list[Span]]:
     """Return a document text that contains the chunks, and their spans in it.
 
-    The spans are the nodes' own offsets. If the offsets contradict the texts, the document text
-    is the chunks joined with blank lines.
+    The spans are the nodes' own offsets, unless these contradict the texts.
     """
-    spans: list[Span] = []
-    parts: list[str] = []
-    text_end, previous = 0, ""
+    starts = []
     for node, text in zip(leaves, texts, strict=True):
         start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-        if start is None or end is None or end - start != len(text):
-            return _join_with_blank_lines(texts)
-        in_order = not spans or start > spans[-1].start
-        overlap = max(0, text_end - start)
-        if not in_order or end < text_end or start - text_end > _MAX_GAP:
-            return _join_with_blank_lines(texts)
-        if overlap and previous[-overlap:] != text[:overlap]:
-            return _join_with_blank_lines(texts)
-        parts += [" " * max(0, start - text_end), text[overlap:]]
-        spans.append(Span(start, end))
-        text_end, previous = end, text
-    return "".join(parts), spans
-
-
-def _join_with_blank_lines(texts: Sequence[str]) -> tuple[str, list[Span]]:
-    spans, start = [], 0
-    for text in texts:
-        spans.append(Span(start, start + len(text)))
-        start += len(text) + 2
-    return "\n\n".join(texts), spans
+        is_known = start is not None and end is not None and end - start == len(text)
+        starts.append(start if is_known else None)
+    joined = join_chunks(texts, starts)
+    return joined.text, joined.spans
 
 
 # Metadata

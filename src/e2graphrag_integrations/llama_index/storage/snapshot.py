@@ -19,7 +19,12 @@ from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.snapshot.build import build_node_table, divide_text, window_texts
+from e2graphrag_integrations.snapshot.build import (
+    build_node_table,
+    divide_text,
+    records_of_nodes,
+    window_texts,
+)
 from e2graphrag_integrations.snapshot.snapshot import (
     MetadataRecords,
     MetadataSections,
@@ -125,16 +130,8 @@ def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> Me
         rows_of_chunk.extend(
             [first_row + row for row in rows] or [first_row] for rows in record.leaf_metadata_rows
         )
-    offsets, rows_of_nodes = [0], list[int]()
-    for first, end in zip(table.first_leaf.tolist(), table.end_leaf.tolist(), strict=True):
-        rows_of_nodes.extend(
-            dict.fromkeys(row for rows in rows_of_chunk[first:end] for row in rows)
-        )
-        offsets.append(len(rows_of_nodes))
-    bounds = np.asarray(offsets, dtype=np.int64)
-    rows = np.asarray(rows_of_nodes, dtype=np.int64)
     return MetadataRecords(
-        values, bounds[:-1], bounds[1:], rows, RECORD_ID, MetadataSections.of(sections)
+        values, *records_of_nodes(table, rows_of_chunk), RECORD_ID, MetadataSections.of(sections)
     )
 
 

@@ -1,0 +1,173 @@
+"""Chunks of a LangChain text splitter: they are kept, and know where they are in their source."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import pairwise
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
+
+from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from fakes import STORY, NameExtractor
+from langchain_fakes import MILL, exported
+
+QUERY = "Did Anna meet Bert?"
+CORPUS_LOGGER = "e2graphrag_integrations.langchain.corpus"
+
+
+def split(*documents, size=70, shared=35, offsets=True, splitter=RecursiveCharacterTextSplitter):
+    return splitter(
+        chunk_size=size,
+        chunk_overlap=shared,
+        add_start_index=offsets,
+        **({"separator": " "} if splitter is CharacterTextSplitter else {}),
+    ).split_documents(documents)
+
+
+def leaves(index: E2GraphRAGIndex) -> list[Document]:
+    found = index.as_retriever(k=100).invoke(QUERY)
+    return sorted(
+        (hit for hit in found if hit.metadata["e2_level"] == 0),
+        key=lambda hit: (hit.metadata["e2_source_id"], hit.metadata["e2_start"]),
+    )
+
+
+@pytest.fixture
+def warnings_of_chunks(caplog):
+    caplog.set_level(logging.WARNING, CORPUS_LOGGER)
+    return caplog
+
+
+@pytest.mark.parametrize("splitter", [RecursiveCharacterTextSplitter, CharacterTextSplitter])
+def test_chunks_are_kept_with_their_spans_in_the_source(lc_index_of, warnings_of_chunks, splitter):
+    text = f"\n\n{STORY}\n\n{MILL}"
+    chunks = split(Document(text, metadata={"source": "a.txt", "by": "Ann"}), splitter=splitter)
+    assert any(a.page_content[-10:] in b.page_content for a, b in pairwise(chunks))
+    index = lc_index_of(chunks)
+    hits = leaves(index)
+    assert [hit.page_content for hit in hits] == [chunk.page_content for chunk in chunks]
+    for hit, chunk in zip(hits, chunks, strict=True):
+        start, end = hit.metadata["e2_start"], hit.metadata["e2_end"]
+        assert start == chunk.metadata["start_index"] == hit.metadata["start_index"]
+        assert text[start:end] == hit.page_content
+        assert hit.metadata["by"] == "Ann"
+        assert [hit.metadata["e2_doc_id"]] == hit.metadata["e2_doc_ids"]
+        [own] = index.get([hit.metadata["e2_doc_id"]])
+        assert (own.page_content, own.metadata) == (chunk.page_content, chunk.metadata)
+    stored = index.corpus.rag.document("a.txt").text
+    assert stored.split() == text.split()
+    assert index.corpus.rag.verify().ok
+    assert not warnings_of_chunks.records
+
+
+def test_each_chunk_is_found_by_its_own_metadata(lc_index_of):
+    chunks = split(Document(STORY, metadata={"source": "a"}))
+    retriever = lc_index_of(chunks).as_retriever(k=9)
+    for chunk in chunks:
+        where = {"start_index": chunk.metadata["start_index"]}
+        assert chunk.page_content in [h.page_content for h in retriever.invoke(QUERY, filter=where)]
+
+
+def test_chunks_of_pages_follow_the_pages(lc_index_of, pages):
+    chunks = split(*pages[:3], size=60, shared=30)
+    index = lc_index_of(chunks[::-1])
+    assert [hit.page_content for hit in leaves(index)] == [c.page_content for c in chunks]
+    text = "\n\n".join(page.page_content for page in pages[:3])
+    assert index.corpus.rag.document("map.pdf").text == text
+    for hit in leaves(index):
+        page = pages[hit.metadata["page"] - 1]
+        assert hit.metadata["pages"] == [page.metadata["page"]]
+        start = hit.metadata["e2_start"] - text.index(page.page_content)
+        assert page.page_content[start : start + len(hit.page_content)] == hit.page_content
+
+
+def test_unknown_offsets_join_chunks_without_repeating_overlaps(lc_index_of, warnings_of_chunks):
+    chunks = split(Document(STORY, metadata={"source": "a"}), offsets=False)
+    index = lc_index_of(chunks)
+    hits = leaves(index)
+    assert [hit.page_content for hit in hits] == [chunk.page_content for chunk in chunks]
+    stored = index.corpus.rag.document("a").text
+    assert stored.split() == STORY.split()
+    assert all(
+        stored[h.metadata["e2_start"] : h.metadata["e2_end"]] == h.page_content for h in hits
+    )
+    index.add_documents(split(Document(MILL, metadata={"source": "b"}), offsets=False))
+    [record] = warnings_of_chunks.records  # only the first time
+    assert "add_start_index=True" in record.message
+
+
+def test_a_chunk_without_a_source_is_reported(lc_index_of, warnings_of_chunks):
+    lc_index_of(split(Document(STORY)))
+    [record] = warnings_of_chunks.records
+    assert "without a 'source'" in record.message
+
+
+def test_pages_and_chunks_share_a_tree(lc_index_of, pages):
+    index = lc_index_of([*split(pages[0], size=60, shared=30), *pages[1:3]])
+    stored = index.corpus.rag.document("map.pdf").text
+    assert stored == "\n\n".join(page.page_content for page in pages[:3])
+    assert index.corpus.rag.verify().ok
+    assert len(index.get([page.id for page in pages[1:3]])) == 2
+
+
+def test_a_copied_and_an_updated_index_keep_the_chunks(lc_index_of, tmp_path):
+    chunks = split(Document(STORY, metadata={"source": "a"}))
+    index = lc_index_of(chunks, path=tmp_path / "a.e2g")
+    index.add_documents([Document(MILL, id="mill", metadata={"source": "b"})])
+    before = [hit.page_content for hit in leaves(index)]
+    index.close()
+    with E2GraphRAGIndex.open(tmp_path / "a.e2g", extractor=NameExtractor()) as reopened:
+        assert [hit.page_content for hit in leaves(reopened)] == before
+        reopened.add_documents([Document("Fay met Gus.", metadata={"source": "a"})])
+        assert [h.page_content for h in leaves(reopened)][: len(chunks)] == before[: len(chunks)]
+
+
+EDITED = STORY.replace("Cleo watched from the bridge.", "Dora slept all day long.")
+
+
+@pytest.mark.parametrize("cleanup", ["incremental", "full", "scoped_full"])
+@pytest.mark.parametrize("batch_size", [2, 100])
+def test_index_keeps_chunks_equal_to_a_new_index(lc_index_of, cleanup, batch_size):
+    def run(target, text):
+        chunks = split(
+            Document(text, metadata={"source": "a"}), Document(MILL, metadata={"source": "b"})
+        )
+        return index(
+            chunks,
+            records,
+            target,
+            cleanup=cleanup,
+            source_id_key="source",
+            key_encoder="sha256",
+            batch_size=batch_size,
+        )
+
+    records = InMemoryRecordManager("test")
+    target = lc_index_of([])
+    run(target, STORY)
+    target.build()
+    run(target, EDITED)
+    target.build()
+    stored = target.corpus.rag.document("a").text
+    assert stored.split() == EDITED.split()
+    counts = run(target, EDITED)
+    if (cleanup, batch_size) != ("incremental", 2):  # LangChain deletes and adds the same chunks
+        assert counts["num_skipped"] == len(target.ids())
+    assert target.build().documents == 0
+
+    records = InMemoryRecordManager("test")
+    fresh = lc_index_of([])
+    run(fresh, EDITED)
+    fresh.build()
+    assert exported(target) == exported(fresh)
+
+
+def test_chunks_are_kept_by_async_calls(lc_index_of):
+    chunks = split(Document(STORY, metadata={"source": "a"}))
+    index = lc_index_of([])
+    asyncio.run(index.aadd_documents(chunks))
+    assert [hit.page_content for hit in leaves(index)] == [c.page_content for c in chunks]
