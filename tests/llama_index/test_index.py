@@ -15,7 +15,10 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter, TokenTextSplitter
 from llama_index.core.schema import (
+    ImageNode,
     IndexNode,
+    MediaResource,
+    Node,
     NodeRelationship,
     NodeWithScore,
     RelatedNodeInfo,
@@ -41,6 +44,7 @@ from e2graphrag_integrations.llama_index.options import OpenOptions, VectorStore
 from e2graphrag_integrations.tree import level_sizes
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER, Digests
+from llama_stores import dump_index
 
 QUESTIONS = ("What did Anna give Bert?", "Who built a mill?", "what is this about?")
 SIZES = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
@@ -829,3 +833,69 @@ def test_nodes_of_an_ingestion_pipeline_can_be_inserted(documents):
     assert results(index) == results(expected)
     with pytest.raises(IndexingError, match="tripped"):
         E2GraphRAGIndex.from_documents(documents, llm=Model().fail_after(0), **MODELS, **SIZES)
+
+
+IMAGE = "R0lGODlhAQABAAAAACw="
+
+
+def images_without_text():
+    """Return an image of each kind and an index node, all without text."""
+    link = {"relationships": {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="story")}}
+    return (
+        ImageNode(image=IMAGE, **link),
+        Node(image_resource=MediaResource(data=IMAGE.encode()), **link),
+        IndexNode(index_id="other index", text="", **link),
+    )
+
+
+def test_a_node_without_text_is_rejected_before_anything_is_written(index_of, documents):
+    image = Document(id_="image", image_resource=MediaResource(data=IMAGE.encode()))
+    index = index_of(documents)
+    before = dump_index(index)
+    for node in images_without_text():
+        for insert in (
+            lambda node: index.insert_nodes([TextNode(text="Kit met Lea."), node]),
+            lambda node: asyncio.run(index.ainsert_nodes([node])),
+            lambda node: E2GraphRAGIndex([node], embed_model="hashing"),
+            lambda node: SummaryTreeNodeParser()([node]),
+            lambda node: asyncio.run(SummaryTreeNodeParser().acall([node])),
+        ):
+            with pytest.raises(InvalidInputError, match=f"{node.node_id}' has no text to index"):
+                insert(node)
+    for insert in (
+        lambda: index.insert(image),
+        lambda: index.refresh_ref_docs([Document(id_="new", text="Kit met Lea."), image]),
+        lambda: asyncio.run(index.arefresh_ref_docs([image])),
+        lambda: index.update_ref_doc(image),
+        lambda: index_of([image]),
+    ):
+        with pytest.raises(InvalidInputError, match="'image' has no text to index"):
+            insert()
+    assert dump_index(index) == before
+
+
+def test_an_image_with_a_caption_is_indexed_and_returned_as_an_image(index_of, documents, tmp_path):
+    index = index_of(documents)
+    image = ImageNode(image=IMAGE, text="Kit paints a red barn.")
+    index.insert_nodes([image])
+    index.persist(tmp_path)
+    index = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor())
+    found = index.as_retriever("global", similarity_top_k=1).retrieve("a red barn")[0].node
+    assert isinstance(found, ImageNode)
+    assert (found.node_id, found.image) == (image.node_id, image.image)
+    index.delete_nodes([image.node_id])
+    assert image.node_id not in index.docstore.docs
+
+
+def test_a_transformation_may_describe_an_image(index_of):
+    class Captions(TransformComponent):
+        def __call__(self, nodes, **_options):
+            return [
+                TextNode(text="Kit paints a red barn.", metadata=node.metadata) for node in nodes
+            ]
+
+    image = Document(id_="image", image_resource=MediaResource(data=IMAGE.encode()))
+    index = index_of([image], transformations=[Captions()])
+    assert [node.get_content() for node in index.docstore.docs.values()] == [
+        "Kit paints a red barn."
+    ]

@@ -409,8 +409,8 @@ def test_metadata_values_that_are_not_json_are_tested_unchanged():
 
 
 def test_each_distinct_value_is_tested_once(monkeypatch):
-    tested, real = [], filters._ordered_kind
-    monkeypatch.setattr(filters, "_ordered_kind", lambda value: tested.append(value) or real(value))
+    tested, real = [], filters.ordered_kind
+    monkeypatch.setattr(filters, "ordered_kind", lambda value: tested.append(value) or real(value))
     bounds = np.arange(101)
     values = [{"year": 1890 + n % 3} for n in range(100)]
     records = MetadataRecords(values, starts=bounds[:-1], ends=bounds[1:], indices=bounds[:-1])

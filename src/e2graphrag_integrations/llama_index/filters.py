@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,25 +14,46 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
-from e2graphrag_integrations.retrieval.filters import allowed_nodes
+from e2graphrag_integrations.retrieval.filters import allowed_nodes, ordered_kind
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
 
+
+def _is_equal(actual: Any, value: Any) -> bool:
+    return bool(actual == value) and not isinstance(actual, bool)  # a filter value is never a bool
+
+
+def _contains(actual: Any, value: Any) -> bool:
+    if isinstance(actual, str):
+        return isinstance(value, str) and value in actual
+    return isinstance(actual, list) and any(_is_equal(one, value) for one in actual)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Return a comparison of two numbers or two strings, which no other values pass."""
+
+    def test(actual: Any, value: Any) -> bool:
+        kind = ordered_kind(actual)
+        return kind is not None and kind is ordered_kind(value) and compare(actual, value)
+
+    return test
+
+
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
-    FilterOperator.EQ: lambda actual, value: bool(actual == value),
-    FilterOperator.NE: lambda actual, value: bool(actual != value),
-    FilterOperator.GT: lambda actual, value: bool(actual > value),
-    FilterOperator.GTE: lambda actual, value: bool(actual >= value),
-    FilterOperator.LT: lambda actual, value: bool(actual < value),
-    FilterOperator.LTE: lambda actual, value: bool(actual <= value),
-    FilterOperator.IN: lambda actual, value: actual in value,
-    FilterOperator.NIN: lambda actual, value: actual not in value,
-    FilterOperator.CONTAINS: lambda actual, value: value in actual,
-    FilterOperator.ANY: lambda actual, value: any(one in actual for one in value),
-    FilterOperator.ALL: lambda actual, value: all(one in actual for one in value),
+    FilterOperator.EQ: _is_equal,
+    FilterOperator.NE: lambda actual, value: not _is_equal(actual, value),
+    FilterOperator.GT: _ordered(operator.gt),
+    FilterOperator.GTE: _ordered(operator.ge),
+    FilterOperator.LT: _ordered(operator.lt),
+    FilterOperator.LTE: _ordered(operator.le),
+    FilterOperator.IN: lambda actual, value: not isinstance(actual, bool) and actual in value,
+    FilterOperator.NIN: lambda actual, value: isinstance(actual, bool) or actual not in value,
+    FilterOperator.CONTAINS: _contains,
+    FilterOperator.ANY: lambda actual, value: any(_contains(actual, one) for one in value),
+    FilterOperator.ALL: lambda actual, value: all(_contains(actual, one) for one in value),
     FilterOperator.TEXT_MATCH: lambda actual, value: str(value) in str(actual),
     FilterOperator.TEXT_MATCH_INSENSITIVE: lambda actual, value: (
         str(value).lower() in str(actual).lower()
@@ -42,6 +64,9 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
 _LIST_OPERATORS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose filter value must be a list."""
 
+_ORDER_OPERATORS = (FilterOperator.GT, FilterOperator.GTE, FilterOperator.LT, FilterOperator.LTE)
+"""Operators whose filter value must be a number or a string."""
+
 
 def node_filter(
     filters: MetadataFilters | None,
@@ -51,7 +76,8 @@ def node_filter(
     """Return a filter over nodes, or None if no condition is given.
 
     A summary matches if all chunks below it match. The metadata of a node consists of its
-    document's metadata, `e2_level`, `e2_kind` and `doc_id`.
+    document's metadata, `e2_level`, `e2_kind` and `doc_id`. A number never equals a string, and is
+    neither less nor greater than one.
 
     Raises:
         FilterError: If an operator is unknown or a value has the wrong type.
@@ -93,14 +119,17 @@ def _check(filters: MetadataFilters | None) -> None:
         if isinstance(one, MetadataFilters):
             _check(one)
             continue
-        operator = _operator(one)
-        if operator not in _COMPARISONS and operator != FilterOperator.IS_EMPTY:
-            raise FilterError(f"filters: operator {operator} on {one.key!r} is not supported")
-        if operator in _LIST_OPERATORS and not isinstance(one.value, list):
-            raise FilterError(
-                f"filters: {one.key} {operator.value} {short_repr(one.value)}: the value must be "
-                "a list"
-            )
+        name = _operator(one)
+        if name not in _COMPARISONS and name != FilterOperator.IS_EMPTY:
+            raise FilterError(f"filters: operator {name} on {one.key!r} is not supported")
+        needed = None
+        if name in _LIST_OPERATORS and not isinstance(one.value, list):
+            needed = "a list"
+        if name in _ORDER_OPERATORS and ordered_kind(one.value) is None:
+            needed = "a number or a string"
+        if needed:
+            where = f"filters: {one.key} {name.value} {short_repr(one.value)}"
+            raise FilterError(f"{where}: the value must be {needed}")
 
 
 def _operator(one: MetadataFilter | ExactMatchFilter) -> FilterOperator:
@@ -120,15 +149,9 @@ def _matches(filters: MetadataFilters, record: Mapping[str, Any]) -> bool:
 
 
 def _matches_one(one: MetadataFilter | ExactMatchFilter, record: Mapping[str, Any]) -> bool:
-    actual, operator = record.get(one.key), _operator(one)
-    if operator == FilterOperator.IS_EMPTY:
+    actual, name = record.get(one.key), _operator(one)
+    if name == FilterOperator.IS_EMPTY:
         return actual in (None, "", [])
     if actual is None:  # LlamaIndex's own filters treat a missing key the same way
-        return operator in (FilterOperator.NE, FilterOperator.NIN)
-    try:
-        return _COMPARISONS[operator](actual, one.value)
-    except TypeError as error:
-        raise FilterError(
-            f"filters: {one.key} {operator.value} {short_repr(one.value)} cannot be compared with "
-            f"the value {short_repr(actual)} of a document: {error}"
-        ) from error
+        return name in (FilterOperator.NE, FilterOperator.NIN)
+    return _COMPARISONS[name](actual, one.value)

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Unpack
+from typing import Any, NoReturn, Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
@@ -575,6 +575,24 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         return cls.from_storage(load_context(persist_dir, vector_store), index_id, **options)
 
+    @classmethod
+    def from_vector_store(cls, *_arguments: object, **_options: object) -> NoReturn:
+        """Explain what to call instead: a vector store alone contains no texts and no trees.
+
+        Raises:
+            InvalidInputError: Always.
+        """
+        raise InvalidInputError(
+            "an E2GraphRAGIndex cannot be opened from a vector store alone, because its texts are "
+            "in the docstore and its trees in the index store. To load an index that was saved "
+            "with persist(folder), call E2GraphRAGIndex.from_persist_dir(folder, "
+            "vector_store=vector_store). To open one whose stores are databases, call "
+            "E2GraphRAGIndex.from_storage(StorageContext.from_defaults(docstore=docstore, "
+            "index_store=index_store, vector_store=vector_store)). To index documents into the "
+            "store, call E2GraphRAGIndex.from_documents(documents, "
+            "storage_context=StorageContext.from_defaults(vector_store=vector_store))"
+        )
+
     def persist(self, persist_dir: str | os.PathLike[str]) -> None:
         """Write the storage context to a folder, replacing all of its files together.
 
@@ -685,7 +703,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return only new and changed documents: a transformation may call a model for each one."""
         self._pipeline.check_writable()
-        inputs_from_documents(documents)  # raises on invalid or conflicting documents
+        # Raises on invalid or conflicting documents.
+        inputs_from_documents(documents, need_text=False)
         unique = {document.node_id: document for document in documents}.values()
         return [d for d in unique if not self._pipeline.contains(d.node_id, d.hash)]
 

@@ -29,6 +29,7 @@ from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize
 from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.storage.nodes import (
     InheritedFields,
+    check_has_text,
     node_text,
     tree_to_nodes,
 )
@@ -53,7 +54,7 @@ class SummaryTreeNodeParser(NodeParser):
     replaced without affecting other documents.
 
     Raises:
-        InvalidInputError: If a field is unknown or a size is out of range.
+        InvalidInputError: If a field is unknown, a size is out of range, or an image has no text.
         LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
         SummaryError: If a summary fails; finished summaries remain in `summary_cache`.
     """
@@ -155,6 +156,8 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
+        for document in documents:
+            check_has_text(document)
         # Use only the texts: metadata would leak into the summaries.
         sources = [SourceDocument(document.node_id, node_text(document)) for document in documents]
         trees = [plan_document(source, settings, counter) for source in sources]

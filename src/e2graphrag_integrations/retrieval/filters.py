@@ -358,18 +358,18 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
             bound = json.loads(_canonical(value))
         except _NOT_JSON:
             bound = None
-        kind = _ordered_kind(bound)
+        kind = ordered_kind(bound)
         if kind is None:
             raise FilterError(
                 f"{path} needs a finite number or a string (an ISO date, for example), not "
                 f"{short_repr(value)}: to leave a side unbounded, omit the operator"
             )
-        return lambda actual: _ordered_kind(actual) is kind and compare(actual, bound)
+        return lambda actual: ordered_kind(actual) is kind and compare(actual, bound)
 
     return make
 
 
-def _ordered_kind(value: object) -> type | None:
+def ordered_kind(value: object) -> type | None:
     """Return the type of values that can be ordered relative to this one, or None."""
     if isinstance(value, str):
         return str

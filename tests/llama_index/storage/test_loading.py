@@ -250,6 +250,28 @@ def test_index_id_selects_one_of_two_indexes_in_a_folder(tmp_path, index_of, doc
         loaded(tmp_path / "stored", index_id="third")
 
 
+def test_from_vector_store_names_calls_that_work(index_of, documents, tmp_path):
+    """The calls in the message are run as they stand there."""
+    index = index_of(documents, extractor=None)
+    index.persist(tmp_path)
+    vector_store = index.vector_store
+    with pytest.raises(InvalidInputError, match="vector store alone") as raised:
+        E2GraphRAGIndex.from_vector_store(vector_store, embed_model=None)
+    calls = re.findall(r"call (E2GraphRAGIndex\..+?)(?:\. To|$)", str(raised.value))
+    names = {
+        "E2GraphRAGIndex": E2GraphRAGIndex,
+        "StorageContext": StorageContext,
+        "vector_store": vector_store,
+        "docstore": index.docstore,
+        "index_store": index.storage_context.index_store,
+        "folder": tmp_path,
+        "documents": [],
+    }
+    old, same, new = (eval(call, names) for call in calls)  # noqa: S307 - the package's own text
+    assert answers(old) == answers(same) == answers(index)
+    assert new.vector_store is vector_store
+
+
 def test_a_folder_without_an_e2graphrag_index_is_rejected(tmp_path):
     with pytest.raises(InvalidInputError, match="is not a folder"):
         loaded(tmp_path / "nowhere")

@@ -16,6 +16,7 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     LEVEL,
     OWN_KEYS,
     InheritedFields,
+    check_has_text,
     node_text,
 )
 from e2graphrag_integrations.text.joining import join_chunks
@@ -80,16 +81,24 @@ def as_documents(documents: Any) -> list[Document]:
     return as_list(documents, "documents")
 
 
-def inputs_from_documents(documents: Any) -> list[DocumentInput]:
+def inputs_from_documents(documents: Any, *, need_text: bool = True) -> list[DocumentInput]:
     """Convert documents to inputs, merging identical documents.
 
+    Args:
+        documents: LlamaIndex documents.
+        need_text: Whether to reject images and other media without text. A transformation may
+            still describe them.
+
     Raises:
-        InvalidInputError: If an item is not a document, or its metadata is not JSON.
+        InvalidInputError: If an item is not a document, has only content other than text, or its
+            metadata is not JSON.
         DuplicateDocumentError: If two different documents have the same id.
     """
     inputs: dict[str, DocumentInput] = {}
     for document in as_documents(documents):
         converted = _input_from_document(document)
+        if need_text:
+            check_has_text(document)
         first = inputs.setdefault(converted.id, converted)
         if first.hash != converted.hash:
             raise DuplicateDocumentError(
@@ -149,10 +158,12 @@ def group_by_document(nodes: Iterable[BaseNode]) -> dict[str, dict[str, BaseNode
 
     Raises:
         DuplicateDocumentError: If two different nodes have the same id.
+        InvalidInputError: If a node has content, but no text.
     """
     distinct: dict[str, BaseNode] = {}
     groups: dict[str, dict[str, BaseNode]] = {}
     for node in nodes:
+        check_has_text(node)
         first = distinct.setdefault(node.node_id, node)
         if first.ref_doc_id != node.ref_doc_id or node_text(first) != node_text(node):
             raise DuplicateDocumentError(

@@ -9,6 +9,8 @@ from typing import Any
 
 from llama_index.core.schema import (
     BaseNode,
+    ImageNode,
+    IndexNode,
     MetadataMode,
     NodeRelationship,
     ObjectType,
@@ -16,6 +18,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, Span
@@ -26,9 +29,31 @@ the node that a vector belongs to."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE)
 
 
+_MEDIA = ("image_resource", "audio_resource", "video_resource")
+"""Fields of LlamaIndex nodes with content other than text."""
+
+
 def node_text(node: BaseNode) -> str:
     """Return the text of a node without metadata."""
     return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def check_has_text(node: BaseNode) -> None:
+    """Reject an image, another medium or an index node without text, which no query could find.
+
+    A text node may be blank: there is nothing to find in it.
+
+    Raises:
+        InvalidInputError: If the node has no text although it has other content.
+    """
+    has_other_content = isinstance(node, ImageNode | IndexNode) or any(
+        getattr(node, name, None) is not None for name in _MEDIA
+    )
+    if has_other_content and not node_text(node).strip():
+        raise InvalidInputError(
+            f"{type(node).__name__} {node.node_id!r} has no text to index: set its text, for "
+            "example to a caption or a description, or leave it out"
+        )
 
 
 @dataclass(frozen=True, slots=True)
