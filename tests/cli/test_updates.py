@@ -287,10 +287,11 @@ def test_prune_deletes_failed_documents_without_a_file(failed_index, folder, cal
 def test_resume_uses_the_settings_of_the_first_index_command(
     tmp_path, call, summarizer, monkeypatch
 ):
-    (tmp_path / "j.txt").write_text(f"{SHIP} {FORBIDDEN} {QUEEN} {SHIP}")
+    (tmp_path / "j.txt").write_text(f"{ALICE} {QUEEN} {SHIP} {ALICE} {QUEEN} {FORBIDDEN}")
     out = tmp_path / "j.e2g"
     command = ["index", tmp_path / "j.txt", "--out", out, *SMALL_CHUNKS, "--group-size", "3"]
-    assert call(*command).code == 2
+    assert call(*command, "--concurrency", "1").code == 2
+    assert summarizer.calls > 1  # so that the file contains a paid summary
     summarizer.rejects = False
     monkeypatch.setattr(components, "SentenceTransformerEmbedder", FakeDefaultEmbedder)
     assert call("resume", out).code == 0

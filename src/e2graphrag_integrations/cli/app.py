@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
     ERROR = 2
     """Wrong usage, invalid input or a damaged file."""
     INCOMPLETE = 3
-    """Some documents failed or are still pending."""
+    """Some files could not be read, or some documents failed or are still pending."""
     INTERRUPTED = 130
     """Stopped by Ctrl+C; shells report the same code."""
 
@@ -133,6 +133,6 @@ def _root(
 ) -> None:
     """Index documents and search them with E2GraphRAG.
 
-    Exit codes: 0 success, 1 nothing found, 2 error, 3 some documents failed or are pending,
-    130 interrupted.
+    Exit codes: 0 success, 1 nothing found, 2 error, 3 some files or documents failed or are
+    pending, 130 interrupted.
     """

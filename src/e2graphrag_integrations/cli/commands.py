@@ -63,28 +63,31 @@ def index(
 
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
     inputs.check_new_index(out, paths)
-    documents = inputs.read_sources(paths)
+    sources = inputs.read_sources(paths, out)
     # An estimate must not create a file.
     in_memory = estimate and not Path(out).exists()
-    with E2GraphRAG.open(
-        ":memory:" if in_memory else out,
-        embedder=embedder,
-        extractor=spacy_model,
-        summarizer=summarizer,
-        concurrency=concurrency,
-        chunk_size=chunk_size,
-        chunk_overlap=chunk_overlap,
-        group_size=group_size,
-        chunking=cut,
-        grouping=cut,
-    ) as rag:
+    with (
+        inputs.remove_if_failed(out, uses_llm=summarizer is not None),
+        E2GraphRAG.open(
+            ":memory:" if in_memory else out,
+            embedder=embedder,
+            extractor=spacy_model,
+            summarizer=summarizer,
+            concurrency=concurrency,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            group_size=group_size,
+            chunking=cut,
+            grouping=cut,
+        ) as rag,
+    ):
         if estimate:
-            output.print_estimate(rag.estimate(documents), as_json=json)
+            output.print_estimate(rag.estimate(sources.documents), as_json=json)
             return ExitCode.OK
         with output.progress_bar() as progress:
             try:
                 report = rag.add(
-                    documents,
+                    sources.documents,
                     on_duplicate="replace" if replace else "error",
                     max_llm_calls=max_llm_calls,
                     progress=progress,
@@ -92,8 +95,8 @@ def index(
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
                 raise DuplicateDocumentError(f"{error}; {hint}") from error
-    output.print_report(report, out, profile=profile, as_json=json)
-    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
+    output.print_report(report, out, unread=sources.skipped, profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
 
 @command
@@ -183,14 +186,17 @@ def update(
       e2graphrag update novels.e2g novels/ --llm-model gpt-5-mini --estimate
     """
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
-    documents = inputs.read_sources(paths)
+    inputs.check_index(index)
+    sources = inputs.read_sources(paths, index)
+    documents = sources.documents
     with inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = {state.id for state in rag.status()}
         given_ids = {document.id for document in documents}
-        deleted_ids = sorted(indexed_ids - given_ids) if prune else []
+        # A file that exists but cannot be read keeps its document.
+        deleted_ids = sorted(indexed_ids - sources.ids) if prune else []
         with output.progress_bar() as progress:
             report = rag.add(
                 documents, on_duplicate="replace", max_llm_calls=max_llm_calls, progress=progress
@@ -203,8 +209,9 @@ def update(
         "added": sorted(changed_ids - indexed_ids),
         "deleted": deleted_ids,
     }
-    output.print_report(report, index, changes, profile=profile, as_json=json)
-    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
+    unread = sources.skipped
+    output.print_report(report, index, changes, unread=unread, profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
 
 @command

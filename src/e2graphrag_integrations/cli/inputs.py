@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.loaders import path_exists, read_documents, source_files
+from e2graphrag_integrations.cli.output import print_skipped
+from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
+from e2graphrag_integrations.loaders import (
+    SkippedFile,
+    path_exists,
+    read_documents,
+    source_files,
+)
 from e2graphrag_integrations.store.connection import MEMORY
 
 if TYPE_CHECKING:
@@ -18,13 +28,92 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.types import SourceDocument
 
 
-def read_sources(paths: Sequence[str]) -> list[SourceDocument]:
-    """Read files, folders and standard input.
+@dataclass(frozen=True)
+class Sources:
+    """The documents that were read, and the files that were not."""
+
+    documents: Sequence[SourceDocument]
+    skipped: Sequence[SkippedFile]
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a file of a known kind could not be read."""
+        return any(file.error is not None for file in self.skipped)
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of all files, including those that could not be read."""
+        return {document.id for document in self.documents} | {f.document_id for f in self.skipped}
+
+
+def read_sources(paths: Sequence[str], index: str) -> Sources:
+    """Read files, folders and standard input; files that cannot be read are reported and skipped.
+
+    Args:
+        paths: Files and folders to read.
+        index: The index file, which is ignored in folders, with its lock and snapshots.
 
     Raises:
-        InvalidInputError: If a path cannot be read; see `read_documents`.
+        InvalidInputError: If a path does not exist; see `read_documents`.
+        UnreadableFileError: If no file could be read.
+        MissingDependencyError: If no file could be read.
     """
-    return read_documents(paths, getattr(sys.stdin, "buffer", None))
+    skipped: list[SkippedFile] = []
+    own = [str(path.absolute()) for path in _index_files(index)]
+
+    def is_own(path: Path) -> bool:
+        return any(str(folder.absolute()) in own for folder in (path, *path.parents))
+
+    stdin = getattr(sys.stdin, "buffer", None)
+    documents = read_documents(paths, stdin, on_skip=skipped.append, exclude=is_own)
+    if not documents:
+        for file in skipped:
+            if file.error is not None:
+                raise file.error
+    print_skipped(skipped)
+    return Sources(documents, skipped)
+
+
+def _index_files(index: str) -> list[Path]:
+    """Return the paths of an index file, its WAL, lock and snapshots."""
+    endings = ("", "-wal", "-shm", "-journal", ".lock", ".snapshot")
+    return [Path(f"{index}{ending}") for ending in endings]
+
+
+@contextlib.contextmanager
+def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
+    """Remove a new index file if the first run fails before it has stored anything of value.
+
+    Documents and the answers of a language model are of value. The documents in the queue are not:
+    the next run reads them again, and may use other settings. Ctrl+C keeps the file.
+
+    Args:
+        index: The index file.
+        uses_llm: Whether a language model writes the summaries.
+    """
+    if Path(index).exists():
+        yield
+        return
+    try:
+        yield
+    except Exception:
+        if not Path(index).is_file() or not _has_results(index, uses_llm=uses_llm):
+            for path in _index_files(index):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        raise
+
+
+def _has_results(index: str, *, uses_llm: bool) -> bool:
+    from e2graphrag_integrations.store.sqlite import Store
+
+    try:
+        with contextlib.closing(Store(index)) as store:
+            return bool(store.content_hashes()) or (uses_llm and store.has_cached("summary"))
+    except StoreError:
+        return True  # not known: keep the file
 
 
 def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
@@ -43,6 +132,18 @@ def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
         raise InvalidInputError(f"--out {path} is one of the files to index: choose another path")
 
 
+def check_index(path: str) -> None:
+    """Check that an index file exists.
+
+    Raises:
+        InvalidInputError: If the file does not exist or is empty.
+    """
+    if not path_exists(path) or not Path(path).is_file():
+        raise InvalidInputError(f"index {path} does not exist: create it with `e2graphrag index`")
+    if Path(path).stat().st_size == 0:
+        raise InvalidInputError(f"{path} is an empty file: create an index with `e2graphrag index`")
+
+
 def open_index(
     path: str, *, summarizer: OpenAISummarizer | None = None, concurrency: int = 4
 ) -> E2GraphRAG:
@@ -59,10 +160,7 @@ def open_index(
     """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    if not path_exists(path) or not Path(path).is_file():
-        raise InvalidInputError(f"index {path} does not exist: create it with `e2graphrag index`")
-    if Path(path).stat().st_size == 0:
-        raise InvalidInputError(f"{path} is an empty file: create an index with `e2graphrag index`")
+    check_index(path)
     return E2GraphRAG.open(path, summarizer=summarizer, concurrency=concurrency)
 
 
@@ -79,11 +177,16 @@ def make_summarizer(
 
     Raises:
         InvalidInputError: If the API key is missing, or an option is given without `--llm-model`.
+        MissingDependencyError: If the openai package is not installed.
     """
     if model is None:
         if base_url or api_key_env:
             raise InvalidInputError("--llm-base-url and --llm-api-key-env require --llm-model")
         return None
+    if not estimate and importlib.util.find_spec("openai") is None:
+        raise MissingDependencyError(
+            "--llm-model needs the package openai: pip install 'e2graphrag-integrations[openai]'"
+        )
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 
     variable = api_key_env or "OPENAI_API_KEY"

@@ -28,7 +28,8 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH",
-        help="Files and folders (txt, md, pdf, html, docx), or - for standard input.",
+        help="Files and folders (txt, md, pdf, html, docx, csv, json, source code, ...), or - for "
+        "standard input.",
     ),
 ]
 

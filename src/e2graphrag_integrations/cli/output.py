@@ -19,14 +19,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
+from e2graphrag_integrations.cli.excerpt import excerpt
 from e2graphrag_integrations.pages import describe_pages
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
+    from e2graphrag_integrations.loaders import SkippedFile
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _HIT_CHARACTERS = 240
 """Maximum number of characters per hit in the text output."""
+
+_FOUND_BY = {"local": "entities", "global": "text"}
+"""How a hit was found; `local` and `global` are the routes of the whole answer."""
+
+_MAX_SKIPPED = 20
+"""Maximum number of files of unknown kinds that are listed."""
 
 _STATUS_STYLES = {"done": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
 
@@ -158,11 +166,25 @@ def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
     print_line(f"completion tokens: at most {estimate.completion_tokens}")
 
 
+def print_skipped(skipped: Sequence[SkippedFile]) -> None:
+    """Print one line on standard error for each file that was not read."""
+    unknown = [file for file in skipped if file.error is None]
+    for file in skipped:
+        if file.error is not None:
+            print_line(f"failed: {file.document_id}: {file.reason}", error=True)
+    for file in unknown[:_MAX_SKIPPED]:
+        print_line(f"skipped: {file.document_id}: {file.reason}", error=True)
+    if len(unknown) > _MAX_SKIPPED:
+        more = len(unknown) - _MAX_SKIPPED
+        print_line(f"skipped: {more} more files of unknown kinds", error=True)
+
+
 def print_report(
     report: reports.IndexReport,
     path: str,
     changes: Mapping[str, Sequence[str]] | None = None,
     *,
+    unread: Sequence[SkippedFile] = (),
     profile: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -172,13 +194,16 @@ def print_report(
         report: The result.
         path: The index file.
         changes: For an update, the ids of the documents by kind of change.
+        unread: Files that were not read; they appear only in the JSON.
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON, which always contains the times.
     """
     changes = changes or {}
     size = Path(path).stat().st_size
     if as_json:
-        _print_json({**report.to_dict(), **changes, "file": path, "bytes": size})
+        reasons = {file.document_id: file.reason for file in unread}
+        values = {**report.to_dict(), **changes, "unread_files": reasons}
+        _print_json({**values, "file": path, "bytes": size})
         return
     for document_id, reason in report.failed.items():
         print_line(f"failed: {document_id}: {reason}", error=True)
@@ -289,7 +314,7 @@ def print_result(
                 "question": result.question,
                 "route": result.route,
                 "reason": result.trace.reason,
-                "nodes": [asdict(node) for node in result.nodes],
+                "nodes": [_node_to_dict(node) for node in result.nodes],
                 **({"trace": result.trace.to_dict()} if explain else {}),
                 **({"context": result.context()} if context else {}),
                 **({"seconds": dict(result.trace.timings)} if profile else {}),
@@ -311,16 +336,22 @@ def print_result(
         _print_profile(result.trace.timings)
 
 
+def _node_to_dict(node: RetrievedNode) -> dict[str, Any]:
+    """Return a hit as JSON values; its source has another name than the route of the answer."""
+    values = asdict(node)
+    del values["route"]
+    return values | {"found_by": _FOUND_BY[node.route]}
+
+
 def _print_hit(rank: int, node: RetrievedNode) -> None:
     kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
     pages = describe_pages(node.metadata)
     place = f"span: {spans}" + (f"  {pages}" if pages else "")
     print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
-    figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f} ({node.route})"
-    print_styled(f"   {figures}", "dim")
+    figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f}"
+    print_styled(f"   {figures}  found by: {_FOUND_BY[node.route]}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.entities:
         print_styled(f"   entities: {' - '.join(node.entities)}", "dim")
-    text = " ".join(node.text.split())
-    print_line(f"   {text[:_HIT_CHARACTERS]}{'...' if len(text) > _HIT_CHARACTERS else ''}")
+    print_line(f"   {excerpt(node, _HIT_CHARACTERS)}")

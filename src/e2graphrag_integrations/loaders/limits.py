@@ -11,7 +11,7 @@ from e2graphrag_integrations.errors import FileLimitError
 
 @dataclass(frozen=True, slots=True)
 class LoaderLimits:
-    """What one file may contain. A file that exceeds a limit raises `FileLimitError`.
+    """The maximum content of one file. A file that exceeds a limit raises `FileLimitError`.
 
     The counts bound the work, so the same file passes or fails on every machine. `seconds` is a
     second line of defense. It is checked after every page, drawing operator, 64 KiB of markup and

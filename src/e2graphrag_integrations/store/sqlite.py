@@ -130,6 +130,10 @@ class Store(Database):
         with self.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
 
+    def has_cached(self, kind: str) -> bool:
+        """Return whether the cache has content of a kind, such as `summary`."""
+        return bool(list(self._select("SELECT 1 FROM content {} LIMIT 1", "kind", [kind])))
+
     # Documents
 
     def content_hashes(self) -> dict[str, str]:

@@ -1,0 +1,77 @@
+"""The part of a hit that is shown, and the words for its source."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations import RetrievedNode
+from e2graphrag_integrations.cli.excerpt import excerpt
+from e2graphrag_integrations.retrieval.result import GAP
+from e2graphrag_integrations.types import Span
+
+FILLER = "The weather was fine on that day and nobody spoke. " * 40
+NAMES = "Then Mr. Filby saw the Time Machine with Weena, and the end came."
+
+
+def node_of(text, *, best=None, entities=(), spans=None, level=0):
+    return RetrievedNode(
+        "id", text, level, "d", 1000, 1000 + len(text), spans or (Span(1000, 1000 + len(text)),),
+        0.5, "local", (), entities, best_span=best,
+    )  # fmt: skip
+
+
+def test_short_text_is_shown_completely():
+    assert excerpt(node_of("Alice met\n\nBob.", entities=("bob",)), 240) == "Alice met Bob."
+
+
+def test_the_best_window_is_shown_with_the_names():
+    text = FILLER + NAMES + FILLER
+    window = Span(1000 + len(FILLER) - 500, 1000 + len(FILLER) + 500)
+    shown = excerpt(node_of(text, best=window, entities=("filby", "time machine")), 240)
+    assert "Filby saw the Time Machine with Weena" in shown
+    assert shown.startswith("... ")
+    assert shown.endswith(" ...")
+    assert len(shown) <= 248
+
+
+def test_the_window_comes_before_other_places_with_the_names():
+    text = "Filby came. " + FILLER + NAMES + FILLER
+    window = Span(1012 + len(FILLER), 1012 + len(FILLER) + 200)
+    assert "Time Machine" in excerpt(node_of(text, best=window, entities=("filby",)), 240)
+
+
+def test_names_outside_of_the_window_are_better_than_none():
+    text = FILLER + NAMES
+    assert "Weena" in excerpt(node_of(text, best=Span(1000, 1200), entities=("weena",)), 240)
+
+
+def test_without_names_the_start_of_the_window_is_shown():
+    text = FILLER + "Here it begins. " + FILLER
+    window = Span(1000 + len(FILLER), 1000 + len(FILLER) + 300)
+    assert excerpt(node_of(text, best=window), 240).startswith("... Here it begins.")
+    assert excerpt(node_of(text, entities=("absent",)), 240).startswith("The weather")
+
+
+def test_pieces_and_summaries_are_handled():
+    first, second = "Nothing here. " * 30, FILLER + NAMES
+    spans = (Span(1000, 1000 + len(first)), Span(9000, 9000 + len(second)))
+    window = Span(9000 + len(FILLER), 9000 + len(second))
+    node = node_of(first + GAP + second, best=window, entities=("weena",), spans=spans)
+    assert "Weena" in excerpt(node, 240)
+    assert "Weena" in excerpt(node_of(FILLER + NAMES, entities=("weena",), level=1), 240)
+
+
+@pytest.mark.parametrize("width", [100, 240])
+def test_most_names_at_once_are_preferred(width):
+    text = "Filby came. " + FILLER + "Filby and Weena met. " + FILLER
+    assert "Filby and Weena" in excerpt(node_of(text, entities=("filby", "weena")), width)
+
+
+def test_the_source_of_a_hit_and_the_route_use_different_words(book_index, call):
+    _, out, _ = call("query", book_index, "What did the Hatter give to Alice?")
+    sources = [line.rpartition("found by: ")[2] for line in out.splitlines() if "found by" in line]
+    assert set(sources) <= {"entities", "text"}
+    assert out.splitlines()[0] in {"route: local", "route: global"}
+    nodes = call("query", book_index, "What did the Hatter give?", "--json").json()["nodes"]
+    assert {node["found_by"] for node in nodes} <= {"entities", "text"}
+    assert all("route" not in node for node in nodes)

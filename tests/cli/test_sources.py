@@ -1,0 +1,163 @@
+"""Files of all kinds on the command line: which are read, skipped or reported as failed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from cli_helpers import SMALL_CHUNKS, FakeSummarizer
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.cli import inputs
+from e2graphrag_integrations.errors import SummaryError
+from file_makers import make_pdf
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with texts, records, source code, an image and broken files."""
+    path = tmp_path / "texts"
+    path.mkdir()
+    for name in ("a.txt", "b.csv", "c.json", "d.py", "e.jpg", "LICENSE"):
+        (path / name).write_text(f"Alice met Bob in {name}.")
+    (path / "page.html").write_text("<p>Alice met Carol.")
+    (path / "broken.docx").write_bytes(b"no such format")
+    (path / "latin.txt").write_bytes(b"na\xefve")
+    return path
+
+
+def test_unknown_kinds_are_listed_and_unreadable_files_do_not_stop_the_others(
+    folder, tmp_path, call
+):
+    out = tmp_path / "x.e2g"
+    code, printed, err = call("index", folder, "--out", out, *SMALL_CHUNKS)
+    assert code == 3
+    assert f"{out}: 5 document(s) indexed" in printed
+    lines = err.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["failed", "broken.docx"],
+        ["failed", "latin.txt"],
+        ["skipped", "LICENSE"],
+        ["skipped", "e.jpg"],
+    ]
+    assert lines[-1] == "skipped: e.jpg: unknown kind of file: .jpg"
+    with E2GraphRAG.open(out) as rag:
+        assert rag.document_ids == ["a.txt", "b.csv", "c.json", "d.py", "page.html"]
+    unread = call("index", folder, "--out", out, "--json").json(3)["unread_files"]
+    assert set(unread) == {"broken.docx", "latin.txt", "e.jpg", "LICENSE"}
+
+
+def test_many_files_of_unknown_kinds_are_summed_up(tmp_path, call):
+    for number in range(30):
+        (tmp_path / f"{number}.jpg").touch()
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    code, _, err = call("index", tmp_path, "--out", tmp_path / "x.e2g", *SMALL_CHUNKS)
+    assert code == 0
+    assert len(err.splitlines()) == 21
+    assert err.endswith("skipped: 10 more files of unknown kinds\n")
+
+
+def test_a_missing_extra_skips_its_files_with_one_line_each(folder, tmp_path, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    for name in ("x.pdf", "y.pdf"):
+        (folder / name).write_bytes(make_pdf(["Page."]))
+    command = ["--out", tmp_path / "x.e2g", *SMALL_CHUNKS]
+    code, printed, err = call("index", folder, *command)
+    assert code == 3
+    assert "4 document(s) indexed" in printed
+    missing = [line for line in err.splitlines() if "e2graphrag-integrations[files]" in line]
+    assert [line.split(": ")[1] for line in missing] == [
+        "broken.docx",
+        "page.html",
+        "x.pdf",
+        "y.pdf",
+    ]
+    code, _, err = call("index", folder / "x.pdf", *command)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "needs the package pypdf" in err
+
+
+def test_prune_keeps_the_document_of_a_file_that_cannot_be_read(folder, tmp_path, call):
+    out = tmp_path / "x.e2g"
+    assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 3
+    (folder / "page.html").unlink()
+    (folder / "a.txt").write_bytes(b"na\xefve")
+    report = call("update", out, folder, "--prune", "--json").json(3)
+    assert report["deleted"] == ["page.html"]
+    assert "a.txt" in report["unread_files"]
+    with E2GraphRAG.open(out) as rag:
+        assert "a.txt" in rag.document_ids
+
+
+@pytest.mark.parametrize("name", ["novel.e2g", "novel.txt"])
+def test_an_index_in_its_own_folder_is_not_indexed(tmp_path, call, name):
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    command = ["index", tmp_path, "--out", tmp_path / name]
+    assert call(*command, *SMALL_CHUNKS).code == 0
+    call("query", tmp_path / name, "Who met Bob?")  # writes the snapshot beside the index
+    if name == "novel.e2g":
+        code, printed, err = call(*command)
+        assert (code, err) == (0, "")
+        assert "nothing new, 1 document(s) unchanged" in printed
+    code, printed, err = call("update", tmp_path / name, tmp_path)
+    assert (code, err) == (0, "")
+    assert "nothing new, 1 document(s) unchanged" in printed
+
+
+# A failed first run
+
+
+def test_missing_openai_package_is_reported_before_work_starts(tmp_path, call, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "openai" else find_spec(name)
+    )
+    monkeypatch.setattr(inputs, "read_documents", lambda *_, **__: pytest.fail("work started"))
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    out = tmp_path / "x.e2g"
+    code, _, err = call("index", tmp_path / "a.txt", "--out", out, "--llm-model", "m")
+    assert code == 2
+    assert "pip install 'e2graphrag-integrations[openai]'" in err
+    assert not out.exists()
+
+
+def test_failed_first_run_leaves_no_file(tmp_path, call, monkeypatch):
+    summarizer = FakeSummarizer()
+    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    (tmp_path / "a.txt").write_text(f"{summarizer.forbidden} met Bob. " * 40)
+    command = ["index", tmp_path / "a.txt", "--out", tmp_path / "x.e2g"]
+    assert call(*command, *SMALL_CHUNKS).code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    # so that other settings work in the next run
+    summarizer.rejects = False
+    options = ["--embedder", "hashing", "--chunk-size", "30", "--chunk-overlap", "0"]
+    assert call(*command, *options).code == 0
+
+
+def test_failed_later_run_and_paid_summaries_keep_the_file(tmp_path, call, monkeypatch):
+    summarizer = FakeSummarizer()
+    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    (tmp_path / "a.txt").write_text("Alice met Bob. " * 40 + f"{summarizer.forbidden}. " * 5)
+    out = tmp_path / "x.e2g"
+    command = ["index", tmp_path / "a.txt", "--out", out, *SMALL_CHUNKS, "--concurrency", "1"]
+    assert call(*command).code == 2
+    assert out.exists()  # with the summaries of the first chunks
+    summarizer.rejects = False
+    assert call(*command).code == 0
+    (tmp_path / "a.txt").write_text("changed")
+    assert call(*command).code == 2
+    assert call("status", out).code == 0
+
+
+def test_an_unexpected_error_in_the_first_run_leaves_no_file(tmp_path, call, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise SummaryError("no")
+
+    monkeypatch.setattr(E2GraphRAG, "add", fail)
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    command = ["index", tmp_path / "a.txt", "--out", tmp_path / "x.e2g", *SMALL_CHUNKS]
+    assert call(*command).code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
