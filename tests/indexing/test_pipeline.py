@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import threading
 import time
@@ -108,7 +109,8 @@ def test_upper_summaries_are_created_from_texts_not_node_names(open_index):
     assert len(upper) == 7 + 2
     made = {llm(prompt) for prompt in list(llm.prompts)}
     for prompt in upper:
-        parts = prompt.split("\n\n---\n")[0].split("\n\n")
+        [material] = re.findall(r"<material \w+>\n(.*)\n</material", prompt, re.DOTALL)
+        parts = material.split("\n\n")
         assert set(parts) <= made
         assert 1 <= len(parts) <= 5
     assert rag.verify().ok

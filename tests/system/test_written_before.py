@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+from e2graphrag_integrations import E2GraphRAG, OpenAISummarizer, PaperStrategy
+from e2graphrag_integrations.indexing.summaries import summary_key
 from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.summarizers import prompts
+from fakes import CountingLLM, NameExtractor, numbered
 
 FIXTURES = Path(__file__).parents[1] / "data" / "before_layout"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
@@ -66,3 +70,34 @@ def test_llama_index_folder_converts_to_a_file_that_verifies(tmp_path):
     E2GraphRAGIndex.from_persist_dir(FIXTURES / "llama_index").to_e2g(path)
     with E2GraphRAG.open(path) as rag:
         assert rag.verify().problems == ()
+
+
+def test_summaries_paid_for_before_prompts_had_markers_are_reused(tmp_path, monkeypatch):
+    options = {
+        "summarizer_id": "model",
+        "embedder": "hashing",
+        "extractor": NameExtractor(),
+        "chunk_size": 4,
+        "chunk_overlap": 0,
+    }
+    before, after = CountingLLM(), CountingLLM()
+    with monkeypatch.context() as patch:
+        patch.setattr(prompts, "_enclosed", lambda material: material)  # as at that commit
+        with E2GraphRAG.open(tmp_path / "i.e2g", summarizer=before, **options) as rag:
+            rag.add(numbered(25))
+    assert not any("<material" in prompt for prompt in before.prompts)
+    with E2GraphRAG.open(tmp_path / "i.e2g", summarizer=after, **options) as rag:
+        longer = replace(numbered(26), id="numbered")
+        assert rag.estimate(update=longer).llm_calls == 3
+        rag.update(longer)
+    assert len(after.prompts) == 3  # the new group, and the two summaries above
+    assert all("<material" in prompt for prompt in after.prompts)
+
+
+def test_cache_keys_of_summaries_stay_the_same():
+    # Computed at that commit. Other keys would make every update pay for all summaries again.
+    fingerprint = OpenAISummarizer("m", api_key="x").fingerprint
+    assert fingerprint == "openai:m:plain:1a59e2b19fa906f5"
+    assert summary_key(fingerprint, 300, ["a", "b"], 1).hex() == (
+        "00d0252add15c9e48593c9e8936a627beadcd22ef953597d003ef96a189277ec"
+    )
