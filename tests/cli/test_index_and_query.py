@@ -207,6 +207,14 @@ def test_missing_api_key_is_reported_and_a_given_key_is_never_shown(
     assert "sk-secret" not in repr(make_summarizer("m", None, "MY_KEY"))
 
 
+def test_a_key_in_place_of_its_variable_is_not_printed(book, tmp_path, call):
+    arguments = ["index", book, "--out", tmp_path / "x.e2g", "--llm-model", "m"]
+    for key in ("sk-proj-0123456789abcdef", "a1b2c3d4"):
+        code, out, err = call(*arguments, "--llm-api-key-env", key)
+        assert (code, key in out + err) == (2, False)
+        assert "pass the name of the variable" in err
+
+
 def test_document_without_text_is_indexed_with_a_warning(tmp_path, call):
     (tmp_path / "empty.txt").write_text(" \n")
     result = call("index", tmp_path / "empty.txt", "--out", tmp_path / "e.e2g", *SMALL_CHUNKS)

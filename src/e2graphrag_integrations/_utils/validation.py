@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
 MAX_COUNT = 10_000_000
@@ -150,13 +151,16 @@ def _has(component: object, name: str) -> bool:
 
 
 @contextmanager
-def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Iterator[None]:
+def wrap_errors(
+    kind: type[E2GraphRAGError], what: str, hint: str = "", component: object = None
+) -> Iterator[None]:
     """Convert an exception raised by a user's component to an error of this package.
 
     Args:
         kind: Class of the error to raise.
         what: Description of the failure, for the start of the message.
         hint: Advice to the user, for the end of the message.
+        component: The user's component. Its keys are removed from the message.
     """
     try:
         yield
@@ -164,7 +168,8 @@ def wrap_errors(kind: type[E2GraphRAGError], what: str, hint: str = "") -> Itera
         raise
     except Exception as error:
         advice = f"; {hint}" if hint else ""
-        raise kind(f"{what}: {type(error).__name__}: {error}{advice}") from error
+        message = redact_error(error, component)
+        raise kind(f"{what}: {type(error).__name__}: {message}{advice}") from error
 
 
 def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.cli.output import print_line
 from e2graphrag_integrations.errors import E2GraphRAGError
 
@@ -91,7 +92,7 @@ def _fail(message: str, code: ExitCode, bug: Exception | None = None) -> ExitCod
         for line in "".join(traceback.format_tb(bug.__traceback__)).splitlines() if bug else ():
             print_line(line, error=True)
         if message:
-            print_line(message, error=True)
+            print_line(redact(message), error=True)
     return code
 
 

@@ -192,6 +192,11 @@ def make_summarizer(
     variable = api_key_env or "OPENAI_API_KEY"
     key = os.environ.get(variable)
     if not key and not estimate and (api_key_env or not base_url):
+        if api_key_env and variable not in os.environ:  # it may be the key, so do not print it
+            raise InvalidInputError(
+                "--llm-api-key-env names no environment variable: pass the name of the variable "
+                "that contains the key, not the key itself"
+            )
         raise InvalidInputError(f"the environment variable {variable} contains no API key")
     # The OpenAI client requires a key; most local servers accept any.
     return OpenAISummarizer(model, base_url=base_url, api_key=key or "none")

@@ -57,7 +57,9 @@ class WindowedEmbedder:
         self.embedder = embedder
         self._name = type(embedder).__name__
         self._loaded_in = os.getpid()
-        with wrap_errors(EmbeddingError, f"{self._name}.dimension or .max_tokens failed"):
+        with wrap_errors(
+            EmbeddingError, f"{self._name}.dimension or .max_tokens failed", component=embedder
+        ):
             dimension, limit = embedder.dimension, embedder.max_tokens
         self.dimension = check_int(f"{self._name}.dimension", dimension)
         if limit is not None:
@@ -111,7 +113,7 @@ class WindowedEmbedder:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         use_one_thread_after_fork(self._loaded_in)
-        with wrap_errors(EmbeddingError, f"{self._name}.embed() failed"):
+        with wrap_errors(EmbeddingError, f"{self._name}.embed() failed", component=self.embedder):
             raw = self.embedder.embed(texts)
         return self._validate(raw, "embed()", texts, (len(texts), self.dimension))
 
@@ -125,7 +127,9 @@ class WindowedEmbedder:
         parts = [query[start:end] for start, end in self.windows(query)]
         vectors = []
         for part in parts:
-            with wrap_errors(EmbeddingError, f"{self._name}.embed_query() failed"):
+            with wrap_errors(
+                EmbeddingError, f"{self._name}.embed_query() failed", component=self.embedder
+            ):
                 raw = self.embedder.embed_query(part)
             vectors.append(self._validate(raw, "embed_query()", [part], (self.dimension,))[0])
         return mean_unit_vector(vectors)

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
 from e2graphrag_integrations.indexing.run import FailurePolicy, WorkStopped
@@ -237,7 +238,7 @@ class _Calls:
         except BaseException as error:
             with self.lock:  # after a stop, a failure may be only a consequence of it
                 if not self.stopping.is_set():
-                    self._handle(_with_place(error, node), node)
+                    self._handle(_with_place(error, node, self.builder.summarizer), node)
             raise
         self.policy.record_success(SummaryError)
         return summary
@@ -255,13 +256,14 @@ class _Calls:
         self.stopping.set()
 
 
-def _with_place(error: BaseException, node: Node) -> BaseException:
+def _with_place(error: BaseException, node: Node, summarizer: Summarizer) -> BaseException:
     """Return a SummaryError that names the summary, or a store error or interrupt unchanged."""
     if isinstance(error, StoreError) or not isinstance(error, Exception | asyncio.CancelledError):
         return error
+    message = redact_error(error, summarizer)
     failed = SummaryError(
         f"summary {node.position} of level {node.level} of document {node.document_id!r} failed: "
-        f"{type(error).__name__}: {error}. Finished summaries are kept: fix the cause and index "
+        f"{type(error).__name__}: {message}. Finished summaries are kept: fix the cause and index "
         "again"
     )
     failed.__cause__ = error

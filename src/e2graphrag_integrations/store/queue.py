@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.store.records import (
     canonical_json,
     document_fields,
@@ -62,7 +63,8 @@ def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    return {id_: (status, reason) for id_, _, _, status, reason in _rows(store)}
+    # Files of earlier versions may contain keys that a server repeated.
+    return {id_: (status, reason and redact(reason)) for id_, _, _, status, reason in _rows(store)}
 
 
 def _rows(store: Store) -> Iterator[list[Any]]:
@@ -95,7 +97,7 @@ def set_queue_status(store: Store, states: Mapping[str, tuple[QueueStatus, str |
     """Set the status and failure reason of queued documents; ignore other ids."""
     with store.transaction() as db:
         for id_, (status, full_reason) in states.items():
-            reason = full_reason and full_reason[:_MAX_REASON]
+            reason = full_reason and redact(full_reason)[:_MAX_REASON]
             row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
             if row is not None:
                 unchanged = checked_row(row, store.path, f"waiting document {id_!r}")[:3]

@@ -179,7 +179,7 @@ class VectorStoreAdapter:
             **({} if documents is None else self._document_filter(documents)),
         )
         hint = "pass the vector store that the index was built with"
-        with wrap_errors(StoreError, f"{self._name} could not be searched", hint):
+        with wrap_errors(StoreError, f"{self._name} could not be searched", hint, self.store):
             found = self.store.query(query)
             ids = found.ids or [node.node_id for node in found.nodes or ()]
             return [

@@ -1,0 +1,93 @@
+"""Redaction of known secrets and of strings that are shaped like keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel, PrivateAttr, SecretStr
+
+from e2graphrag_integrations._utils.redaction import REDACTED, redact, redact_error, secrets_of
+from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.errors import EmbeddingError
+
+KEY = "plainlookingvalue"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("bad key sk-proj-abc_0123456789, sorry", f"bad key {REDACTED}, sorry"),
+        ("Authorization: Bearer abcdefghijk", f"Authorization: Bearer {REDACTED}"),
+        ("{'api_key': 'abcdefghijk'}", f"{{'api_key': '{REDACTED}'}}"),
+        ("?api-key=abcdefghijk&x=1", f"?api-key={REDACTED}&x=1"),
+        ("Incorrect API key provided: abcdefghijk.", f"Incorrect API key provided: {REDACTED}."),
+        ("sent bearer abc123def456", f"sent bearer {REDACTED}"),
+        ("AKIAIOSFODNN7EXAMPLE", REDACTED),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc", REDACTED),
+        ("hf_abcdefgh12345678", REDACTED),
+    ],
+)
+def test_strings_shaped_like_keys_are_redacted(text, redacted):
+    assert redact(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the environment variable OPENAI_API_KEY contains no API key",
+        "pass api_key=None or llm=Settings.llm",
+        "scikit sk-learn and hf_hub_download failed",
+        "the token counter returned 12345678 tokens",
+        "max_tokens: 12345678",
+        "summary 0 of level 1 of document 'task-force-2' failed",
+        "9b2f6a5e-3c1d-5e7f-8a9b-0c1d2e3f4a5b",
+    ],
+)
+def test_ordinary_messages_stay_the_same(text):
+    assert redact(text) == text
+
+
+class Private(BaseModel):
+    openai_api_key: SecretStr
+    model_name: str = "a-long-model-name"
+    _token: str = PrivateAttr(default="private-token")
+
+
+@dataclass(slots=True)
+class Slotted:
+    password: str
+
+
+class Wrapper:
+    def __init__(self, inner):
+        self._llm = inner
+        self.again = self  # a cycle
+        self.options = {"api_key": "in-a-mapping", "base_url": "http://localhost"}
+
+
+def test_keys_are_found_in_the_attributes_of_a_component():
+    wrapper = Wrapper([Private(openai_api_key=SecretStr(KEY)), Slotted("in-a-slot")])
+    assert secrets_of(wrapper) == {KEY, "private-token", "in-a-mapping", "in-a-slot"}
+    assert secrets_of(Slotted("none")) == secrets_of(None) == frozenset()
+
+
+def test_an_error_and_its_causes_lose_the_keys():
+    error = ValueError(f"no {KEY}", 5)
+    error.message = f"no {KEY}"
+    error.__cause__ = RuntimeError(f"server says {KEY}")
+    error.__cause__.__context__ = error  # a cycle
+    assert KEY not in redact_error(error, Slotted(KEY))
+    assert error.args == (f"no {REDACTED}", 5)
+    assert (error.message, str(error.__cause__)) == (f"no {REDACTED}", f"server says {REDACTED}")
+
+
+def test_wrapped_errors_have_no_keys():
+    def fail():
+        with wrap_errors(EmbeddingError, "embed() failed", "try again", Slotted(KEY)):
+            raise ValueError(f"401: {KEY}")
+
+    with pytest.raises(EmbeddingError) as caught:
+        fail()
+    assert str(caught.value) == f"embed() failed: ValueError: 401: {REDACTED}; try again"
+    assert KEY not in str(caught.value.__cause__)
