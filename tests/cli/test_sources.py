@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 
@@ -11,6 +12,7 @@ from cli_helpers import SMALL_CHUNKS, FakeSummarizer
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.store.lock import IndexLock
 from file_makers import make_pdf
 
 
@@ -161,3 +163,18 @@ def test_an_unexpected_error_in_the_first_run_leaves_no_file(tmp_path, call, mon
     command = ["index", tmp_path / "a.txt", "--out", tmp_path / "x.e2g", *SMALL_CHUNKS]
     assert call(*command).code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_file_that_another_process_has_begun_to_write_is_kept(tmp_path, call, monkeypatch):
+    out = tmp_path / "x.e2g"
+    lock = IndexLock(str(out), 1)
+
+    def fail(*_: object, **__: object) -> None:
+        locked.enter_context(lock.acquire())
+        raise SummaryError("no")
+
+    monkeypatch.setattr(E2GraphRAG, "add", fail)
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    with contextlib.ExitStack() as locked:
+        code = call("index", tmp_path / "a.txt", "--out", out, *SMALL_CHUNKS).code
+        assert (code, out.exists()) == (2, True)

@@ -97,23 +97,28 @@ def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if not Path(index).is_file() or not _has_results(index, uses_llm=uses_llm):
-            for path in _index_files(index):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        if Path(index).is_file():
+            _remove_if_empty(index, uses_llm=uses_llm)
         raise
 
 
-def _has_results(index: str, *, uses_llm: bool) -> bool:
+def _remove_if_empty(index: str, *, uses_llm: bool) -> None:
     from e2graphrag_integrations.store.sqlite import Store
 
-    try:
-        with contextlib.closing(Store(index)) as store:
-            return bool(store.content_hashes()) or (uses_llm and store.has_cached("summary"))
-    except StoreError:
-        return True  # not known: keep the file
+    # The lock fails if another process has begun to write the same file: then it is kept.
+    with (
+        contextlib.suppress(StoreError, OSError),
+        contextlib.closing(Store(index, timeout=0)) as store,
+        store.index_lock.acquire(),
+    ):
+        if store.content_hashes() or (uses_llm and store.has_cached("summary")):
+            return
+        store.close()
+        for path in _index_files(index):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def check_new_index(path: str, sources: Sequence[str] = ()) -> None:

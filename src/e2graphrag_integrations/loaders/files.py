@@ -30,7 +30,7 @@ Reader = Callable[[str, bytes, Budget], SourceDocument]
 _TEXT_SUFFIXES = (
     # texts and records
     ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv .json .jsonl .ndjson .geojson "
-    ".xml .yaml .yml .toml .ini .cfg .conf .properties .env .ipynb "
+    ".xml .yaml .yml .toml .ini .cfg .conf .properties "
     # source code
     ".py .pyi .r .jl .js .mjs .cjs .jsx .ts .tsx .vue .svelte .css .scss .less .java .kt .kts "
     ".scala .groovy .gradle .clj .cljs .c .h .cc .cpp .cxx .hh .hpp .hxx .m .mm .cs .fs .vb .go "
