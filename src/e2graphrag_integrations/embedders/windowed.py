@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
+from e2graphrag_integrations._utils.threads import SingleThread
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
@@ -56,6 +57,7 @@ class WindowedEmbedder:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._name = type(embedder).__name__
+        self._single_thread = SingleThread()
         self._loaded_in = os.getpid()
         with wrap_errors(
             EmbeddingError, f"{self._name}.dimension or .max_tokens failed", component=embedder
@@ -120,6 +122,8 @@ class WindowedEmbedder:
     def embed_query(self, query: str) -> FloatArray:
         """Return the unit vector of a query; for a long query, the mean over its windows.
 
+        PyTorch embeds the query in one thread: see `SingleThread`.
+
         Raises:
             EmbeddingError: For the same reasons as `embed`.
         """
@@ -127,8 +131,10 @@ class WindowedEmbedder:
         parts = [query[start:end] for start, end in self.windows(query)]
         vectors = []
         for part in parts:
-            with wrap_errors(
-                EmbeddingError, f"{self._name}.embed_query() failed", component=self.embedder
+            failure = f"{self._name}.embed_query() failed"
+            with (
+                wrap_errors(EmbeddingError, failure, component=self.embedder),
+                self._single_thread.active(),
             ):
                 raw = self.embedder.embed_query(part)
             vectors.append(self._validate(raw, "embed_query()", [part], (self.dimension,))[0])
