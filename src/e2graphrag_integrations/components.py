@@ -20,15 +20,23 @@ from e2graphrag_integrations._utils.validation import (
     type_name,
 )
 from e2graphrag_integrations.embedders.fingerprints import (
+    describe_fingerprint,
     embedder_fingerprint,
+    is_probe,
     object_fingerprint,
+    probe_fingerprint,
+    readable_name,
     same_embedder,
 )
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import (
+    InvalidInputError,
+    MissingDependencyError,
+    SettingsMismatchError,
+)
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
@@ -54,8 +62,8 @@ class Components:
     Args:
         path: Path of the index file, for error messages.
         manifest: Manifest of the index; empty for a new index.
-        embedder, extractor, summarizer, token_counter, summarizer_id, prompts: See
-            `E2GraphRAG.open`.
+        embedder, extractor, summarizer, token_counter, summarizer_id, prompts, embedder_parameter:
+            See `E2GraphRAG.open`.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -72,8 +80,10 @@ class Components:
         token_counter: TokenCounter | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
+        embedder_parameter: str = "embedder",
     ) -> None:
         self._path = path
+        self._parameters = {"embedder": embedder_parameter}
         self._manifest = dict(manifest)
         self._lock = process_rlock()
         self._windowed: WindowedEmbedder | None = None
@@ -126,15 +136,16 @@ class Components:
             return
         declared = getattr(self._embedder, "fingerprint", None)
         if declared is not None:
-            if not same_embedder(str(declared), stored):
+            # Vectors are compared on first use, which loads the model.
+            if not is_probe(stored) and not same_embedder(str(declared), stored):
                 raise self._mismatch("embedder", stored, str(declared))
             return
         dimension = WindowedEmbedder(self._embedder).dimension
         if str(dimension) != self._manifest["dimension"]:
             raise SettingsMismatchError(
-                f"{self._path} has vectors of dimension {self._manifest['dimension']}, but the "
-                f"embedder returns dimension {dimension}: use the embedder the index was built "
-                "with, or use a new file"
+                f"{self._path} has vectors of dimension {self._manifest['dimension']}, but "
+                f"{self._parameters['embedder']}= ({readable_name(self._embedder)}) returns "
+                f"dimension {dimension}: pass the embedder that built the index, or use a new file"
             )
 
     def revalidate(self, manifest: Mapping[str, str]) -> None:
@@ -156,12 +167,31 @@ class Components:
                 actual = embedder_fingerprint(self._embedder)
                 stored = self._manifest.get("embedder", actual)
                 dimension = self._manifest.get("dimension", str(windowed.dimension))
-                if dimension != str(windowed.dimension) or not same_embedder(actual, stored):
-                    raise self._mismatch("embedder", f"{stored} ({dimension}-d)", actual)
+                same_size = dimension == str(windowed.dimension)
+                if not same_size or not self._is_same_embedder(self._embedder, actual, stored):
+                    raise self._mismatch("embedder", stored, actual)
                 # The same embedder can have two fingerprints; cache keys contain the stored one.
                 self._embedder_fingerprint = stored
                 self._windowed = windowed
             return self._windowed
+
+    def _is_same_embedder(self, embedder: Embedder, actual: str, stored: str) -> bool:
+        """Return whether two embedders agree, possibly in different classes that load one model.
+
+        If only one of the two fingerprints is computed from vectors, the other embedder's vectors
+        are computed as well. This may load the model that built the index by its name.
+        """
+        if same_embedder(actual, stored):
+            return True
+        name = self._manifest.get("embedder_model")
+        if is_probe(stored):
+            return same_embedder(probe_fingerprint(embedder), stored)
+        if not is_probe(actual) or not name:
+            return False
+        try:
+            return same_embedder(actual, probe_fingerprint(embedder_from_name(name)))
+        except MissingDependencyError:
+            return False  # the model is not on this machine
 
     @property
     def extractor(self) -> EntityExtractor:
@@ -198,7 +228,8 @@ class Components:
         is_named = not self.summarizer_fingerprint.startswith(_UNNAMED)
         entries = {
             "embedder": self.embedder_fingerprint,
-            "embedder_model": _model_name(self._embedder),
+            "embedder_model": _model_name(self._embedder)
+            or self._manifest.get("embedder_model", ""),
             "dimension": str(self.embedder.dimension),
             "extractor": self.extractor_fingerprint,
             "extractor_model": _model_name(self._extractor),
@@ -229,19 +260,29 @@ class Components:
                 )
 
     def _missing(self, component: str) -> SettingsMismatchError:
+        parameter = self._parameters.get(component, component)
+        stored = describe_fingerprint(self._manifest[component])
+        if component == "embedder":
+            stored += f" ({self._manifest['dimension']}-d)"
         return SettingsMismatchError(
-            f"{self._path} was built with the {component} {self._manifest[component]}, which "
-            f"cannot be loaded by name: pass {component}= to open()"
+            f"{self._path} was built with the {component} {stored}, which cannot be loaded by "
+            f"name: pass {parameter}="
         )
 
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
+        parameter = self._parameters.get(component, component)
+        was, now = _shorten(stored), _shorten(actual)
+        if component == "embedder":
+            was = f"{was} ({self._manifest['dimension']}-d)"
+            now = readable_name(self._embedder)
         return SettingsMismatchError(
-            f"{self._path} was built with the {component} {_shorten(stored)}, not "
-            f"{_shorten(actual)}: use the {component} it was built with, or use a new file"
+            f"{self._path} was built with the {component} {was}, not {now}: pass {parameter}= with "
+            "what it was built with, or use a new file"
         )
 
 
 def _shorten(fingerprint: str) -> str:
+    fingerprint = describe_fingerprint(fingerprint)
     return fingerprint if len(fingerprint) <= _MAX_SHOWN else fingerprint[:_MAX_SHOWN] + "..."
 
 

@@ -132,6 +132,7 @@ class E2GraphRAG:
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
         vector_search: VectorSearch | None = None,
+        embedder_parameter: str = "embedder",
     ) -> Self:
         """Open an index file, or create it.
 
@@ -167,6 +168,7 @@ class E2GraphRAG:
             retry: Retry policy for transient errors from the summarizer.
             lock_timeout: Seconds to wait while another process is writing.
             vector_search: For integrations: replaces the built-in vector search.
+            embedder_parameter: For integrations: their own name of `embedder`, for error messages.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -211,6 +213,7 @@ class E2GraphRAG:
                 token_counter=token_counter,
                 summarizer_id=summarizer_id,
                 prompts=prompts,
+                embedder_parameter=embedder_parameter,
             )
 
         if not Path(path).exists():

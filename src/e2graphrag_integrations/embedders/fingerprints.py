@@ -49,6 +49,15 @@ def embedder_fingerprint(embedder: Embedder) -> str:
     """
     if getattr(embedder, "fingerprint", None) is not None:
         return object_fingerprint(embedder)
+    return probe_fingerprint(embedder)
+
+
+def probe_fingerprint(embedder: Embedder) -> str:
+    """Return a fingerprint computed from an embedder's vectors for three fixed texts.
+
+    Raises:
+        EmbeddingError: If the embedder fails on the probes.
+    """
     vectors = WindowedEmbedder(embedder).embed(_PROBES).astype(np.float16)
     return _PREFIX + base64.b64encode(vectors.tobytes()).decode()
 
@@ -57,7 +66,7 @@ def same_embedder(one: str, other: str) -> bool:
     """Return whether two fingerprints identify the same embedder."""
     if one == other:
         return True
-    if not (one.startswith(_PREFIX) and other.startswith(_PREFIX)) or len(one) != len(other):
+    if not (is_probe(one) and is_probe(other)) or len(one) != len(other):
         return False
     a, b = (
         np.frombuffer(base64.b64decode(fingerprint[len(_PREFIX) :]), dtype=np.float16)
@@ -67,6 +76,31 @@ def same_embedder(one: str, other: str) -> bool:
     )
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return bool(((a * b).sum(axis=1) >= _MIN_COSINE * norms).all())
+
+
+def is_probe(fingerprint: str) -> bool:
+    """Return whether a fingerprint was computed from vectors."""
+    return fingerprint.startswith(_PREFIX)
+
+
+def describe_fingerprint(fingerprint: str) -> str:
+    """Return a fingerprint for an error message; vectors become a short checksum."""
+    if not is_probe(fingerprint):
+        return fingerprint
+    digest = hashlib.sha256(fingerprint.encode()).hexdigest()[:8]
+    return f"model with unknown name (vectors {digest})"
+
+
+def readable_name(embedder: Any) -> str:
+    """Return the class and the model name of an embedder, for an error message."""
+    wrapped = embedder
+    for name in ("model", "embeddings"):  # the adapters of the two integrations
+        inner = getattr(embedder, name, None)
+        if inner is not None and not isinstance(inner, str):
+            wrapped = inner
+    names = (getattr(wrapped, name, None) for name in ("model_name", "model", "fingerprint"))
+    model = next((name for name in names if isinstance(name, str) and name), None)
+    return f"{type(wrapped).__name__}({model})" if model else type(wrapped).__name__
 
 
 def output_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
@@ -19,6 +20,12 @@ from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_MODEL_ATTRIBUTES = ("_model", "_client", "client")
+"""Attributes in which LlamaIndex's and LangChain's classes store their SentenceTransformer."""
+
+_INSTRUCTIONS = ("text_instruction", "embed_instruction", "query_instruction")
+"""Attributes in which these classes store the texts that they prepend."""
+
 _DEFAULT_NAMES = frozenset({DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"})
 
 
@@ -73,14 +80,7 @@ class SentenceTransformerEmbedder:
     @property
     def max_tokens(self) -> int | None:
         """Maximum tokens in a text, excluding special tokens and the model's own prompts."""
-        model, _ = self._load()
-        if not model.max_seq_length:
-            return None
-        # encode_query and encode_document prepend the model's prompts to each text.
-        prompts = [prompt for prompt in (getattr(model, "prompts", None) or {}).values() if prompt]
-        longest_prompt = max((self.tokens.count(prompt) for prompt in prompts), default=0)
-        special = model.tokenizer.num_special_tokens_to_add()
-        return int(max(1, model.max_seq_length - special - longest_prompt))
+        return _text_limit(*self._load())
 
     @property
     def tokens(self) -> TokenCounter:
@@ -116,6 +116,52 @@ class SentenceTransformerEmbedder:
                 self._loaded = (model, HuggingFaceTokenCounter(model.tokenizer))
                 self._loaded_in = os.getpid()
             return self._loaded
+
+
+class WrappedModel:
+    """The limit and the tokenizer of a SentenceTransformer inside a framework's embedding class.
+
+    Args:
+        wrapper: An embedding class of LlamaIndex or LangChain, with any kind of model.
+    """
+
+    def __init__(self, wrapper: object) -> None:
+        self._wrapper = wrapper
+
+    @lazy
+    def tokens(self) -> TokenCounter | None:
+        """A counter that uses the model's tokenizer, or None if there is no such model."""
+        model = self._model
+        return None if model is None else HuggingFaceTokenCounter(model.tokenizer)
+
+    @lazy
+    def max_tokens(self) -> int | None:
+        """Maximum tokens in a text, excluding special tokens and prompts; None if unknown."""
+        if self.tokens is None:
+            return None
+        options = getattr(self._wrapper, "encode_kwargs", None) or {}
+        given = [getattr(self._wrapper, name, None) for name in _INSTRUCTIONS]
+        return _text_limit(self._model, self.tokens, [*given, options.get("prompt")])
+
+    @lazy
+    def _model(self) -> Any:
+        for name in _MODEL_ATTRIBUTES:
+            model = getattr(self._wrapper, name, None)
+            tokenizer = getattr(model, "tokenizer", None)
+            if hasattr(model, "max_seq_length") and hasattr(tokenizer, "backend_tokenizer"):
+                return model
+        return None
+
+
+def _text_limit(model: Any, tokens: TokenCounter, prompts: Sequence[object] = ()) -> int | None:
+    """Return the maximum tokens in a text, without special tokens and the longest prompt."""
+    if not model.max_seq_length:
+        return None
+    # encode_query and encode_document prepend the model's prompts to each text.
+    all_prompts = [*(getattr(model, "prompts", None) or {}).values(), *prompts]
+    lengths = [tokens.count(one) for one in all_prompts if isinstance(one, str) and one]
+    special = model.tokenizer.num_special_tokens_to_add()
+    return int(max(1, model.max_seq_length - special - max(lengths, default=0)))
 
 
 def _load_model(name: str, device: str | None) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
+from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 
 _MAX_TOKENS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
 """Context length in tokens, by class name, for models that do not report it."""
@@ -23,6 +24,7 @@ class LangChainEmbedder:
 
     def __init__(self, embeddings: Embeddings, max_tokens: int | None = None) -> None:
         self.embeddings = embeddings
+        self._wrapped = WrappedModel(embeddings)
         self._max_tokens = max_tokens
         self._dimension: int | None = None
 
@@ -38,12 +40,14 @@ class LangChainEmbedder:
         """Maximum number of tokens per text, or None if no limit is known."""
         if self._max_tokens is not None:
             return self._max_tokens
-        # langchain-huggingface stores its SentenceTransformer in this attribute.
-        model = getattr(self.embeddings, "_client", None)
-        max_length = getattr(model, "max_seq_length", None)
-        if isinstance(max_length, int) and max_length > 0:
-            return max_length
+        if self._wrapped.max_tokens is not None:
+            return self._wrapped.max_tokens
         return _MAX_TOKENS.get(type(self.embeddings).__name__)
+
+    @property
+    def tokens(self) -> TokenCounter | None:
+        """A counter that uses the model's own tokenizer, or None if it has none in memory."""
+        return self._wrapped.tokens
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, shape (n, dimension)."""

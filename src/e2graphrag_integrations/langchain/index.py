@@ -208,6 +208,7 @@ class E2GraphRAGIndex(DocumentIndex):
             retry=retry,
             lock_timeout=lock_timeout,
             vector_search=None if mirror is None else mirror.search,
+            embedder_parameter="embeddings",
         )
         corpus = Corpus(
             rag,

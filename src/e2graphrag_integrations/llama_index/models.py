@@ -18,7 +18,7 @@ from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
-from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
+from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, WrappedModel
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.protocols import (
     Embedder,
@@ -53,6 +53,7 @@ class EmbedModel:
 
     def __init__(self, model: BaseEmbedding, max_tokens: int | None = None) -> None:
         self.model = model
+        self._wrapped = WrappedModel(model)
         self._max_tokens = max_tokens
         self._dimension: int | None = None
 
@@ -68,10 +69,17 @@ class EmbedModel:
         """Maximum number of tokens per text, or None if no limit is known."""
         if self._max_tokens is not None:
             return self._max_tokens
+        if self._wrapped.max_tokens is not None:
+            return self._wrapped.max_tokens
         max_length = getattr(self.model, "max_length", None)
         if isinstance(max_length, int) and max_length > 0:
             return max_length
         return _MAX_TOKENS.get(self.model.class_name())
+
+    @property
+    def tokens(self) -> TokenCounter | None:
+        """A counter that uses the model's own tokenizer, or None if it has none in memory."""
+        return self._wrapped.tokens
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, shape (n, dimension)."""
@@ -194,6 +202,7 @@ class Models:
             extractor=self.extractor,
             summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
+            embedder_parameter="embed_model",
         )
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
