@@ -136,8 +136,11 @@ class Components:
             return
         declared = getattr(self._embedder, "fingerprint", None)
         if declared is not None:
-            # Vectors are compared on first use, which loads the model.
-            if not is_probe(stored) and not same_embedder(str(declared), stored):
+            # Comparing vectors loads the model, so this happens on first use.
+            is_comparable = is_probe(stored) and isinstance(
+                self._embedder, SentenceTransformerEmbedder
+            )
+            if not is_comparable and not same_embedder(str(declared), stored):
                 raise self._mismatch("embedder", stored, str(declared))
             return
         dimension = WindowedEmbedder(self._embedder).dimension
