@@ -520,7 +520,11 @@ class E2GraphRAG:
         return verify_store(self._store)
 
     def export(self) -> Iterator[str]:
-        """Yield the index as canonical JSON lines. Equal indexes yield equal lines."""
+        """Yield the index as canonical JSON lines.
+
+        Indexes with equal content yield equal lines, except that vectors may differ by up to 1e-6
+        if the embedder is not deterministic.
+        """
         return iter(export_lines(self._store))
 
     def export_to(self, folder: str | os.PathLike[str]) -> None:

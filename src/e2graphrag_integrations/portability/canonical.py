@@ -1,7 +1,8 @@
 """The canonical export: equal indexes give equal bytes, regardless of the order of past changes.
 
 The export contains documents, nodes, mentions, edges and vectors, but no caches, generations or
-row ids.
+row ids. Its bytes are equal only if the vectors are: most embedding models round differently in
+different batches.
 """
 
 from __future__ import annotations
