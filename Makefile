@@ -11,7 +11,7 @@ NEWEST := .venv-newest
 
 WORKERS ?= auto
 
-.PHONY: demo test test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-newest lint bench bench-quality bench-quality-dev \
+.PHONY: demo test test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-quality-dev \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots \
 	train clean
 
@@ -103,6 +103,11 @@ test-oldest-langchain:
 		"langgraph==1.0.0" "langgraph-prebuilt==1.0.0" "langgraph-checkpoint<4" \
 		langchain-openai langchain-qdrant langchain-chroma
 	$(OLD_LANGCHAIN)/bin/python -m pytest -o filterwarnings=default tests/langchain
+
+# LanceDB needs 700 MB, so its tests are skipped until this has installed it.
+test-lancedb: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group lancedb
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/llama_index/storage/test_lancedb.py
 
 # Both integrations with the newest versions on PyPI, whatever constraints.txt says.
 test-newest:

@@ -10,7 +10,7 @@ import contextlib
 import math
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ from llama_index.core.vector_stores.types import (
     MetadataFilter,
     MetadataFilters,
     VectorStoreQuery,
+    VectorStoreQueryResult,
 )
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
+from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
@@ -39,6 +41,8 @@ from e2graphrag_integrations.search.external import (
 
 _BATCH_SIZE = 2048
 """Vectors per call to a store's `add`, as in LlamaIndex's own indexes."""
+
+_QUOTE = "'"
 
 _FAISS_L2 = 1
 """Value of `faiss.METRIC_L2`: squared distances, where smaller is better."""
@@ -56,6 +60,8 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> VectorStoreAdapter:
         return FaissAdapter(store)
     if "ChromaVectorStore" in names:
         return ChromaAdapter(store)
+    if "LanceDBVectorStore" in names:
+        return LanceDBAdapter(store)
     return VectorStoreAdapter(store)
 
 
@@ -94,7 +100,7 @@ class VectorStoreAdapter:
         except Exception as error:
             with contextlib.suppress(Exception):  # report the first error only
                 rest = [node.node_id for node in nodes[len(vector_ids) :]]
-                self.store.delete_nodes([*vector_ids, *rest])
+                self._delete([*vector_ids, *rest])
             raise StoreError(
                 f"{self._name} failed to add vectors ({type(error).__name__}: {error}); nothing "
                 "was indexed. Fix the vector store and insert again"
@@ -116,7 +122,7 @@ class VectorStoreAdapter:
         """
         try:
             if ids:
-                self.store.delete_nodes(list(ids))
+                self._delete(ids)
         except NotImplementedError:
             pass
         except Exception as error:
@@ -126,16 +132,23 @@ class VectorStoreAdapter:
             ) from error
         return {}
 
+    def _delete(self, ids: Sequence[str]) -> None:
+        self.store.delete_nodes(list(ids))
+
     def read(self, ids: Sequence[str]) -> FloatArray | None:
         """Return stored vectors, shape (ids, dimension), or None if the store cannot do so."""
         try:
-            found = {node.node_id: node.embedding for node in self.store.get_nodes(list(ids))}
+            found = self._get(ids)
         except (NotImplementedError, AttributeError):
             return None
         vectors = [found.get(id_) for id_ in ids]
         if any(vector is None for vector in vectors):
             return None
         return np.asarray(vectors, dtype=np.float32)
+
+    def _get(self, ids: Sequence[str]) -> Mapping[str, Sequence[float] | None]:
+        """Return the stored vectors by id."""
+        return {node.node_id: node.embedding for node in self.store.get_nodes(list(ids))}
 
     def checksum(self, ids: Sequence[str]) -> int | None:  # noqa: ARG002 - used by FAISS
         """Return a checksum of stored vectors, or None if their ids change with their content."""
@@ -180,12 +193,16 @@ class VectorStoreAdapter:
         )
         hint = "pass the vector store that the index was built with"
         with wrap_errors(StoreError, f"{self._name} could not be searched", hint, self.store):
-            found = self.store.query(query)
+            found = self._query(query)
             ids = found.ids or [node.node_id for node in found.nodes or ()]
             return [
                 (str(id_), self._cosine(float(similarity)))
                 for id_, similarity in zip(ids, found.similarities or (), strict=True)
             ]
+
+    def _query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
+        result: VectorStoreQueryResult = self.store.query(query)
+        return result
 
     def _cosine(self, similarity: float) -> float:
         """Convert a similarity from the store to a cosine."""
@@ -241,6 +258,70 @@ class ChromaAdapter(VectorStoreAdapter):
         # Chroma ignores `doc_ids`.
         ids = MetadataFilter(key="document_id", operator=FilterOperator.IN, value=list(documents))
         return {"filters": MetadataFilters(filters=[ids])}
+
+
+class LanceDBAdapter(VectorStoreAdapter):
+    """Adapter for LanceDB, whose integration quotes ids as columns in deletions and look-ups.
+
+    The columns of a table are those of the first vector. Therefore the vectors carry none of the
+    documents' metadata, which may differ; filters do not use it.
+    """
+
+    def add(self, nodes: Sequence[TextNode]) -> list[str]:
+        """Add either all nodes or none, and return their vector ids."""
+        plain = [node.model_copy() for node in nodes]
+        for node in plain:
+            node.metadata = {key: node.metadata[key] for key in OWN_KEYS if key in node.metadata}
+        return super().add(plain)
+
+    def _delete(self, ids: Sequence[str]) -> None:
+        for condition in _id_conditions(ids):
+            self.store.table.delete(condition)
+
+    def _get(self, ids: Sequence[str]) -> Mapping[str, Sequence[float] | None]:
+        column = self.store.vector_column_name
+        return {
+            row["id"]: row[column]
+            for condition in _id_conditions(ids)
+            for row in self.store.table.search()
+            .where(condition)
+            .select(["id", column])
+            .limit(len(ids))
+            .to_list()
+        }
+
+    def _query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
+        try:
+            found = super()._query(query)
+        except Warning:  # the integration raises it if nothing matches
+            return VectorStoreQueryResult(ids=[], similarities=[])
+        scale = 2 if self._metric() == "l2" else 1
+        # The integration returns exp(-distance).
+        found.similarities = [
+            1 + math.log(max(s, 1e-300)) / scale for s in found.similarities or ()
+        ]
+        return found
+
+    def _metric(self) -> str:
+        """Return the metric of the table's vector index; a table without an index uses L2."""
+        table = self.store.table
+        indexed = [i for i in table.list_indices() if self.store.vector_column_name in i.columns]
+        stats = table.index_stats(indexed[0].name) if indexed else None
+        return getattr(stats, "distance_type", None) or "l2"
+
+    def _document_filter(self, documents: Sequence[str]) -> dict[str, Any]:
+        # LanceDB ignores `doc_ids`.
+        ids = MetadataFilter(key="doc_id", operator=FilterOperator.IN, value=list(documents))
+        return {"filters": MetadataFilters(filters=[ids])}
+
+
+def _id_conditions(ids: Sequence[str]) -> Iterator[str]:
+    """Yield SQL conditions that each select a batch of ids."""
+    for start in range(0, len(ids), _BATCH_SIZE):
+        quoted = (
+            f"'{id_.replace(_QUOTE, 2 * _QUOTE)}'" for id_ in ids[start : start + _BATCH_SIZE]
+        )
+        yield f"id IN ({', '.join(quoted)})"
 
 
 class FaissAdapter(VectorStoreAdapter):
