@@ -102,11 +102,21 @@ def assert_consistent(index):
     assert set(docstore.docs) == nodes
     vector_ids = [w.vector_id for record in records for w in record.windows]
     assert sorted(vector_ids) == sorted(stored_entries(index.storage_context.vector_store))
-    expected = {r.id: {node.id for node in r.nodes} for r in records}
-    for info in (index.ref_doc_info, docstore.get_all_ref_doc_info() or {}):
-        assert {id_: set(one.node_ids) for id_, one in info.items()} == {
-            id_: ids for id_, ids in expected.items() if ids or info is index.ref_doc_info
-        }
+    hashes = {id_: hash_ for record in records for id_, hash_ in record.documents.items()}
+    assert set(index.ref_doc_info) == set(hashes)
+    stored = docstore.to_dict().get("docstore/metadata", {})
+    assert {id_: own["doc_hash"] for id_, own in stored.items() if id_ not in nodes} == {
+        id_: hash_ for id_, hash_ in hashes.items() if hash_
+    }
+    expected: dict[str, set[str]] = {}
+    for node in docstore.docs.values():
+        expected.setdefault(node.ref_doc_id, set()).add(node.node_id)
+        tree = node.metadata["e2_tree"]
+        documents = {id_ for id_, i in index.ref_doc_info.items() if node.node_id in i.node_ids}
+        assert documents == {node.ref_doc_id} or (node.ref_doc_id == tree and len(documents) > 1)
+        assert {index.storage.struct.tree_of(id_) for id_ in documents} == {tree}
+    info = docstore.get_all_ref_doc_info() or {}
+    assert {id_: set(one.node_ids) for id_, one in info.items()} == expected
     saved = index.storage_context.index_store.get_index_struct(index.index_id)
     assert saved.to_dict() == index.storage.struct.to_dict()
     assert_linked(docstore.docs)
@@ -116,7 +126,6 @@ def assert_linked(nodes):
     """Check that every link leads to a node that links back."""
     for id_, node in nodes.items():
         links = node.relationships
-        assert node.source_node.node_id == node.metadata["e2_tree"]
         parent = links.get(NodeRelationship.PARENT)
         if parent is not None:
             assert id_ in [child.node_id for child in nodes[parent.node_id].child_nodes]

@@ -18,6 +18,13 @@ PAGE_KEYS: Mapping[str, str] = MappingProxyType(
 """The metadata keys that name a page, and for each the key that lists the pages of a node."""
 
 
+PAGE_ID = "e2_doc_id"
+"""Key for the id of a LlamaIndex or LangChain document in the metadata of its segment.
+
+Both frameworks load each page of a file as a document, and the integrations join the pages of a
+file to one text with one segment for each page.
+"""
+
 _MAX_SHOWN_PAGES = 6
 """Number of pages up to which `describe_pages` lists them all."""
 

@@ -21,6 +21,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters import Filter, Predicate, compile_where, rename_keys
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
@@ -32,9 +33,6 @@ TREE_PER_VALUES = ("source", "document", "corpus")
 
 TreePer = Literal["source", "document", "corpus"] | Callable[[Document], str]
 """A named rule for sharing summary trees, or a function that returns a document's source."""
-
-PAGE_ID = "e2_doc_id"
-"""Metadata key for the id of a passage's LangChain document."""
 
 SOURCE_ID = "e2_source_id"
 """Metadata key for the source of a passage, which is the id of the engine document."""

@@ -20,7 +20,6 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import (
-    PAGE_ID,
     SOURCE_ID,
     user_filter,
     user_metadata,
@@ -30,7 +29,7 @@ from e2graphrag_integrations.langchain.options import (
     DocumentFilter,
     RetrieveArguments,
 )
-from e2graphrag_integrations.pages import page_part, with_page_lists
+from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode

@@ -19,6 +19,7 @@ try:
     )
     from e2graphrag_integrations.llama_index.selector import GraphProximitySelector
     from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+    from e2graphrag_integrations.llama_index.storage.nodes import PagePart, pages_of
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("llama_index"):
         raise
@@ -37,6 +38,8 @@ __all__ = [
     "EmbedModel",
     "EntityCooccurrenceExtractor",
     "GraphProximitySelector",
+    "PagePart",
     "RetrieverMode",
     "SummaryTreeNodeParser",
+    "pages_of",
 ]

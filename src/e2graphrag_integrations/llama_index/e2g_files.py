@@ -18,9 +18,15 @@ from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
-from e2graphrag_integrations.llama_index.storage.nodes import InheritedFields, texts_below
+from e2graphrag_integrations.llama_index.indexing.pages import PageTree, page_of
+from e2graphrag_integrations.llama_index.storage.nodes import (
+    InheritedFields,
+    NodeSource,
+    texts_below,
+)
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path
 from e2graphrag_integrations.snapshot.build import build_snapshot
@@ -72,19 +78,40 @@ def _read_document(
     leaf_metadata, leaf_metadata_rows = _leaf_metadata(
         snapshot, document, [row_of[node.id] for node in nodes if node.level == 0]
     )
+    tree = _page_tree(document)
+    inherited = InheritedFields(
+        lambda _: NodeSource(document.id, hash_),
+        lambda node: {**title, **common_metadata(snapshot, row_of[node.id])},
+    )
     source = DocumentInput(
         replace(document, metadata={}, segments=()),
-        hash_,
+        hash_ if tree is None else tree.hash,
         document.metadata,
-        InheritedFields(
-            document.id, hash_, lambda node: {**title, **common_metadata(snapshot, row_of[node.id])}
-        ),
+        inherited if tree is None else tree.fields(),
         leaf_metadata=leaf_metadata,
         leaf_metadata_rows=leaf_metadata_rows,
         segments=[(s[0], s[1], s[2]) for s in document.segments],
+        page_tree=tree,
     )
     stored = [replace(s, node=node) for s, node in zip(stored, nodes, strict=True)]
     return assemble(source, stored, store)
+
+
+def _page_tree(document: SourceDocument) -> PageTree | None:
+    """Return the pages of a document that was built from several LlamaIndex or LangChain documents.
+
+    Their hashes are those of LlamaIndex documents with the stored texts and metadata.
+    """
+    segments = [Segment(*segment) for segment in document.segments]
+    ids = [segment.metadata.get(PAGE_ID) for segment in segments]
+    if document.metadata or not ids or None in ids or len(set(ids)) < len(ids):
+        return None
+    pages = []
+    for id_, (start, end, metadata) in zip(ids, segments, strict=True):
+        own = {key: value for key, value in metadata.items() if key != PAGE_ID}
+        pages.append(page_of(Document(id_=str(id_), text=document.text[start:end], metadata=own)))
+    spans = [Span(start, end) for start, end, _ in segments]
+    return PageTree(document.id, document.text, pages, spans)
 
 
 def _leaf_metadata(
@@ -234,7 +261,11 @@ def _segments(record: DocumentRecord) -> list[Segment]:
         return []
     leaves = record.leaves
     ends = [leaf.start for leaf in leaves[1:]] + [leaves[-1].end]
+    # The segments are chunks, not the pages with these ids.
+    metadata = [
+        {key: value for key, value in own.items() if key != PAGE_ID} for own in record.leaf_metadata
+    ]
     return [
-        Segment(leaf.start, max(leaf.start, end), record.leaf_metadata[rows[0]])
+        Segment(leaf.start, max(leaf.start, end), metadata[rows[0]])
         for leaf, end, rows in zip(leaves, ends, record.leaf_metadata_rows, strict=True)
     ]

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
+from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters import allowed_nodes, ordered_kind
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id", "e2_source_id")
+_DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
+
+_SOURCE_ID = "e2_source_id"
+"""Key that filters by the id of a tree, such as the path of a file."""
 
 
 def _is_equal(actual: Any, value: Any) -> bool:
@@ -75,9 +79,12 @@ def node_filter(
 ) -> NodeFilter | None:
     """Return a filter over nodes, or None if no condition is given.
 
-    A summary matches if all chunks below it match. The metadata of a node consists of its
-    document's metadata, `e2_level`, `e2_kind` and `doc_id`. A number never equals a string, and is
-    neither less nor greater than one.
+    A node matches if its text on each page matches, and a summary if all chunks below it match. A
+    condition on a page key, such as `page_label`, matches any page that the node touches. All
+    other conditions, `doc_ids` included, must hold for all of its text. The metadata of a node
+    consists of its document's metadata, `e2_level`, `e2_kind` and `doc_id`. `e2_source_id` is the
+    id of its tree, such as the path of a file. A number never equals a string, and is neither
+    less nor greater than one.
 
     Raises:
         FilterError: If an operator is unknown or a value has the wrong type.
@@ -99,9 +106,11 @@ def node_filter(
             place = {LEVEL: level, KIND: "summary" if level else "chunk"}
 
             def passes(record: Mapping[str, Any], place: Mapping[str, Any] = place) -> bool:
-                if allowed_documents is not None and record[TREE] not in allowed_documents:
+                tree = record[TREE]
+                document = record.get(PAGE_ID, tree)
+                if allowed_documents is not None and allowed_documents.isdisjoint((document, tree)):
                     return False
-                ids = dict.fromkeys(_DOCUMENT_ID_KEYS, record[TREE])
+                ids = dict.fromkeys(_DOCUMENT_ID_KEYS, document) | {_SOURCE_ID: tree}
                 return filters is None or _matches(filters, {**ids, **record, **place})
 
             matching = allowed_nodes(snapshot.records, passes)

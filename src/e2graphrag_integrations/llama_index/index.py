@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NoReturn, Unpack
 
@@ -40,13 +39,10 @@ from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
-from e2graphrag_integrations.llama_index.indexing.inputs import (
-    DocumentInput,
-    as_documents,
-    inputs_from_documents,
-    inputs_from_nodes,
-)
-from e2graphrag_integrations.llama_index.indexing.pipeline import Inputs, InsertPipeline
+from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
+from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
+from e2graphrag_integrations.llama_index.indexing.pipeline import InsertPipeline, Plan
+from e2graphrag_integrations.llama_index.indexing.planner import TreeChanges, TreePlanner
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
 from e2graphrag_integrations.llama_index.options import (
     BuildOptions,
@@ -77,8 +73,6 @@ from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
-
-logger = logging.getLogger(__name__)
 
 _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, SimpleVectorStore)
 """LlamaIndex's stores that can be copied and pickled."""
@@ -124,6 +118,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         summary_tokens: int | None = None,
         chunking: Cut | None = None,
         grouping: Cut | None = None,
+        tree_per: TreePer | None = None,
         strategy: Strategy | None = None,
         num_workers: int = 4,
         max_llm_calls: int | None = None,
@@ -136,7 +131,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> None:
         """Build an index from nodes, or open an existing index from its struct.
 
-        The settings from `chunk_size` to `grouping` are fixed once the index contains a document.
+        The settings from `chunk_size` to `tree_per` are fixed once the index contains a document.
 
         Args:
             nodes: Nodes to index. Nodes from a `SummaryTreeNodeParser` keep their trees; for other
@@ -163,6 +158,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             chunking: `"fixed"` (default), or `"content"` to choose chunk boundaries from the text
                 itself, so that editing a long document regenerates few summaries.
             grouping: How nodes are grouped under summaries: `"fixed"` (default) or `"content"`.
+            tree_per: Documents that share a summary tree: those from the same file
+                (`"source"`, the default), each document alone (`"document"`), all documents
+                (`"corpus"`), or those for which a function returns the same name. The file of a
+                document is its metadata `file_path`, else `file_name`; a document without either
+                has a tree of its own.
             strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
                 the E2GraphRAG paper.
             num_workers: Number of concurrent LLM calls.
@@ -216,6 +216,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         check_strategy(self.strategy)
         self._pipeline = InsertPipeline(
             self.storage,
+            resolve_tree_per(tree_per, struct.tree_per, self.storage.where),
             settings,
             models,
             check_int("num_workers", num_workers),
@@ -261,7 +262,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             **options,
         )
         with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            index._write(index._inputs(as_documents(documents)))
+            index._write(index._plan(as_documents(documents)))
         return index
 
     @classmethod
@@ -274,7 +275,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
         index = cls([], storage_context=storage_context, **options)
         with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            await index._awrite(await index._ainputs(as_documents(documents)))
+            await index._awrite(await index._aplan(as_documents(documents)))
         return index
 
     # Writing
@@ -287,12 +288,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             IndexingError: If a model fails; nothing changes.
         """
         with self._callback_manager.as_trace("insert"):
-            self._write(self._inputs([document]))
+            self._write(self._plan([document]))
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Index one document like `insert`, without blocking the event loop."""
         with self._callback_manager.as_trace("ainsert"):
-            await self._awrite(await self._ainputs([document]))
+            await self._awrite(await self._aplan([document]))
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes, adding them to the trees of documents that are already indexed.
@@ -305,12 +306,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             IndexingError: If a model fails; nothing changes.
         """
         with self._callback_manager.as_trace("insert_nodes"):
-            self._write(lambda: self._node_inputs(nodes), replace=True)
+            self._write(self._plan_nodes(nodes, replace_changed=True))
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._awrite(lambda: self._node_inputs(nodes), replace=True)
+            await self._awrite(self._plan_nodes(nodes, replace_changed=True))
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
@@ -333,22 +334,27 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     ) -> None:
         """Delete a document and its nodes; ignore an unknown id.
 
+        If the document shares a tree with others, such as the other pages of a file, the tree is
+        built again without it, which may call the models. The id of a tree, such as the path of
+        the file, deletes all of its documents and calls no model.
+
         Unlike LlamaIndex's own indexes, this one also deletes the texts from the docstore by
         default.
+
+        Raises:
+            IndexingError: If a model fails; nothing changes.
         """
-        self._pipeline.check_writable()
-        with self._pipeline.lock:
-            self.storage.prepare_write()
-            if ref_doc_id not in self.storage.struct.payloads:
-                logger.warning("document %s is not in the index: nothing to delete", ref_doc_id)
-                return
-            self.storage.delete_documents([ref_doc_id], from_docstore=delete_from_docstore)
+        self._write(
+            lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
+        )
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Run `delete_ref_doc` in a thread."""
-        await asyncio.to_thread(self.delete_ref_doc, ref_doc_id, delete_from_docstore)
+        """Delete a document like `delete_ref_doc`, without blocking the event loop."""
+        await self._awrite(
+            lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
+        )
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Replace the indexed version of a document.
@@ -373,7 +379,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            changed = self._write(self._inputs(documents), replace=True)
+            changed = self._write(self._plan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
 
     async def arefresh_ref_docs(
@@ -382,7 +388,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
         documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            changed = await self._awrite(await self._ainputs(documents), replace=True)
+            changed = await self._awrite(await self._aplan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
 
     # Methods that the base class calls
@@ -391,7 +397,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
         """Build the index; unlike the base class, store no node until all are ready."""
-        self._write(self._node_inputs(nodes))
+        self._write(self._plan_nodes(nodes, replace_changed=False))
         return self.storage.struct
 
     _build_index_from_nodes = build_index_from_nodes
@@ -404,10 +410,14 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """The node ids and the metadata of each document, by document id."""
+        """The node ids and the metadata of each document, by document id.
+
+        A chunk or summary with text from several documents belongs to each of them.
+        """
         return {
-            record.id: RefDocInfo([node.id for node in record.nodes], dict(record.metadata))
+            id_: RefDocInfo(node_ids, dict(metadata))
             for record in self.storage.struct.records()
+            for id_, node_ids, metadata in record.document_nodes()
         }
 
     def as_retriever(  # type: ignore[override] # the base class accepts any keyword
@@ -495,7 +505,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         Raises:
             SettingsMismatchError: If an LLM wrote the summaries of the index and none was passed.
         """
-        return self._pipeline.estimate(inputs_from_documents(documents))
+        return self._pipeline.estimate(documents)
 
     def to_e2g(self, path: str | os.PathLike[str]) -> None:
         """Write the index to an `E2GraphRAG` index file, which returns the same results.
@@ -529,7 +539,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         with index._removed_on_error():
             if "dimension" in made_with:
                 index.storage.vectors.check_dimension(int(made_with["dimension"]))
-            index.storage.put(built, made_with)
+            index.storage.put(built, made_with, index._pipeline.planner.name)
         return index
 
     @classmethod
@@ -685,30 +695,47 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         self._object_map = dict(object_map)
         self._pipeline.not_recorded = not_recorded
 
-    def _inputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
-        """Convert documents to inputs, without duplicates."""
+    def _plan(self, documents: Sequence[Document], *, replace_changed: bool = False) -> Plan:
+        """Return the plan for a write of documents."""
         if not self._user_transformations:
-            return inputs_from_documents(documents)
-        changed, show = self._changed(documents), self._show_progress
-        nodes = run_transformations(changed, self._user_transformations, show_progress=show)
-        return inputs_from_nodes(nodes, self._pipeline.settings.groups)
+            return lambda planner: planner.plan_documents(
+                documents, replace_changed=replace_changed
+            )
+        nodes = run_transformations(
+            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+        )
+        return self._plan_nodes(nodes, replace_changed=replace_changed, extends=False)
 
-    async def _ainputs(self, documents: Sequence[Document]) -> list[DocumentInput]:
+    async def _aplan(self, documents: Sequence[Document], *, replace_changed: bool = False) -> Plan:
         if not self._user_transformations:
-            return inputs_from_documents(documents)
-        changed, show = self._changed(documents), self._show_progress
-        nodes = await arun_transformations(changed, self._user_transformations, show_progress=show)
-        return inputs_from_nodes(list(nodes), self._pipeline.settings.groups)
+            return self._plan(documents, replace_changed=replace_changed)
+        nodes = await arun_transformations(
+            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+        )
+        return self._plan_nodes(nodes, replace_changed=replace_changed, extends=False)
 
     def _changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return only new and changed documents: a transformation may call a model for each one."""
         self._pipeline.check_writable()
-        # Raises on invalid or conflicting documents.
-        inputs_from_documents(documents, need_text=False)
-        unique = {document.node_id: document for document in documents}.values()
-        return [d for d in unique if not self._pipeline.contains(d.node_id, d.hash)]
+        planner = self._pipeline.planner
+        distinct = distinct_documents(documents, need_text=False).values()
+        for document in distinct:
+            page_of(document)  # raises on invalid metadata
+        return [d for d in distinct if not planner.contains(d.node_id, d.hash)]
 
-    def _node_inputs(self, nodes: Sequence[BaseNode]) -> list[DocumentInput]:
+    def _plan_nodes(
+        self, nodes: Sequence[BaseNode], *, replace_changed: bool, extends: bool = True
+    ) -> Plan:
+        """Return the plan for a write of nodes."""
+
+        def plan(planner: TreePlanner) -> TreeChanges:
+            self._take_objects(nodes)
+            return planner.plan_nodes(nodes, replace_changed=replace_changed, extends=extends)
+
+        return plan
+
+    def _take_objects(self, nodes: Sequence[BaseNode]) -> None:
+        """Move the objects of index nodes to the object map: a docstore cannot store them."""
         for number, node in enumerate(nodes):
             if not isinstance(node, BaseNode):
                 raise InvalidInputError(
@@ -716,19 +743,16 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 )
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
-                node.obj = None  # a docstore cannot store it
-        return self._pipeline.inputs_from_nodes(nodes)
+                node.obj = None
 
-    def _write(self, inputs: Inputs, *, replace: bool = False) -> set[str]:
+    def _write(self, plan: Plan) -> Collection[str]:
         with closing(OwnLoop()) as loop:
-            return self._pipeline.insert(inputs, loop, replace_changed=replace)
+            return self._pipeline.write(plan, loop)
 
-    async def _awrite(self, inputs: Inputs, *, replace: bool = False) -> set[str]:
+    async def _awrite(self, plan: Plan) -> Collection[str]:
         loop, stop = CallerLoop(asyncio.get_running_loop()), StopSignal()
         return await run_in_thread(
-            lambda: self._pipeline.insert(
-                inputs, loop, replace_changed=replace, is_async=True, stop=stop
-            ),
+            lambda: self._pipeline.write(plan, loop, is_async=True, stop=stop),
             stop.stop_all,
         )
 

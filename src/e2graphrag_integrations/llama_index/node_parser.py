@@ -26,11 +26,19 @@ from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
+from e2graphrag_integrations.llama_index.indexing.pages import (
+    Page,
+    PageTree,
+    TreePer,
+    check_tree_per,
+    page_of,
+    sort_pages,
+    tree_id,
+)
 from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.storage.nodes import (
     InheritedFields,
     check_has_text,
-    node_text,
     tree_to_nodes,
 )
 from e2graphrag_integrations.settings import Cut, Settings
@@ -50,8 +58,14 @@ class SummaryTreeNodeParser(NodeParser):
     gives the same ids.
 
     Use the parser alone, in an `IngestionPipeline` (with `run`, `arun` or several workers), or
-    with `get_leaf_nodes` and `AutoMergingRetriever`. Each document has its own tree, so it can be
-    replaced without affecting other documents.
+    with `get_leaf_nodes` and `AutoMergingRetriever`.
+
+    Documents from the same file, such as the pages of a PDF, share a tree by default; `tree_per`
+    has the values of `E2GraphRAGIndex`. A chunk over several pages has the first page's
+    `page_label`, and `page_labels` lists all of them, such as `"2, 3"`. Its SOURCE is the file, and
+    `pages_of` returns its pages. An `IngestionPipeline` with a docstore passes only the changed
+    pages to the parser: insert the nodes into an `E2GraphRAGIndex`, which adds the other pages of
+    the file, or use `tree_per="document"`.
 
     Raises:
         InvalidInputError: If a field is unknown, a size is out of range, or an image has no text.
@@ -72,6 +86,10 @@ class SummaryTreeNodeParser(NodeParser):
     )
     grouping: Cut = Field(
         default="fixed", description="`content` groups the nodes under a summary by their text."
+    )
+    tree_per: Any = Field(
+        default="source",
+        description="Documents that share a tree: `source`, `document`, `corpus` or a function.",
     )
     llm: SerializeAsAny[LLM] | None = Field(
         default=None,
@@ -159,8 +177,8 @@ class SummaryTreeNodeParser(NodeParser):
         for document in documents:
             check_has_text(document)
         # Use only the texts: metadata would leak into the summaries.
-        sources = [SourceDocument(document.node_id, node_text(document)) for document in documents]
-        trees = [plan_document(source, settings, counter) for source in sources]
+        parsed = _trees(documents, self.tree_per)
+        trees = [plan_document(source, settings, counter) for source, _ in parsed]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
         summarizer = summarizer_for(self.llm, prompts, counter, is_async=is_async)
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
@@ -186,9 +204,32 @@ class SummaryTreeNodeParser(NodeParser):
         next(steps, None)  # closes the bar
         return [
             node
-            for document, tree, texts in zip(documents, trees, summaries, strict=True)
+            for (_, inherited), tree, texts in zip(parsed, trees, summaries, strict=True)
             for node in tree_to_nodes(
-                InheritedFields.from_document(document),
-                [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes],
+                inherited, [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes]
             )
         ]
+
+
+def _trees(
+    documents: Sequence[BaseNode], tree_per: TreePer
+) -> list[tuple[SourceDocument, InheritedFields]]:
+    """Return the text of each tree, and the fields that its nodes inherit."""
+    check_tree_per(tree_per)
+    groups: dict[str, list[Page]] = {}
+    by_id = {document.node_id: document for document in documents}
+    for document in documents:
+        page = page_of(document)
+        groups.setdefault(tree_id(tree_per, page), []).append(page)
+    trees: list[tuple[SourceDocument, InheritedFields]] = []
+    for id_, pages in groups.items():
+        tree = PageTree.join(id_, sort_pages(pages))
+        trees.append(
+            (
+                SourceDocument(id_, tree.text),
+                InheritedFields.from_document(by_id[id_])
+                if tree.is_document
+                else tree.fields(flat=True),
+            )
+        )
+    return trees

@@ -13,6 +13,7 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
@@ -49,6 +50,7 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     summary_tokens: int | None
     chunking: Cut | None
     grouping: Cut | None
+    tree_per: TreePer | None
     strategy: Strategy | None
     num_workers: int
     max_llm_calls: int | None

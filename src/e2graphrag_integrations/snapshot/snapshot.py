@@ -54,6 +54,11 @@ class NodeTable:
     first_leaf: IntArray
     end_leaf: IntArray
 
+    @lazy
+    def row_of(self) -> Mapping[str, int]:
+        """Return the row of each node by id."""
+        return {id_: row for row, id_ in enumerate(self.ids)}
+
 
 NODE_ARRAYS = tuple(field.name for field in fields(NodeTable) if field.name != "ids")
 """Names of the integer columns of a `NodeTable`."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from llama_index.core.schema import BaseNode, TextNode
+from llama_index.core.schema import BaseNode, NodeRelationship, TextNode
 
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import (
@@ -62,13 +62,17 @@ def assemble(
             entry.id_ = _vector_id(s.node.id, number, vectors[key], entry.metadata)
             windows.append(Window(row, span, entry.id_, entry.id_))
             entries.append(entry)
+    tree = document.page_tree
+    leaf_metadata, rows = document.leaf_metadata, document.leaf_metadata_rows
+    if tree is not None and not leaf_metadata:
+        leaf_metadata, rows = tree.leaf_metadata([s.node for s in chunks])
     record = DocumentRecord(
         id=document.id,
         hash=document.hash,
         title=document.source.title,
         metadata=document.metadata,
-        leaf_metadata=document.leaf_metadata,
-        leaf_metadata_rows=document.leaf_metadata_rows or [()] * len(chunks),
+        leaf_metadata=leaf_metadata if chunks else (),
+        leaf_metadata_rows=rows or [()] * len(chunks),
         segments=document.segments,
         gaps=_gaps(document.source.text, [s.node for s in chunks]),
         nodes=[replace(node, text="", child_ids=()) for node in nodes],
@@ -77,6 +81,8 @@ def assemble(
         mentions=MentionColumns.from_chunks(
             [decode_sentences(extractions[s.content_key]) for s in chunks]
         ),
+        pages=[] if tree is None else tree.records,
+        keeps_chunks=document.keeps_chunks,
     )
     return IndexedDocument(record, text_nodes, entries)
 
@@ -88,6 +94,9 @@ def _text_nodes(document: DocumentInput, nodes: Sequence[Node]) -> list[BaseNode
         user_node = document.user_nodes.get(node.id)
         if user_node is not None:
             text_nodes[row] = user_node.model_copy(deep=True)
+            if document.page_tree is not None:  # the neighbors may have been on a deleted page
+                text_nodes[row].relationships.pop(NodeRelationship.PREVIOUS, None)
+                text_nodes[row].relationships.pop(NodeRelationship.NEXT, None)
             set_position(text_nodes[row], node)
     if document.user_nodes:
         link_levels(text_nodes, nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.schema import BaseNode, Document
@@ -12,13 +12,22 @@ from llama_index.core.schema import BaseNode, Document
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
+from e2graphrag_integrations.llama_index.indexing.pages import (
+    Page,
+    PageTree,
+    plain_metadata,
+    user_exclusions,
+)
 from e2graphrag_integrations.llama_index.storage.nodes import (
     LEVEL,
-    OWN_KEYS,
+    TREE,
     InheritedFields,
+    NodeSource,
     check_has_text,
+    decode_parts,
     node_text,
 )
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
 from e2graphrag_integrations.text.joining import join_chunks
 from e2graphrag_integrations.tree import (
     ContentGroups,
@@ -28,9 +37,6 @@ from e2graphrag_integrations.tree import (
     tree_from_chunks,
 )
 from e2graphrag_integrations.types import Node, SourceDocument, Span
-
-_TITLE = "title"
-"""Metadata key of a document's title."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,10 @@ class DocumentInput:
         user_nodes: The user's nodes by id; the index stores copies of them.
         leaf_metadata: Distinct metadata of the chunks; empty if all are equal to `metadata`.
         leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
-        segments: `(start, end, metadata)` of a document from an index file.
-        extends: Whether the input adds nodes to a document that is already in the index.
+        segments: `(start, end, metadata)` of the pages, or of a document from an index file.
+        page_tree: The documents that share the tree; None if it is that of the document `id`.
+        keeps_chunks: Whether a change of another page keeps the user's chunks.
+        previous: Ids of the stored trees that the document or its pages come from.
     """
 
     source: SourceDocument
@@ -59,7 +67,9 @@ class DocumentInput:
     leaf_metadata: Sequence[Mapping[str, Any]] = ()
     leaf_metadata_rows: Sequence[Sequence[int]] = ()
     segments: Sequence[tuple[int, int, Mapping[str, Any]]] = ()
-    extends: bool = False
+    page_tree: PageTree | None = None
+    keeps_chunks: bool = False
+    previous: Sequence[str] = ()
 
     @property
     def id(self) -> str:
@@ -81,8 +91,8 @@ def as_documents(documents: Any) -> list[Document]:
     return as_list(documents, "documents")
 
 
-def inputs_from_documents(documents: Any, *, need_text: bool = True) -> list[DocumentInput]:
-    """Convert documents to inputs, merging identical documents.
+def distinct_documents(documents: Any, *, need_text: bool = True) -> dict[str, Document]:
+    """Return documents by id, merging identical ones.
 
     Args:
         documents: LlamaIndex documents.
@@ -90,67 +100,50 @@ def inputs_from_documents(documents: Any, *, need_text: bool = True) -> list[Doc
             still describe them.
 
     Raises:
-        InvalidInputError: If an item is not a document, has only content other than text, or its
-            metadata is not JSON.
+        InvalidInputError: If an item is not a document, has only content other than text, or its id
+            or text cannot be stored.
         DuplicateDocumentError: If two different documents have the same id.
     """
-    inputs: dict[str, DocumentInput] = {}
+    distinct: dict[str, Document] = {}
     for document in as_documents(documents):
-        converted = _input_from_document(document)
+        if not isinstance(document, Document):
+            raise InvalidInputError(
+                f"{short_repr(document)} is not a Document: wrap text in Document(text=...), and "
+                "pass nodes to E2GraphRAGIndex(nodes=...) or insert_nodes()"
+            )
+        # Raises on lone surrogates and blank ids; LlamaIndex cannot hash such texts.
+        SourceDocument(document.node_id, node_text(document))
         if need_text:
             check_has_text(document)
-        first = inputs.setdefault(converted.id, converted)
-        if first.hash != converted.hash:
+        first = distinct.setdefault(document.node_id, document)
+        if first.hash != document.hash:
             raise DuplicateDocumentError(
-                f"document id {converted.id!r} is given twice with different contents: "
+                f"document id {document.node_id!r} is given twice with different contents: "
                 "give each document its own id_"
             )
-    return list(inputs.values())
+    return distinct
 
 
-def _input_from_document(document: Any) -> DocumentInput:
-    if not isinstance(document, Document):
-        raise InvalidInputError(
-            f"{short_repr(document)} is not a Document: wrap text in Document(text=...), and pass "
-            "nodes to E2GraphRAGIndex(nodes=...) or insert_nodes()"
-        )
-    metadata = _plain_metadata(document.metadata, f"document {document.node_id!r}")
+def input_from_page(page: Page, inherited: InheritedFields) -> DocumentInput:
+    """Return the input for a document with a tree of its own."""
     return DocumentInput(
-        SourceDocument(document.node_id, node_text(document), _title(metadata, document)),
-        document.hash,
-        metadata,
-        InheritedFields.from_document(document),
+        SourceDocument(page.id, page.text, page.title), page.hash, page.metadata, inherited
     )
 
 
-def _title(metadata: Mapping[str, Any], node: BaseNode) -> str | None:
-    """Return the title to embed with each chunk."""
-    title = metadata.get(_TITLE)
-    is_excluded = _TITLE in node.excluded_embed_metadata_keys
-    return title if isinstance(title, str) and not is_excluded else None
+def input_from_page_tree(tree: PageTree) -> DocumentInput:
+    """Return the input for documents that share a tree and are split together."""
+    return DocumentInput(
+        SourceDocument(tree.id, tree.text, tree.title),
+        tree.hash,
+        {},
+        tree.fields(),
+        page_tree=tree,
+        segments=tree.segments,
+    )
 
 
 # Nodes
-
-
-def inputs_from_nodes(nodes: Sequence[BaseNode], grouping: Grouping) -> list[DocumentInput]:
-    """Convert nodes, grouped by document; a node without a document becomes its own document.
-
-    Nodes from a `SummaryTreeNodeParser` keep their tree and summaries. All other nodes become the
-    chunks of a new tree.
-
-    Args:
-        nodes: LlamaIndex nodes.
-        grouping: Groups the chunks under summaries.
-
-    Raises:
-        DuplicateDocumentError: If two different nodes have the same id.
-        InvalidInputError: If the metadata of a node is not JSON.
-    """
-    return [
-        _input_from_nodes(document_id, list(group.values()), grouping)
-        for document_id, group in group_by_document(nodes).items()
-    ]
 
 
 def group_by_document(nodes: Iterable[BaseNode]) -> dict[str, dict[str, BaseNode]]:
@@ -174,37 +167,42 @@ def group_by_document(nodes: Iterable[BaseNode]) -> dict[str, dict[str, BaseNode
     return groups
 
 
-def _input_from_nodes(
+def input_from_nodes(
     document_id: str, group: Sequence[BaseNode], grouping: Grouping
 ) -> DocumentInput:
+    """Return the input for the nodes of one document.
+
+    Nodes from a `SummaryTreeNodeParser` keep their tree and summaries. All other nodes become the
+    chunks of a new tree.
+
+    Raises:
+        InvalidInputError: If the metadata of a node is not JSON.
+    """
     texts = {n.node_id: text for n in group if (text := node_text(n)).strip()}
     leaves = _in_text_order([n for n in group if not n.metadata.get(LEVEL) and n.node_id in texts])
     summary_ids = {n.node_id for n in group if n.metadata.get(LEVEL) and n.node_id in texts}
-    text, spans = _join_leaves(leaves, [texts[n.node_id] for n in leaves])
+    text, spans = _join_leaves(_offsets(leaves), [texts[n.node_id] for n in leaves])
     chunks = [
         Node(n.node_id, document_id, 0, position, start, end, texts[n.node_id])
         for position, (n, (start, end)) in enumerate(zip(leaves, spans, strict=True))
     ]
     tree = _matching_tree(document_id, chunks, summary_ids, group, grouping)
     tree_ids = {node.id for node in tree.nodes}
-    metadata = [_plain_metadata(node.metadata, f"node {node.node_id!r}") for node in leaves]
-    shared = _shared_metadata(metadata)
-    leaf_metadata, leaf_metadata_rows = _distinct_metadata(metadata, shared)
-    metadata_of_node = {n.node_id: own for n, own in zip(leaves, metadata, strict=True)}
-    for node in tree.nodes:  # children come before their parents
-        if node.level:
-            below = [metadata_of_node[child] for child in node.child_ids]
-            metadata_of_node[node.id] = _shared_metadata(below)
+    metadata = [plain_metadata(node.metadata, f"node {node.node_id!r}") for node in leaves]
+    shared = shared_metadata(metadata)
+    differs = any(own != shared for own in metadata)
+    leaf_metadata, rows = _distinct_metadata([[own] for own in metadata] if differs else [])
+    metadata_of_node = _metadata_of_nodes(tree, [[own] for own in metadata])
     first = leaves[0] if leaves else group[0]
     source = first.source_node
     hash_ = (source.hash if source is not None else first.hash) or ""
+    page = Page(document_id, hash_, text, shared, first.excluded_embed_metadata_keys)
     return DocumentInput(
-        SourceDocument(document_id, text, _title(shared, first)),
+        SourceDocument(document_id, text, page.title),
         hash_,
         shared,
         InheritedFields(
-            document_id,
-            hash_,
+            lambda _: NodeSource(document_id, hash_),
             lambda node: metadata_of_node.get(node.id, shared),
             first.excluded_embed_metadata_keys,
             first.excluded_llm_metadata_keys,
@@ -212,8 +210,193 @@ def _input_from_nodes(
         tree=tree,
         user_nodes={node.node_id: node for node in group if node.node_id in tree_ids},
         leaf_metadata=leaf_metadata,
-        leaf_metadata_rows=leaf_metadata_rows,
+        leaf_metadata_rows=rows,
     )
+
+
+def input_from_page_nodes(
+    tree_id: str, pages: Sequence[Page], summaries: Mapping[str, BaseNode], grouping: Grouping
+) -> DocumentInput:
+    """Return the input for documents that share a tree and whose chunks the user passed.
+
+    Args:
+        tree_id: Id of the tree.
+        pages: The documents in text order, with nodes.
+        summaries: Summaries to keep if they fit the tree, by id.
+        grouping: Groups the chunks under summaries.
+
+    Raises:
+        InvalidInputError: If the metadata of a node is not JSON.
+    """
+    joined: list[Page] = []
+    spans_of_pages: list[list[Span]] = []
+    for page in pages:
+        leaves = _in_text_order([node for node in page.nodes if node_text(node).strip()])
+        text, own_spans = _join_leaves(_offsets(leaves), [node_text(node) for node in leaves])
+        # The text before the first chunk is unknown and may be long.
+        skipped = own_spans[0].start if own_spans else 0
+        joined.append(replace(page, nodes=leaves, text=text[skipped:]))
+        spans_of_pages.append([Span(s - skipped, e - skipped) for s, e in own_spans])
+    tree = PageTree.join(tree_id, joined)
+    chunks: list[Node] = []
+    metadata: list[dict[str, Any]] = []
+    for page, page_span, own_spans in zip(joined, tree.spans, spans_of_pages, strict=True):
+        for node, (start, end) in zip(page.nodes, own_spans, strict=True):
+            first, last = page_span.start + start, page_span.start + end
+            text = node_text(node)
+            chunks.append(Node(node.node_id, tree_id, 0, len(chunks), first, last, text))
+            own = plain_metadata(node.metadata, f"node {node.node_id!r}")
+            metadata.append({**own, PAGE_ID: page.id})
+    nodes = {node.node_id: node for page in joined for node in page.nodes} | dict(summaries)
+    return _input_from_chunks(
+        tree,
+        tree_from_chunks(tree_id, chunks, grouping),
+        [[own] for own in metadata],
+        nodes,
+        keeps_chunks=True,
+    )
+
+
+def parsed_pages(nodes: Sequence[BaseNode]) -> tuple[PageTree, Sequence[BaseNode], list[Span]]:
+    """Return the documents that parsed chunks come from, the chunks in text order, and their spans.
+
+    Args:
+        nodes: Chunks of one tree from a `SummaryTreeNodeParser`, in any order.
+
+    Raises:
+        InvalidInputError: If the metadata of a node is damaged.
+    """
+    leaves = sorted(nodes, key=lambda node: decode_parts(node)[0].start)
+    texts = [node_text(node) for node in leaves]
+    parts = [decode_parts(node) for node in leaves]
+    offsets = [
+        (own[0].start, own[0].start + len(text)) for own, text in zip(parts, texts, strict=True)
+    ]
+    text, spans = _join_leaves(offsets, texts)
+    bounds: dict[str, list[int]] = {}
+    pages: dict[str, Page] = {}
+    for node, own, span in zip(leaves, parts, spans, strict=True):
+        for part in own:
+            start, end = (max(0, at - own[0].start) + span.start for at in (part.start, part.end))
+            first, last = bounds.get(part.document_id, (start, end))
+            bounds[part.document_id] = [min(first, start), max(last, end)]
+            if part.document_id not in pages:
+                plain = plain_metadata(part.metadata, f"node {node.node_id!r}")
+                excluded_embed, excluded_llm = user_exclusions(node)
+                pages[part.document_id] = Page(
+                    part.document_id, part.hash, "", plain, excluded_embed, excluded_llm
+                )
+    page_spans: list[Span] = []
+    for first, last in bounds.values():
+        previous = page_spans[-1].end if page_spans else 0
+        page_spans.append(Span(max(first, previous), max(last, previous)))
+    filled = [
+        replace(page, text=text[start:end])
+        for page, (start, end) in zip(pages.values(), page_spans, strict=True)
+    ]
+    return PageTree(leaves[0].metadata[TREE], text, filled, page_spans), leaves, spans
+
+
+def input_from_parsed_nodes(
+    nodes: Sequence[BaseNode], summaries: Mapping[str, BaseNode], grouping: Grouping
+) -> DocumentInput:
+    """Return the input for a tree of several documents from a `SummaryTreeNodeParser`.
+
+    Args:
+        nodes: The chunks.
+        summaries: The summaries by id.
+        grouping: Groups the chunks if the parser's groups cannot be recognized.
+    """
+    tree, leaves, spans = parsed_pages(nodes)
+    chunks = [
+        Node(node.node_id, tree.id, 0, position, *span, node_text(node))
+        for position, (node, span) in enumerate(zip(leaves, spans, strict=True))
+    ]
+    group = [*leaves, *summaries.values()]
+    metadata = [
+        [
+            {
+                **plain_metadata(part.metadata, f"node {node.node_id!r}"),
+                PAGE_ID: part.document_id,
+            }
+            for part in decode_parts(node)
+        ]
+        for node in leaves
+    ]
+    return _input_from_chunks(
+        tree,
+        _matching_tree(tree.id, chunks, {*summaries}, group, grouping),
+        metadata,
+        {node.node_id: node for node in group},
+        keeps_chunks=False,
+    )
+
+
+def _input_from_chunks(
+    page_tree: PageTree,
+    tree: Tree,
+    metadata: Sequence[Sequence[Mapping[str, Any]]],
+    nodes: Mapping[str, BaseNode],
+    *,
+    keeps_chunks: bool,
+) -> DocumentInput:
+    """Return the input for the chunks of several documents.
+
+    Args:
+        page_tree: The documents.
+        tree: The tree over the chunks.
+        metadata: For each chunk, the metadata of its part on each page.
+        nodes: Chunks and summaries by id.
+        keeps_chunks: Whether a change of another page keeps the chunks.
+    """
+    leaf_metadata, rows = _distinct_metadata(metadata)
+    of_pages = {json.dumps(own, sort_keys=True) for *_, own in page_tree.segments}
+    is_of_page = all(json.dumps(own, sort_keys=True) in of_pages for own in leaf_metadata)
+    metadata_of_node = _metadata_of_nodes(tree, metadata)
+    tree_ids = {node.id for node in tree.nodes}
+    kept = {id_: node for id_, node in nodes.items() if id_ in tree_ids}
+    if not keeps_chunks:  # a parser joins lists of pages to strings
+        kept = {
+            node.id: _with_page_lists(kept[node.id], metadata_of_node[node.id])
+            for node in tree.nodes
+            if node.id in kept
+        }
+    return DocumentInput(
+        SourceDocument(page_tree.id, page_tree.text, page_tree.title),
+        page_tree.hash,
+        {},
+        replace(page_tree.fields(), metadata=lambda node: metadata_of_node[node.id]),
+        tree=tree,
+        user_nodes=kept,
+        leaf_metadata=leaf_metadata,
+        leaf_metadata_rows=rows,
+        segments=page_tree.segments if is_of_page else (),
+        page_tree=page_tree,
+        keeps_chunks=keeps_chunks,
+    )
+
+
+def _metadata_of_nodes(
+    tree: Tree, metadata: Sequence[Sequence[Mapping[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """Return the metadata of all nodes by id, given those of each chunk, one for each page."""
+    chunks = tree.levels[0] if tree.levels else ()
+    below = {chunk.id: list(own) for chunk, own in zip(chunks, metadata, strict=True)}
+    for node in tree.nodes:  # children come before their parents
+        if node.level:
+            below[node.id] = [one for child in node.child_ids for one in below[child]]
+    merged = {id_: merge_metadata(records) for id_, records in below.items()}
+    return {
+        id_: {key: value for key, value in own.items() if key != PAGE_ID}
+        for id_, own in merged.items()
+    }
+
+
+def _with_page_lists(node: BaseNode, metadata: Mapping[str, Any]) -> BaseNode:
+    lists = {k: v for k, v in metadata.items() if k in PAGE_KEYS.values() and k in node.metadata}
+    copy = node.model_copy(deep=True)
+    copy.metadata = {**copy.metadata, **lists}
+    return copy
 
 
 def _in_text_order(leaves: Sequence[BaseNode]) -> Sequence[BaseNode]:
@@ -254,16 +437,24 @@ def _matching_tree(
     return tree
 
 
-def _join_leaves(leaves: Sequence[BaseNode], texts: Sequence[str]) -> tuple[str, list[Span]]:
+def _offsets(leaves: Sequence[BaseNode]) -> list[tuple[int | None, int | None]]:
+    return [
+        (getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None))
+        for node in leaves
+    ]
+
+
+def _join_leaves(
+    offsets: Sequence[tuple[int | None, int | None]], texts: Sequence[str]
+) -> tuple[str, list[Span]]:
     """Return a document text that contains the chunks, and their spans in it.
 
-    The spans are the nodes' own offsets, unless these contradict the texts.
+    The spans are the given offsets, unless these contradict the texts.
     """
-    starts = []
-    for node, text in zip(leaves, texts, strict=True):
-        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-        is_known = start is not None and end is not None and end - start == len(text)
-        starts.append(start if is_known else None)
+    starts = [
+        None if start is None or end is None or end - start != len(text) else start
+        for (start, end), text in zip(offsets, texts, strict=True)
+    ]
     joined = join_chunks(texts, starts)
     return joined.text, joined.spans
 
@@ -271,26 +462,7 @@ def _join_leaves(leaves: Sequence[BaseNode], texts: Sequence[str]) -> tuple[str,
 # Metadata
 
 
-def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return metadata as plain JSON values, without the keys of this package.
-
-    Raises:
-        InvalidInputError: If the metadata cannot be stored as UTF-8 JSON.
-    """
-    own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
-    try:
-        text = json.dumps(own, default=str, ensure_ascii=False)
-        text.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"metadata of {where} is not plain JSON ({error}): use str, int, float, bool, None, "
-            "lists and dicts"
-        ) from error
-    plain: dict[str, Any] = json.loads(text)
-    return plain
-
-
-def _shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the key-value pairs that all the metadata have in common."""
     if not metadata:
         return {}
@@ -299,14 +471,13 @@ def _shared_metadata(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _distinct_metadata(
-    metadata: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
+    metadata: Sequence[Sequence[Mapping[str, Any]]],
 ) -> tuple[list[Mapping[str, Any]], list[list[int]]]:
     """Return the distinct metadata of chunks, and each chunk's rows in that list."""
-    if all(own == shared for own in metadata):
-        return [], []
-    keys = [json.dumps(own, sort_keys=True) for own in metadata]
+    keys = [[json.dumps(one, sort_keys=True) for one in own] for own in metadata]
     distinct: dict[str, Mapping[str, Any]] = {}
-    for key, own in zip(keys, metadata, strict=True):
-        distinct.setdefault(key, own)
+    for own_keys, own in zip(keys, metadata, strict=True):
+        for key, one in zip(own_keys, own, strict=True):
+            distinct.setdefault(key, one)
     row_of = {key: row for row, key in enumerate(distinct)}
-    return list(distinct.values()), [[row_of[key]] for key in keys]
+    return list(distinct.values()), [[row_of[key] for key in own] for own in keys]

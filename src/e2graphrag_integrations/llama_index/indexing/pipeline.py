@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import Document
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
 from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import DuplicateDocumentError, ForkedProcessError
+from e2graphrag_integrations.errors import ForkedProcessError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, check_recorded
@@ -22,18 +22,14 @@ from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
-from e2graphrag_integrations.llama_index.indexing.inputs import (
-    DocumentInput,
-    group_by_document,
-    inputs_from_nodes,
-)
+from e2graphrag_integrations.llama_index.indexing.pages import TreePer
+from e2graphrag_integrations.llama_index.indexing.planner import TreeChanges, TreePlanner
 from e2graphrag_integrations.llama_index.indexing.reuse import (
     stored_contents,
     stored_summaries,
     user_summaries,
 )
 from e2graphrag_integrations.llama_index.models import Models
-from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.settings import Settings
@@ -43,9 +39,9 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
-Inputs = Sequence[DocumentInput] | Callable[[], Sequence[DocumentInput]]
-"""Documents, or a function that returns them. The function is called under the write lock, so that
-it sees the current state of the index."""
+Plan = Callable[[TreePlanner], TreeChanges]
+"""Returns the changes to make. It is called under the write lock, so that it sees the current state
+of the index."""
 
 
 @dataclass
@@ -54,6 +50,8 @@ class InsertPipeline:
 
     Args:
         storage: The storage of the index.
+        tree_per: Decides which documents share a tree; None if the index was built with a function
+            that the user did not pass again.
         settings: Settings for chunks, groups and summaries.
         models: The user's models.
         num_workers: Maximum number of concurrent summaries.
@@ -70,6 +68,7 @@ class InsertPipeline:
     """
 
     storage: IndexStorage
+    tree_per: TreePer | None
     settings: Settings
     models: Models
     num_workers: int
@@ -83,26 +82,29 @@ class InsertPipeline:
     _opened_in: int = field(default_factory=os.getpid)
     _query_components: tuple[object, dict[str, str], Components] | None = None
 
-    def insert(
+    @property
+    def planner(self) -> TreePlanner:
+        """Decides which trees a write changes."""
+        return TreePlanner(self.storage, self.tree_per, self.settings, self.models.counter)
+
+    def write(
         self,
-        inputs: Inputs,
+        plan: Plan,
         runner: AwaitableRunner,
         *,
-        replace_changed: bool,
         is_async: bool = False,
         stop: StopSignal | None = None,
-    ) -> set[str]:
-        """Insert new and changed documents and return their ids.
+    ) -> Collection[str]:
+        """Make changes and return the ids of the new and changed documents.
 
         Args:
-            inputs: The documents.
+            plan: Returns the changes.
             runner: Runs the coroutines of the LLM.
-            replace_changed: Whether to replace documents whose content has changed.
             is_async: Whether to call the LLM's async methods.
             stop: Stops the insertion when set.
 
         Raises:
-            DuplicateDocumentError: If a document has changed and `replace_changed` is false.
+            InvalidInputError: If a document or a node is invalid.
             LLMCallLimitError: If the insertion needs more than `max_llm_calls` calls.
             IndexingError: If a model failed; nothing has changed.
             StoreError: If a store failed.
@@ -110,23 +112,16 @@ class InsertPipeline:
         self.check_writable()
         with self.lock:
             self.storage.prepare_write()
-            given = inputs() if callable(inputs) else inputs
-            changed = {d.id: d for d in given if not self._is_unchanged(d)}
-            skipped = tuple(d.id for d in given if d.id not in changed)
-            for id_ in () if replace_changed else changed:
-                if id_ in self.storage.struct.payloads:
-                    raise DuplicateDocumentError(
-                        f"{self.storage.where} contains document {id_!r} with different content: "
-                        "call update_ref_doc() to replace it, or give the document another id_"
-                    )
-            self.report = IndexReport(skipped=skipped)
-            if changed:
+            changes = plan(self.planner)
+            self.report = IndexReport(skipped=changes.skipped)
+            if changes.inputs:
                 self.models.check_llm(self.storage.where, self.storage.struct.made_with)
                 components = self._components(is_async=is_async)
-                documents = list(changed.values())
-                report = self._insert(documents, components, runner, stop or StopSignal())
-                self.report = replace(report, skipped=skipped)
-            return set(changed)
+                report = self._insert(changes, components, runner, stop or StopSignal())
+                self.report = replace(report, skipped=changes.skipped)
+            elif changes.removed:
+                self.storage.delete_documents(changes.removed, from_docstore=changes.from_docstore)
+            return changes.changed
 
     def check_writable(self) -> None:
         """Reject writes in a forked process, and through an index opened from a pickle.
@@ -153,29 +148,31 @@ class InsertPipeline:
 
     def _insert(
         self,
-        documents: Sequence[DocumentInput],
+        changes: TreeChanges,
         components: Components,
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
         bar = ProgressBar() if self.show_progress else None
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
-            return self._insert_with(bar, documents, components, runner, stop)
+            return self._insert_with(bar, changes, components, runner, stop)
 
     def _insert_with(
         self,
         progress: ProgressListener | None,
-        documents: Sequence[DocumentInput],
+        changes: TreeChanges,
         components: Components,
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
+        documents = changes.inputs
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, runner)
         for document in documents:
             sink.put_cached("summary", user_summaries(document, summaries))
             if summaries.uses_llm:
-                sink.contents |= stored_summaries(self.storage, document.id, summaries)
+                for tree in document.previous:
+                    sink.contents |= stored_summaries(self.storage, tree, summaries)
         trees = {document.id: document.tree for document in documents}
 
         def plan(source: SourceDocument) -> Tree:
@@ -187,16 +184,23 @@ class InsertPipeline:
         manifest = components.check_for_writing() | self.settings.to_manifest()
         self.storage.vectors.check_dimension(components.embedder.dimension)
         for document in documents:
-            sink.contents |= stored_contents(self.storage, document.id, components, summaries)
+            for tree in document.previous:
+                sink.contents |= stored_contents(self.storage, tree, components, summaries)
         context = IndexingContext(sink, components, manifest, summaries, plan, self.num_workers)
         control = RunControl(StageTimer(progress), stop=stop)
         announce_llm_calls(cost, summaries, control.timer)
         report = index_documents(sources, context, control)
         indexed = [assemble(d, sink.documents[d.id], sink) for d in documents]
-        self.storage.put(indexed, manifest)
+        self.storage.put(
+            indexed,
+            manifest,
+            self.planner.name,
+            removed=changes.removed,
+            from_docstore=changes.from_docstore,
+        )
         return report
 
-    def estimate(self, inputs: Sequence[DocumentInput]) -> CostEstimate:
+    def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents, without calling a model or writing.
 
         Raises:
@@ -207,9 +211,13 @@ class InsertPipeline:
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, OwnLoop())
         cost = CostCounter(summaries)
-        for source in [d.source for d in inputs if not self._is_unchanged(d)]:
-            sink.contents |= stored_summaries(self.storage, source.id, summaries)
-            cost.add(plan_document(source, self.settings, components.counter))
+        with self.lock:
+            changes = self.planner.plan_documents(documents, replace_changed=True)
+            for document in changes.inputs:
+                for tree in document.previous:
+                    sink.contents |= stored_summaries(self.storage, tree, summaries)
+                planned = plan_document(document.source, self.settings, components.counter)
+                cost.add(document.tree or planned)
         return cost.estimate()
 
     def query_components(self) -> Components:
@@ -237,43 +245,6 @@ class InsertPipeline:
             sink,
             runner,
         )
-
-    def contains(self, document_id: str, hash_: str) -> bool:
-        """Return whether the index contains this version of a document."""
-        struct = self.storage.struct
-        return document_id in struct.payloads and struct.record(document_id).hash == hash_
-
-    def _is_unchanged(self, document: DocumentInput) -> bool:
-        return not document.extends and self.contains(document.id, document.hash)
-
-    def inputs_from_nodes(self, nodes: Sequence[BaseNode]) -> list[DocumentInput]:
-        """Convert nodes, together with the stored nodes of the documents that they extend.
-
-        Nodes whose SOURCE has a different hash belong to a new version, which replaces the stored
-        one. All other nodes extend the stored version. Documents without a new node are omitted.
-
-        Raises:
-            DuplicateDocumentError: If two different nodes have the same id.
-        """
-        groups = group_by_document(nodes)
-        stored_nodes: list[BaseNode] = []
-        extended: set[str] = set()
-        for document_id in [id_ for id_ in groups if id_ in self.storage.struct.payloads]:
-            group = groups[document_id]
-            record = self.storage.struct.record(document_id)
-            sources = [node.source_node for node in group.values()]
-            hashes = {source.hash for source in sources if source is not None and source.hash}
-            if len(hashes) == 1 and hashes != {record.hash}:
-                continue
-            own = self.storage.nodes.get(record)
-            if all(id_ in own and node_text(n) == node_text(own[id_]) for id_, n in group.items()):
-                del groups[document_id]
-                continue
-            extended.add(document_id)
-            stored_nodes.extend(node for id_, node in own.items() if id_ not in group)
-        new_nodes = [node for group in groups.values() for node in group.values()]
-        documents = inputs_from_nodes([*stored_nodes, *new_nodes], self.settings.groups)
-        return [replace(d, extends=d.id in extended) for d in documents]
 
 
 class MemorySink:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from llama_index.core.schema import BaseNode, NodeRelationship
 from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.docstore.types import RefDocInfo
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_position
@@ -38,22 +39,21 @@ class DocstoreAdapter:
         new_ids = {node.id for d in documents for node in d.record.nodes}
         old_ids = [node.id for record in old for node in record.nodes]
         shared_ids = [id_ for id_ in old_ids if id_ in new_ids]
-        overwritten: Sequence[BaseNode] = ()
+        overwritten: list[BaseNode] = []
         try:
             overwritten = self._docstore.get_nodes(shared_ids, raise_error=False)
-            self._docstore.add_documents([node for d in documents for node in d.nodes])
-            for document in documents:
-                if document.record.hash:
-                    self._docstore.set_document_hash(document.record.id, document.record.hash)
+            new = [node for d in documents for node in d.nodes]
+            self._docstore.add_documents(new)
+            self._forget_sources(overwritten, new)
+            self._set_hashes(document.record for document in documents)
         except Exception as error:
             with contextlib.suppress(Exception):  # report the first error only
                 self.delete(new_ids.difference(old_ids))
                 self._docstore.add_documents(overwritten)
                 for document in documents:
-                    self.delete_hash(document.record.id)
-                for record in old:
-                    if record.hash:
-                        self._docstore.set_document_hash(record.id, record.hash)
+                    for document_id in document.record.documents:
+                        self.delete_hash(document_id)
+                self._set_hashes(old)
             raise StoreError(
                 f"{type(self._docstore).__name__} failed to add nodes ({type(error).__name__}: "
                 f"{error}); nothing was indexed"
@@ -70,18 +70,50 @@ class DocstoreAdapter:
             set_position(text_node, node)
         link_levels(text_nodes, nodes)
         self._docstore.add_documents(text_nodes)
-        self.replace_ref_doc_metadata(record.id, text_nodes)
+        self.replace_ref_doc_metadata(text_nodes)
 
-    def replace_ref_doc_metadata(self, document_id: str, nodes: Sequence[BaseNode]) -> None:
-        """Replace the ref_doc_info metadata: LlamaIndex would keep that of the first version."""
+    def replace_ref_doc_metadata(self, nodes: Iterable[BaseNode]) -> None:
+        """Replace the ref_doc_info metadata of the nodes' sources.
+
+        LlamaIndex would keep the metadata of the first version.
+        """
+        for source, own in _by_source(nodes).items():
+            info = self._docstore.get_ref_doc_info(source)
+            if info is not None:
+                info.metadata = {key: value for n in own for key, value in n.metadata.items()}
+                self._put_ref_doc_info(source, info)
+
+    def _forget_sources(self, old: Iterable[BaseNode], new: Iterable[BaseNode]) -> None:
+        """Remove overwritten nodes from the ref_doc_info of sources that they no longer have."""
+        sources = {node.node_id: node.ref_doc_id for node in new}
+        moved = [node for node in old if node.ref_doc_id != sources[node.node_id]]
+        for source, own in _by_source(moved).items():
+            info = self._docstore.get_ref_doc_info(source)
+            if info is not None:
+                gone = {node.node_id for node in own}
+                info.node_ids = [id_ for id_ in info.node_ids if id_ not in gone]
+                self._put_ref_doc_info(source, info)
+
+    def _put_ref_doc_info(self, document_id: str, info: RefDocInfo) -> None:
         store = self._docstore
-        info = store.get_ref_doc_info(document_id)
-        if info is None or not isinstance(store, KVDocumentStore):
+        if not isinstance(store, KVDocumentStore):
             return
-        info.metadata = {key: value for node in nodes for key, value in node.metadata.items()}
-        # The public interface cannot change this metadata.
+        # The public interface cannot change this collection.
         kvstore, collection = store._kvstore, store._ref_doc_collection  # noqa: SLF001
-        kvstore.put(document_id, info.to_dict(), collection=collection)
+        if info.node_ids:
+            kvstore.put(document_id, info.to_dict(), collection=collection)
+        else:
+            kvstore.delete(document_id, collection=collection)
+
+    def _set_hashes(self, records: Iterable[DocumentRecord]) -> None:
+        for record in records:
+            for document_id, hash_ in record.documents.items():
+                self.set_hash(document_id, hash_)
+
+    def set_hash(self, document_id: str, hash_: str) -> None:
+        """Store the hash of a document, if it has one."""
+        if hash_:
+            self._docstore.set_document_hash(document_id, hash_)
 
     def struct_digest(self, index_id: str) -> str | None:
         """Return the digest of the struct that a docstore from a file belongs to, if known."""
@@ -105,3 +137,11 @@ class DocstoreAdapter:
         """Delete a document's hash, which is stored separately, unless it still has nodes."""
         if self._docstore.get_ref_doc_info(document_id) is None:
             self._docstore.delete_document(document_id, raise_error=False)
+
+
+def _by_source(nodes: Iterable[BaseNode]) -> dict[str, list[BaseNode]]:
+    groups: dict[str, list[BaseNode]] = {}
+    for node in nodes:
+        if node.ref_doc_id is not None:
+            groups.setdefault(node.ref_doc_id, []).append(node)
+    return groups

@@ -22,8 +22,8 @@ from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
 not imported, so the text names the missing import."""
-SCHEMA_VERSION = 1
-"""Version of the JSON format."""
+SCHEMA_VERSION = 2
+"""Version of the JSON format. Version 1 had one tree per document."""
 
 
 @dataclass
@@ -33,7 +33,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
     Attributes:
         made_with: Settings and model fingerprints of the index.
         generation: Id that changes with every write; not stored.
-        payloads: The encoded record of each document, keyed by ref_doc_id.
+        payloads: The encoded record of each tree, keyed by its id.
+        tree_per: Name of the rule that decides which documents share a tree; empty if the index has
+            no documents, or was written before the rule existed.
+        pages: For each tree that documents share, their ids.
         digest: SHA-256 of all records when the struct was last saved; the docstore notes it too.
         leftovers: Ids to remove from the stores, under the keys `nodes`, `documents` and
             `vectors`. If a removal fails, the next write tries again.
@@ -43,8 +46,11 @@ class E2GraphRAGIndexStruct(IndexStruct):
     generation: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
     payloads: dict[str, str] = field(default_factory=dict)
     digest: str = ""
+    tree_per: str = ""
+    pages: dict[str, list[str]] = field(default_factory=dict)
     leftovers: dict[str, list[str]] = field(default_factory=dict)
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
+    _trees: dict[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def get_type(cls) -> IndexStructType:
@@ -52,11 +58,23 @@ class E2GraphRAGIndexStruct(IndexStruct):
         # LlamaIndex's enum cannot be extended, but all code that reads it accepts a string.
         return cast("IndexStructType", TYPE)
 
+    def tree_of(self, document_id: str) -> str | None:
+        """Return the id of the tree that contains a document, or None if there is none."""
+        if self._trees is None:
+            self._trees = {page: tree for tree, pages in self.pages.items() for page in pages}
+        tree = self._trees.get(document_id)
+        is_alone = document_id in self.payloads and document_id not in self.pages
+        return document_id if tree is None and is_alone else tree
+
+    def documents_of(self, tree_id: str) -> list[str]:
+        """Return the ids of the documents in a tree."""
+        return self.pages.get(tree_id, [tree_id])
+
     def record(self, document_id: str) -> DocumentRecord:
-        """Return the record of a document.
+        """Return the record of a tree.
 
         Raises:
-            KeyError: If the document is not in the index.
+            KeyError: If the tree is not in the index.
             CorruptStoreError: If the record is damaged.
         """
         record = self._decoded.get(document_id)
@@ -81,6 +99,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
         for record in records:
             self.payloads[record.id] = record.encode()
             self._decoded[record.id] = record
+            self.pages.pop(record.id, None)
+            if record.pages:
+                self.pages[record.id] = [page.id for page in record.pages]
+        self._trees = None
         self.start_generation()
 
     def remove_records(self, document_ids: Iterable[str]) -> None:
@@ -88,6 +110,8 @@ class E2GraphRAGIndexStruct(IndexStruct):
         for document_id in document_ids:
             self.payloads.pop(document_id, None)
             self._decoded.pop(document_id, None)
+            self.pages.pop(document_id, None)
+        self._trees = None
         self.start_generation()
 
     def copy_from(self, other: E2GraphRAGIndexStruct) -> None:
@@ -95,6 +119,9 @@ class E2GraphRAGIndexStruct(IndexStruct):
         self.made_with = dict(other.made_with)
         self.payloads = dict(other.payloads)
         self.digest = other.digest
+        self.tree_per = other.tree_per
+        self.pages = {tree: list(pages) for tree, pages in other.pages.items()}
+        self._trees = None
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
         self._decoded.clear()
         self.start_generation()
@@ -121,6 +148,8 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
             "digest": self.digest,
+            "tree_per": self.tree_per,
+            "pages": {tree: list(pages) for tree, pages in self.pages.items()},
             "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
         }
 
@@ -149,6 +178,8 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 made_with=_checked_strings(kvs["made_with"]),
                 payloads=_checked_strings(kvs["documents"]),
                 digest=str(kvs.get("digest", "")),
+                tree_per=str(kvs.get("tree_per", "")),
+                pages={str(k): [str(i) for i in ids] for k, ids in kvs.get("pages", {}).items()},
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:

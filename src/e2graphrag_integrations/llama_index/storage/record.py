@@ -10,8 +10,8 @@ import base64
 import json
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -92,24 +92,50 @@ class MentionColumns:
         return _split(_split(mentions, self.sentence_sizes), self.chunk_sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentRecord:
-    """One document of an index.
+class PageRecord(NamedTuple):
+    """A LlamaIndex document that shares its tree with others, such as a page of a PDF.
 
     Attributes:
-        id: The ref_doc_id.
+        id: Id of the document.
         hash: LlamaIndex's hash of the document; a different hash means a changed document.
+        start: Start of its text in the text of the tree.
+        end: End of its text.
+        metadata: Metadata of the document.
+        excluded_embed: Metadata keys that are not embedded.
+        excluded_llm: Metadata keys that are not shown to an LLM.
+    """
+
+    id: str
+    hash: str
+    start: int
+    end: int
+    metadata: Mapping[str, Any]
+    excluded_embed: Sequence[str] = ()
+    excluded_llm: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """One tree of an index: that of a document, or of several documents that share it.
+
+    Attributes:
+        id: Id of the tree: the ref_doc_id of its document, or the source of its pages.
+        hash: Hash of the document or of all pages; a different hash means a changed text.
         title: Title of the document; a prefix of its texts when they are embedded.
         metadata: Metadata of the document.
         leaf_metadata: Distinct metadata of the chunks; empty if all are equal to `metadata`.
         leaf_metadata_rows: For each chunk, its rows in `leaf_metadata`.
-        segments: `(start, end, metadata)` of a document imported from an index file.
+        segments: `(start, end, metadata)` of the pages, or of a document imported from an index
+            file.
         gaps: Document text before, between and after the chunks; one more gap than chunks.
         nodes: Chunks, then summaries level by level, without texts.
         word_counts: Number of words in each chunk.
         windows: The vectors of all nodes.
         mentions: The entity mentions in the chunks.
         vector_checksum: CRC-32 of the vectors, if their ids in the store do not depend on them.
+        pages: The documents that share the tree, in text order; empty if the tree is that of the
+            document `id`.
+        keeps_chunks: Whether the user passed the chunks, which a change of another page keeps.
     """
 
     id: str
@@ -125,6 +151,8 @@ class DocumentRecord:
     windows: Sequence[Window]
     mentions: MentionColumns
     vector_checksum: int | None = None
+    pages: Sequence[PageRecord] = field(default_factory=list)
+    keeps_chunks: bool = False
 
     @property
     def leaves(self) -> Sequence[Node]:
@@ -157,8 +185,11 @@ class DocumentRecord:
         leaf_rows = [self.leaf_metadata_rows[i] for i in leaves]
         used_rows = sorted({row for rows in leaf_rows for row in rows})
         new_metadata_row = {old: new for new, old in enumerate(used_rows)}
+        pages, segments = self._pages_with_text([self.nodes[i] for i in leaves])
         return replace(
             self,
+            pages=pages,
+            segments=segments,
             leaf_metadata=[self.leaf_metadata[row] for row in used_rows],
             leaf_metadata_rows=[[new_metadata_row[row] for row in rows] for rows in leaf_rows],
             nodes=[
@@ -178,6 +209,32 @@ class DocumentRecord:
             mentions=MentionColumns.from_chunks([chunks[i] for i in leaves]),
             gaps=(),
         )
+
+    @property
+    def documents(self) -> Mapping[str, str]:
+        """The hash of each document in the tree, by id."""
+        return {page.id: page.hash for page in self.pages} if self.pages else {self.id: self.hash}
+
+    def document_nodes(self) -> Iterator[tuple[str, list[str], Mapping[str, Any]]]:
+        """Yield the id, the nodes and the metadata of each document in the tree."""
+        if not self.pages:
+            yield self.id, [node.id for node in self.nodes], self.metadata
+        for page in self.pages:
+            yield page.id, [n.id for n in self.nodes if _overlaps(page, [n])], page.metadata
+
+    def _pages_with_text(
+        self, leaves: Sequence[Node]
+    ) -> tuple[Sequence[PageRecord], Sequence[tuple[int, int, Mapping[str, Any]]]]:
+        """Return the pages and segments of the record without pages that lost all their chunks."""
+        if not self.pages:
+            return self.pages, self.segments
+        kept = [
+            row
+            for row, page in enumerate(self.pages)
+            if _overlaps(page, leaves) or not _overlaps(page, self.leaves)
+        ]
+        segments = [self.segments[row] for row in kept] if self.segments else ()
+        return [self.pages[row] for row in kept], segments
 
     def encode(self) -> str:
         """Encode the record as base64 of zlib-compressed JSON; zlib adds a checksum."""
@@ -209,6 +266,8 @@ class DocumentRecord:
                 *(m.names, m.labels, m.name_rows, m.label_rows),
                 *(m.starts, m.lengths, m.sentence_sizes, m.chunk_sizes),
             ],
+            "pages": self.pages,
+            "keeps_chunks": self.keeps_chunks,
         }
         plain = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
         # LlamaIndex accepts lone surrogates in metadata, so the encoding preserves them.
@@ -261,6 +320,9 @@ class DocumentRecord:
             windows=windows,
             mentions=MentionColumns(*columns["mentions"]),
             vector_checksum=columns.get("vector_checksum"),
+            # Schema version 1 had one tree per document.
+            pages=[PageRecord(*page) for page in columns.get("pages", ())],
+            keeps_chunks=columns.get("keeps_chunks", False),
         )
 
 
@@ -277,6 +339,12 @@ class IndexedDocument:
     record: DocumentRecord
     nodes: Sequence[BaseNode]
     vectors: Sequence[TextNode]
+
+
+def _overlaps(page: PageRecord, leaves: Sequence[Node]) -> bool:
+    """Return whether a page has text in any of the chunks."""
+    has_text = page.start < page.end
+    return has_text and any(n.start < page.end and page.start < n.end for n in leaves)
 
 
 def _positions(levels: Sequence[int]) -> list[int]:

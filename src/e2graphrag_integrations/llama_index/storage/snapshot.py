@@ -15,7 +15,7 @@ from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, node_text
+from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, TREE, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.vector_stores import VectorStoreAdapter
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
@@ -162,9 +162,12 @@ class DocstoreReader:
         text_nodes: The LlamaIndex nodes read by all calls, by id.
     """
 
-    def __init__(self, docstore: BaseDocumentStore, struct: E2GraphRAGIndexStruct) -> None:
+    def __init__(
+        self, docstore: BaseDocumentStore, struct: E2GraphRAGIndexStruct, table: NodeTable
+    ) -> None:
         self._docstore = docstore
         self._struct = struct
+        self._table = table
         self.text_nodes: dict[str, BaseNode] = {}
 
     def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
@@ -180,25 +183,25 @@ class DocstoreReader:
         missing = [id_ for id_ in ids if id_ not in self.text_nodes]
         if missing:
             raise StaleSnapshotError(f"node {missing[0]} is not in the docstore")
-        return {id_: _core_node(self.text_nodes[id_]) for id_ in ids}
+        return {id_: self._core_node(self.text_nodes[id_]) for id_ in ids}
+
+    def _core_node(self, node: BaseNode) -> Node:
+        row = self._table.row_of[node.node_id]
+        source = node.ref_doc_id or node.node_id
+        return Node(
+            node.node_id,
+            str(node.metadata.get(TREE, source)),
+            int(node.metadata.get(LEVEL, 0)),
+            0,
+            # The offsets of the text node refer to its SOURCE, which may be a part of the tree.
+            int(self._table.start[row]),
+            int(self._table.end[row]),
+            node_text(node),
+            None if node.parent_node is None else node.parent_node.node_id,
+        )
 
 
 def _get_nodes(docstore: BaseDocumentStore, ids: Sequence[str]) -> list[BaseNode]:
     problem = f"{type(docstore).__name__} could not be read"
     with wrap_errors(StoreError, problem, "fix the docstore, or restore a backup of it"):
         return docstore.get_nodes(list(ids), raise_error=False)
-
-
-def _core_node(node: BaseNode) -> Node:
-    text = node_text(node)
-    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-    return Node(
-        node.node_id,
-        node.ref_doc_id or node.node_id,
-        int(node.metadata.get(LEVEL, 0)),
-        0,
-        start if isinstance(start, int) else 0,
-        end if isinstance(end, int) else len(text),
-        text,
-        None if node.parent_node is None else node.parent_node.node_id,
-    )

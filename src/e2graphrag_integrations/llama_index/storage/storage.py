@@ -134,7 +134,7 @@ class IndexStorage:
         for attempt in range(_ANSWER_RETRIES + 1):
             with write_lock if attempt == _ANSWER_RETRIES else contextlib.nullcontext():
                 snapshot = self.snapshot()
-                reader = DocstoreReader(self.context.docstore, self.struct)
+                reader = DocstoreReader(self.context.docstore, self.struct, snapshot.nodes)
                 try:
                     result = retrieve(query, strategy, snapshot, reader, components)
                 except (StaleSnapshotError, CorruptStoreError) as error:
@@ -233,14 +233,30 @@ class IndexStorage:
         self._saved_payloads = dict(self.struct.payloads)
 
     @_changes_the_index
-    def put(self, documents: Sequence[IndexedDocument], made_with: Mapping[str, str]) -> None:
-        """Store documents, replacing earlier versions.
+    def put(
+        self,
+        documents: Sequence[IndexedDocument],
+        made_with: Mapping[str, str],
+        tree_per: str,
+        *,
+        removed: Sequence[str] = (),
+        from_docstore: bool = True,
+    ) -> None:
+        """Store trees, replacing earlier versions.
+
+        Args:
+            documents: The trees.
+            made_with: Settings and model fingerprints of the index.
+            tree_per: Name of the rule that decides which documents share a tree.
+            removed: Ids of stored trees to remove in the same write.
+            from_docstore: Whether to delete the old nodes from the docstore.
 
         Raises:
             StoreError: If a store failed. Until the struct is saved, nothing has changed.
         """
         records = [document.record for document in documents]
-        old = [self.struct.record(r.id) for r in records if r.id in self.struct.payloads]
+        replaced = [record.id for record in records if record.id in self.struct.payloads]
+        old = [self.struct.record(id_) for id_ in (*replaced, *removed)]
         old_vector_ids = {w.key: w.vector_id for record in old for w in record.windows}
         new_vectors = [v for d in documents for v in d.vectors if v.node_id not in old_vector_ids]
         added = self.vectors.add(new_vectors) if new_vectors else []
@@ -256,13 +272,17 @@ class IndexStorage:
             self._with_checksum(r.with_vector_ids(old_vector_ids | new_vector_ids)) for r in records
         ]
         self.struct.made_with = dict(made_with)
+        self.struct.tree_per = tree_per
+        self.struct.remove_records(removed)
         self.struct.put_records(records)
-        self._add_leftovers(old, records)
+        self._add_leftovers(old, records, nodes=from_docstore)
+        self.struct.leftovers.setdefault("documents", []).extend(
+            id_ for record in old if from_docstore for id_ in (record.id, *record.documents)
+        )
         self._save_struct()
-        new_nodes = {document.record.id: document.nodes for document in documents}
         with self._removal_errors():
-            for record in old:
-                self.nodes.replace_ref_doc_metadata(record.id, new_nodes[record.id])
+            for document in documents if old else ():
+                self.nodes.replace_ref_doc_metadata(document.nodes)
         self._remove_leftovers()
 
     @_changes_the_index
@@ -280,13 +300,16 @@ class IndexStorage:
         records = [self.struct.record(document_id) for document_id in document_ids]
         self.struct.remove_records(record.id for record in records)
         if not self.struct.payloads:
-            self.struct.made_with = {}  # an empty index accepts other settings and models
+            # An empty index accepts other settings and models.
+            self.struct.made_with = {}
+            self.struct.tree_per = ""
         others = self._other_structs() if from_docstore else []
         for record in records:
             only_here = not any(record.id in other.payloads for other in others)
             self._add_leftovers([record], [], nodes=from_docstore and only_here)
             if from_docstore and only_here:
-                self.struct.leftovers.setdefault("documents", []).append(record.id)
+                ids = (record.id, *record.documents)
+                self.struct.leftovers.setdefault("documents", []).extend(ids)
         self._save_struct()
         self._remove_leftovers()
 
@@ -314,6 +337,8 @@ class IndexStorage:
                 continue
             self.struct.put_records([rest])
             self._add_leftovers([record], [rest], nodes=from_docstore)
+            if record.pages and from_docstore:
+                self.struct.leftovers.setdefault("documents", []).extend(record.documents)
             self._save_struct()
             with self._removal_errors():
                 self.nodes.relink(rest)
@@ -347,8 +372,13 @@ class IndexStorage:
         with self._removal_errors():
             self.nodes.delete(id_ for id_ in leftovers.get("nodes", ()) if id_ not in used_ids)
             for document_id in leftovers.get("documents", ()):
-                if document_id not in self.struct.payloads:
+                tree = self.struct.tree_of(document_id)
+                if tree is None:
                     self.nodes.delete_hash(document_id)
+                else:  # the docstore deletes the hash with the last node of a document
+                    self.nodes.set_hash(
+                        document_id, self.struct.record(tree).documents[document_id]
+                    )
             self._remove_vectors(records, leftovers.get("vectors", []))
         self.struct.leftovers = {}
         self._save_struct()

@@ -1,0 +1,685 @@
+"""Documents that share a tree: the pages of a file, from all writing methods."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter, get_leaf_nodes, get_root_nodes
+from llama_index.core.query_engine import CitationQueryEngine
+from llama_index.core.retrievers import AutoMergingRetriever
+from llama_index.core.schema import MetadataMode, NodeRelationship
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import (
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    SimpleVectorStore,
+)
+
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    IndexingError,
+    InvalidInputError,
+    SchemaVersionError,
+    SettingsMismatchError,
+)
+from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser, pages_of
+from fakes import NameExtractor
+from llama_checks import (
+    SETTINGS,
+    SYNC_AND_ASYNC,
+    assert_consistent,
+    assert_same_results,
+    call,
+    results,
+)
+from llama_fakes import Digests
+from llama_pages import page, page_text, read_pages, write_pdf
+from strategies import examples
+
+SIZES = {"chunk_size": 30, "chunk_overlap": 6, "group_size": 3}
+OPTIONS = SETTINGS | SIZES
+PATH = "/docs/a.pdf"
+
+
+def build(documents, **options):
+    """Return an index of documents whose chunks often touch two pages."""
+    return E2GraphRAGIndex.from_documents(documents, **(OPTIONS | options))
+
+
+def chunks(index):
+    nodes = index.docstore.docs.values()
+    return [node for node in nodes if node.metadata["e2_level"] == 0]
+
+
+def trees(index):
+    return set(index.storage.struct.payloads)
+
+
+def contents(index):
+    """Return the nodes of an index by id, without the links between them."""
+    return {
+        id_: (n.text, n.metadata, n.ref_doc_id, n.start_char_idx, n.end_char_idx)
+        for id_, n in index.docstore.docs.items()
+    }
+
+
+def assert_equal(index, documents, **options):
+    """Check that an index equals a new one of the given documents."""
+    assert_consistent(index)
+    expected = build(documents, **options)
+    assert contents(index) == contents(expected)
+    assert list(index.storage.struct.pages) == list(dict.fromkeys(index.storage.struct.pages))
+    assert {t: r.documents for t in trees(index) if (r := index.storage.struct.record(t))} == {
+        t: r.documents for t in trees(expected) if (r := expected.storage.struct.record(t))
+    }
+    assert_same_results(index, expected)
+
+
+def on_page(label, key="page_label", operator=FilterOperator.EQ):
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=label, operator=operator)])
+
+
+def found(index, **options):
+    retriever = index.as_retriever("global", similarity_top_k=99, **options)
+    return {hit.node.node_id for hit in retriever.retrieve("Who told of ports?")}
+
+
+# One tree per file
+
+
+@SYNC_AND_ASYNC
+async def test_the_pages_of_a_pdf_form_one_tree_with_page_labels(is_async, tmp_path):
+    write_pdf(tmp_path / "a.pdf", [page_text(n, 0, 3) for n in range(1, 5)])
+    write_pdf(tmp_path / "sub" / "a.pdf", [page_text(n, 7, 3) for n in range(1, 3)])
+    (tmp_path / "note.txt").write_text(page_text(9, sentences=2))
+    documents = read_pages(tmp_path)
+    if is_async:
+        index = await E2GraphRAGIndex.afrom_documents(documents, **OPTIONS)
+    else:
+        index = build(documents)
+    assert_consistent(index)
+    paths = [tmp_path / "a.pdf", tmp_path / "sub" / "a.pdf", tmp_path / "note.txt"]
+    assert trees(index) == {str(path) for path in paths}
+    assert set(index.ref_doc_info) == {d.doc_id for d in documents}
+    texts = {d.doc_id: d.text for d in documents}
+    labels = {d.doc_id: d.metadata.get("page_label") for d in documents}
+    several = 0
+    for node in chunks(index):
+        parts = pages_of(node)
+        if not parts:
+            assert node.metadata["file_name"] == "note.txt"
+            continue
+        for part in parts:
+            assert node.text[part.start : part.end] in texts[part.document_id]
+        if len(parts) == 1:
+            own = texts[node.ref_doc_id]
+            assert own[node.start_char_idx : node.end_char_idx] == node.text
+        own_labels = [labels[part.document_id] for part in parts]
+        assert node.metadata.get("page_label") == own_labels[0]
+        if len(parts) > 1:
+            several += 1
+            assert node.metadata["page_labels"] == own_labels
+            assert node.ref_doc_id == node.metadata["e2_tree"] == node.metadata["file_path"]
+            assert f"page_labels: {own_labels}" in node.get_content(MetadataMode.LLM)
+        else:
+            assert "page_labels" not in node.metadata
+        assert "e2_pages" not in node.get_content(MetadataMode.LLM)
+        assert "page_labels" not in node.get_content(MetadataMode.EMBED)
+    assert several >= 2
+    roots = [n for n in index.docstore.docs.values() if n.parent_node is None]
+    assert {n.metadata["file_path"] for n in roots} == {str(path) for path in paths}
+    assert max(n.metadata["e2_level"] for n in roots) >= 1
+
+
+def test_a_filter_on_a_page_finds_every_node_that_touches_it(tmp_path):
+    write_pdf(tmp_path / "a.pdf", [page_text(n) for n in range(1, 6)])
+    index = build(read_pages(tmp_path))
+    for label in ("1", "2", "5", "7"):
+        touching = {
+            node.node_id
+            for node in index.docstore.docs.values()
+            if label in node.metadata.get("page_labels", [node.metadata["page_label"]])
+        }
+        assert found(index, filters=on_page(label)) == touching
+        assert bool(touching) == (label != "7")
+    both = MetadataFilters(filters=[*on_page("2").filters, *on_page("x", "file_name").filters])
+    assert found(index, filters=both) == set()
+
+
+def test_document_ids_select_only_nodes_without_text_of_other_documents():
+    documents = [page(n) for n in range(1, 5)] + [Document(id_="plain", text="Anna met Bert.")]
+    index = build(documents)
+    first = documents[1].doc_id
+    alone = {n.node_id for n in index.docstore.docs.values() if n.ref_doc_id == first}
+    assert found(index, doc_ids=[first]) == alone == found(index, filters=on_page(first, "doc_id"))
+    whole = {n.node_id for n in index.docstore.docs.values() if n.metadata["e2_tree"] == PATH}
+    assert found(index, doc_ids=[PATH]) == found(index, doc_ids=[d.doc_id for d in documents[:4]])
+    assert found(index, doc_ids=[PATH]) == whole
+    assert found(index, filters=on_page(PATH, "e2_source_id")) == whole
+    assert found(index, doc_ids=["plain"]).isdisjoint(whole)
+
+
+def test_files_of_the_same_name_in_different_folders_have_trees_of_their_own():
+    documents = [
+        page(n, file=file, file_name="same.pdf") for file in ("x/s.pdf", "y/s.pdf") for n in (1, 2)
+    ]
+    assert trees(build(documents)) == {"/docs/x/s.pdf", "/docs/y/s.pdf"}
+    for document in documents:
+        del document.metadata["file_path"]
+    assert trees(build(documents)) == {"same.pdf"}
+
+
+def test_documents_without_a_file_have_trees_of_their_own():
+    documents = [Document(id_=str(n), text=page_text(n), metadata={"n": n}) for n in range(3)]
+    index = build(documents)
+    assert trees(index) == {"0", "1", "2"}
+    assert index.storage.struct.pages == {}
+    assert {n.ref_doc_id for n in index.docstore.docs.values()} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (("10", "9", "1"), ("1", "9", "10")),
+        (("ii", "i", "1"), ("ii", "i", "1")),
+        (("2", "1", "1"), ("2", "1", "1")),  # the numbers start again in an appendix
+        ((None, "2", "1"), (None, "2", "1")),
+    ],
+)
+def test_pages_are_ordered_by_number_or_as_given(labels, order):
+    documents = [page(n, page_label=label) for n, label in enumerate(labels)]
+    index = build(documents)
+    pages = index.storage.struct.record(PATH).pages
+    assert tuple(own.metadata["page_label"] for own in pages) == order
+
+
+def test_pages_of_pymupdf_get_labels():
+    documents = [
+        Document(
+            text=page_text(n), metadata={"total_pages": 3, "file_path": PATH, "source": str(n)}
+        )
+        for n in (1, 2, 3)
+    ]
+    index = build(documents)
+    assert trees(index) == {PATH}
+    labels = [n.metadata.get("page_labels", [n.metadata["page_label"]]) for n in chunks(index)]
+    assert {label for own in labels for label in own} == {"1", "2", "3"}
+    assert found(index, filters=on_page("2"))
+
+
+# The parameter
+
+
+def test_tree_per_selects_the_documents_that_share_a_tree():
+    documents = [page(1), page(2), page(1, file="b.pdf"), Document(id_="plain", text="Anna.")]
+    ids = [document.doc_id for document in documents]
+    assert trees(build(documents, tree_per="document")) == set(ids)
+    assert trees(build(documents, tree_per="corpus")) == {"corpus"}
+    by_label = build(documents, tree_per=lambda d: d.metadata.get("page_label", "none"))
+    assert trees(by_label) == {"1", "2", "none"}
+    assert set(by_label.ref_doc_info) == set(ids)
+
+
+def test_an_invalid_tree_per_raises_before_anything_is_written():
+    for invalid in ("page", 3, ["source"]):
+        with pytest.raises(InvalidInputError, match="source, document, corpus, or a function"):
+            build([page(1)], tree_per=invalid)
+        parser = SummaryTreeNodeParser(tree_per=invalid)
+        with pytest.raises(InvalidInputError, match="source, document, corpus, or a function"):
+            parser.get_nodes_from_documents([page(1)])
+    context = StorageContext.from_defaults()
+    for function in (lambda _: "", lambda _: None, lambda d: d.metadata["missing"]):
+        with pytest.raises(InvalidInputError, match="tree_per"):
+            E2GraphRAGIndex.from_documents([page(1)], context, tree_per=function, **OPTIONS)
+    assert context.docstore.docs == {}
+
+
+@pytest.mark.parametrize("tree_per", ["source", "document", "corpus"])
+def test_a_reopened_index_keeps_its_rule(tree_per, tmp_path):
+    build([page(1), page(2)], tree_per=tree_per).persist(tmp_path)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    again.insert(page(3))
+    assert_equal(again, [page(1), page(2), page(3)], tree_per=tree_per)
+    other = "corpus" if tree_per != "corpus" else "source"
+    with pytest.raises(SettingsMismatchError, match=f"tree_per='{tree_per}', not '{other}'"):
+        E2GraphRAGIndex.from_persist_dir(tmp_path, tree_per=other, **OPTIONS)
+    for document in (page(1), page(2), page(3)):
+        again.delete_ref_doc(document.doc_id)
+    again.persist(tmp_path)
+    assert trees(E2GraphRAGIndex.from_persist_dir(tmp_path, tree_per=other, **OPTIONS)) == set()
+
+
+def test_an_index_with_a_function_needs_it_only_for_new_documents(tmp_path):
+    def kind(document):
+        return document.metadata["file_name"][0]
+
+    build([page(1), page(2)], tree_per=kind).persist(tmp_path)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    assert found(again)
+    assert again.refresh_ref_docs([page(1), page(2)]) == [False, False]
+    with pytest.raises(InvalidInputError, match="pass the function"):
+        again.insert(page(3))
+    again.delete_ref_doc(page(2).doc_id)
+    assert_equal(again, [page(1)], tree_per=kind)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, tree_per=kind, **OPTIONS)
+    again.insert(page(3))
+    assert trees(again) == {"a"}
+
+
+# Updates by page
+
+
+@SYNC_AND_ASYNC
+async def test_only_changed_pages_are_indexed_again(is_async, tmp_path):
+    texts = [page_text(n) for n in range(1, 7)]
+    path = write_pdf(tmp_path / "a.pdf", texts)
+    llm = Digests()
+    index = build(read_pages(tmp_path), llm=llm)
+    calls = len(llm.prompts)
+    assert await call(is_async, index, "refresh_ref_docs", read_pages(tmp_path)) == [False] * 6
+    assert len(llm.prompts) == calls
+    assert len(index.last_report.skipped) == 6
+    documents = read_pages(tmp_path)
+    documents[4].set_content(page_text(5, 3))
+    estimate = index.estimate_cost(documents)
+    flags = await call(is_async, index, "refresh_ref_docs", documents)
+    assert flags == [False] * 4 + [True, False]
+    assert 0 < len(llm.prompts) - calls == estimate.llm_calls < calls
+    assert_equal(index, documents, llm=Digests())
+    await call(is_async, index, "update_ref_doc", documents[4])
+    assert len(llm.prompts) - calls == estimate.llm_calls
+    assert path.exists()
+
+
+@SYNC_AND_ASYNC
+async def test_a_deleted_page_leaves_no_trace_and_the_rest_equals_a_new_index(is_async):
+    documents = [page(n) for n in range(1, 7)]
+    index = build(documents, llm=Digests())
+    for gone in (3, 1, 6):
+        id_ = page(gone).doc_id
+        await call(is_async, index, "delete_ref_doc", id_)
+        documents = [d for d in documents if d.doc_id != id_]
+        assert_equal(index, documents, llm=Digests())
+        dump = json.dumps(index.storage_context.to_dict(), default=str)
+        assert f"port {gone}-0" not in dump
+        assert id_ not in dump
+    await call(is_async, index, "delete_ref_doc", PATH)
+    assert_equal(index, [], llm=Digests())
+
+
+@SYNC_AND_ASYNC
+async def test_a_failed_change_of_a_page_changes_nothing(is_async):
+    class Failing(Digests):
+        def complete(self, prompt, formatted=False, **kwargs):
+            raise ValueError("out of words")
+
+    documents = [page(n) for n in range(1, 6)]
+    llm = Digests()
+    context = StorageContext.from_defaults()
+    index = E2GraphRAGIndex.from_documents(documents, context, **OPTIONS, llm=llm)
+    before = contents(index), results(index)
+    index = E2GraphRAGIndex.from_storage(context, **OPTIONS, llm=Failing())
+    with pytest.raises(IndexingError, match="out of words"):
+        await call(is_async, index, "delete_ref_doc", page(2).doc_id)
+    with pytest.raises(IndexingError, match="out of words"):
+        await call(is_async, index, "update_ref_doc", page(2, 9))
+    with pytest.raises(DuplicateDocumentError, match=r"a\.pdf_part_2"):
+        await call(is_async, index, "insert", page(2, 9))
+    assert (contents(index), results(index)) == before
+    assert_consistent(index)
+
+
+def test_a_page_that_moves_to_another_file_leaves_the_old_one():
+    index = build([page(1), page(2), page(1, file="b.pdf")])
+    moved = page(2)
+    moved.metadata |= {"file_path": "/docs/b.pdf", "file_name": "b.pdf"}
+    assert index.refresh_ref_docs([moved]) == [True]
+    assert_equal(index, [page(1), page(1, file="b.pdf"), moved])
+
+
+def test_deleted_nodes_of_a_page_do_not_return_with_another_page():
+    documents = [page(n) for n in range(1, 5)]
+    index = build(documents)
+    gone = next(node for node in chunks(index) if node.ref_doc_id != PATH)
+    index.delete_nodes([gone.node_id])
+    assert_consistent(index)
+    sentence = gone.text.split(". ")[0]
+    index.insert(page(5))
+    assert_consistent(index)
+    assert not any(sentence in node.text for node in chunks(index))
+    assert any("port 5-" in node.text for node in chunks(index))
+
+
+def test_deleting_all_nodes_of_a_page_deletes_the_page():
+    index = build([page(n) for n in range(1, 5)])
+    id_ = page(2).doc_id
+    index.delete_nodes(index.ref_doc_info[id_].node_ids)
+    assert_consistent(index)
+    assert id_ not in index.ref_doc_info
+    assert index.refresh_ref_docs([page(2)]) == [True]
+    assert_consistent(index)
+
+
+def test_blank_pages_are_remembered():
+    documents = [page(1), page(2), page(3)]
+    documents[1].set_content(" \n")
+    index = build(documents)
+    assert index.refresh_ref_docs(documents) == [False] * 3
+    assert index.ref_doc_info[documents[1].doc_id].node_ids == []
+    index.delete_ref_doc(documents[0].doc_id)
+    index.delete_ref_doc(documents[2].doc_id)
+    assert_equal(index, [documents[1]])
+
+
+PAGES = st.tuples(st.sampled_from(["a.pdf", "b.pdf", ""]), st.integers(1, 4), st.integers(0, 2))
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "refresh", "delete", "delete file", "reload"]),
+        st.lists(PAGES, min_size=1, max_size=3, unique_by=lambda p: p[:2]),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+def document_of(file, number, version):
+    if file:
+        return page(number, version, file)
+    return Document(id_=f"plain{number}", text=page_text(number, version, 2 + version))
+
+
+@examples(12)
+@given(steps=STEPS)
+def test_any_history_of_pages_equals_a_new_index(steps):
+    index = build([])
+    expected: dict[str, Document] = {}
+    for step, given_pages in steps:
+        documents = [document_of(*one) for one in given_pages]
+        first = documents[0]
+        if step == "insert" and expected.get(first.doc_id, first).hash == first.hash:
+            index.insert(first)
+            expected[first.doc_id] = first
+        elif step == "refresh":
+            flags = [
+                d.doc_id not in expected or expected[d.doc_id].hash != d.hash for d in documents
+            ]
+            assert index.refresh_ref_docs(documents) == flags
+            expected |= {d.doc_id: d for d in documents}
+        elif step == "delete":
+            index.delete_ref_doc(first.doc_id)
+            expected.pop(first.doc_id, None)
+        elif step == "delete file":
+            path = first.metadata.get("file_path", first.doc_id)
+            index.delete_ref_doc(path)
+            expected = {
+                i: d for i, d in expected.items() if path not in (i, d.metadata.get("file_path"))
+            }
+        elif step == "reload":
+            index = E2GraphRAGIndex.from_storage(index.storage_context, **OPTIONS)
+        assert_consistent(index)
+    assert_equal(index, list(expected.values()))
+
+
+# Nodes
+
+
+SPLITTER = SentenceSplitter(chunk_size=40, chunk_overlap=0)
+
+
+@SYNC_AND_ASYNC
+async def test_nodes_of_a_splitter_share_the_tree_of_their_file(is_async):
+    documents = [page(n) for n in range(1, 5)]
+    nodes = SPLITTER.get_nodes_from_documents(documents)
+    index = E2GraphRAGIndex(nodes[:2], **OPTIONS)
+    await call(is_async, index, "insert_nodes", nodes)
+    assert_consistent(index)
+    assert trees(index) == {PATH}
+    assert {n.node_id for n in chunks(index)} == {n.node_id for n in nodes}
+    for node in chunks(index):
+        own = next(n for n in nodes if n.node_id == node.node_id)
+        assert (node.text, node.ref_doc_id) == (own.text, own.ref_doc_id)
+        assert own.metadata.items() <= node.metadata.items()
+    touching = {
+        n.node_id
+        for n in index.docstore.docs.values()
+        if "2" in n.metadata.get("page_labels", [n.metadata["page_label"]])
+    }
+    assert found(index, filters=on_page("2")) == touching
+    assert {n.node_id for n in nodes if n.ref_doc_id == page(2).doc_id} < touching
+    # A changed page replaces its own nodes, and a deleted page removes them.
+    changed = SPLITTER.get_nodes_from_documents([page(2, 1)])
+    await call(is_async, index, "insert_nodes", changed)
+    await call(is_async, index, "delete_ref_doc", page(4).doc_id)
+    assert_consistent(index)
+    kept = [n for n in nodes if n.ref_doc_id in (page(1).doc_id, page(3).doc_id)]
+    assert {n.node_id for n in chunks(index)} == {n.node_id for n in [*kept, *changed]}
+    expected = E2GraphRAGIndex([kept[0], *changed, *kept[1:]], **OPTIONS)
+    assert_same_results(index, expected)
+    # A page that is inserted as a document is split alone.
+    await call(is_async, index, "insert", page(5))
+    assert_consistent(index)
+    assert {n.node_id for n in [*kept, *changed]} < {n.node_id for n in chunks(index)}
+    assert await call(is_async, index, "refresh_ref_docs", [page(2, 1), page(5)]) == [False] * 2
+
+
+def test_transformations_keep_one_tree_per_file():
+    documents = [page(n) for n in range(1, 5)]
+    index = build(documents, transformations=[SPLITTER])
+    assert trees(index) == {PATH}
+    assert index.refresh_ref_docs(documents) == [False] * 4
+    documents[2] = page(3, 1)
+    assert index.refresh_ref_docs(documents) == [False, False, True, False]
+    assert_consistent(index)
+    expected = build(documents, transformations=[SPLITTER])
+    texts = sorted(n.text for n in index.docstore.docs.values())
+    assert texts == sorted(n.text for n in expected.docstore.docs.values())
+
+
+def test_a_parser_and_an_index_build_the_same_trees():
+    documents = [page(n) for n in (3, 1, 2, 4)] + [Document(id_="plain", text=page_text(8))]
+    llm = Digests()
+    nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
+    for node in nodes:
+        assert all(isinstance(value, str | int | float) for value in node.metadata.values())
+    several = [n for n in nodes if "page_labels" in n.metadata]
+    assert several[0].metadata["page_labels"] == "2, 3"
+    calls = len(llm.prompts)
+    for order in (nodes, nodes[::-1]):
+        index = E2GraphRAGIndex(order, llm=llm, **OPTIONS)
+        assert_equal(index, documents, llm=Digests())
+    assert len(llm.prompts) == calls
+    assert len(get_leaf_nodes(nodes)) == len(chunks(index))
+    assert len(get_root_nodes(nodes)) == len([n for n in nodes if n.parent_node is None])
+    by_document = SummaryTreeNodeParser(tree_per="document", **SIZES)
+    alone = by_document.get_nodes_from_documents(documents)
+    assert {n.metadata["e2_tree"] for n in alone} == {d.doc_id for d in documents}
+
+
+@SYNC_AND_ASYNC
+async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
+    pipeline = IngestionPipeline(
+        transformations=[SummaryTreeNodeParser(**SIZES), MockEmbedding(8)],
+        docstore=SimpleDocumentStore(),
+        vector_store=SimpleVectorStore(),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+    )
+    index = E2GraphRAGIndex([], **OPTIONS)
+    versions = [
+        [page(n) for n in range(1, 5)],
+        [page(1), page(2, 1), page(3), page(4)],
+        [page(1), page(2, 1), page(3), page(4, 2), page(5)],
+    ]
+    for documents in versions:
+        if is_async:
+            nodes = await pipeline.arun(documents=documents)
+        else:
+            nodes = pipeline.run(documents=documents)
+        await call(is_async, index, "insert_nodes", nodes)
+        assert_equal(index, documents)
+        await call(is_async, index, "insert_nodes", nodes)
+        assert_equal(index, documents)
+    assert index.refresh_ref_docs(versions[-1]) == [False] * 5
+
+
+def test_nodes_of_another_index_keep_their_pages():
+    documents = [page(n) for n in range(1, 5)]
+    first = build(documents)
+    copy = E2GraphRAGIndex(list(first.docstore.docs.values()), **OPTIONS)
+    assert_equal(copy, documents)
+    nodes = SPLITTER.get_nodes_from_documents(documents)
+    by_hand = E2GraphRAGIndex(nodes, **OPTIONS)
+    again = E2GraphRAGIndex(list(by_hand.docstore.docs.values()), **OPTIONS)
+    assert_consistent(again)
+    assert_same_results(again, by_hand)
+    assert set(again.ref_doc_info) == set(by_hand.ref_doc_info)
+
+
+def test_a_damaged_list_of_pages_raises():
+    nodes = SummaryTreeNodeParser(**SIZES).get_nodes_from_documents([page(1), page(2)])
+    for damaged in ("[", "[[1]]", "3", '[["a", "b", "x", 2, {}]]'):
+        nodes[0].metadata["e2_pages"] = damaged
+        with pytest.raises(InvalidInputError, match="e2_pages"):
+            E2GraphRAGIndex(nodes, **OPTIONS)
+
+
+# Files
+
+
+def as_version_1(folder):
+    """Rewrite a persisted index as versions before `tree_per` wrote it."""
+    path = folder / "index_store.json"
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    [entry] = plain["index_store/data"].values()
+    struct = json.loads(entry["__data__"])
+    assert struct["schema_version"] == 2
+    struct["schema_version"] = 1
+    del struct["tree_per"], struct["pages"]
+    entry["__data__"] = json.dumps(struct)
+    path.write_text(json.dumps(plain), encoding="utf-8")
+
+
+def test_an_old_index_keeps_its_trees_until_their_file_changes(tmp_path):
+    documents = [page(n) for n in range(1, 4)] + [page(1, file="b.pdf"), page(2, file="b.pdf")]
+    build(documents, tree_per="document").persist(tmp_path)
+    as_version_1(tmp_path)
+    index = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    assert trees(index) == {d.doc_id for d in documents}
+    assert index.refresh_ref_docs(documents) == [False] * 5
+    assert trees(index) == {d.doc_id for d in documents}
+    index.insert(page(4))
+    assert trees(index) == {PATH, *(d.doc_id for d in documents[3:])}
+    assert_consistent(index)
+    index.persist(tmp_path)
+    index = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    documents = [*documents[:3], page(4), documents[3], page(2, 1, file="b.pdf")]
+    assert index.refresh_ref_docs(documents) == [False] * 5 + [True]
+    assert_equal(index, documents)
+
+
+def test_a_newer_struct_is_refused(tmp_path):
+    build([page(1)]).persist(tmp_path)
+    path = tmp_path / "index_store.json"
+    newer = path.read_text(encoding="utf-8").replace('schema_version\\": 2', 'schema_version\\": 3')
+    path.write_text(newer, encoding="utf-8")
+    with pytest.raises(SchemaVersionError, match="reads versions up to 2"):
+        E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+
+
+def test_pages_survive_an_index_file(tmp_path):
+    documents = [page(n) for n in range(1, 5)] + [Document(id_="plain", text=page_text(8))]
+    for document in documents:  # index files sort the keys, which LlamaIndex's hash depends on
+        document.metadata = dict(sorted(document.metadata.items()))
+    index = build(documents)
+    index.to_e2g(tmp_path / "a.e2g")
+    with E2GraphRAG.open(
+        tmp_path / "a.e2g", extractor=NameExtractor(), embedder=OPTIONS["embed_model"]
+    ) as rag:
+        assert rag.verify().ok
+        hits = rag.retrieve("Who told of ports?", k=99, mode="global", where={"page_label": "2"})
+        assert {node.node_id for node in hits.nodes} == found(index, filters=on_page("2"))
+    again = E2GraphRAGIndex.from_e2g(tmp_path / "a.e2g", **OPTIONS)
+    assert again.refresh_ref_docs(documents) == [False] * 5
+    again.delete_ref_doc(page(2).doc_id)
+    assert_equal(again, [documents[0], *documents[2:]])
+
+
+def test_langchain_opens_the_pages_of_an_index_file(tmp_path):
+    documents = [page(n) for n in range(1, 4)]
+    build(documents, embed_model="hashing").to_e2g(tmp_path / "a.e2g")
+    index = LangChainIndex.open(tmp_path / "a.e2g", extractor=NameExtractor())
+    ids = [document.doc_id for document in documents]
+    assert [d.page_content for d in index.get(ids)] == [d.text for d in documents]
+    index.delete([ids[1]])
+    index.build()
+    index.close()
+    again = E2GraphRAGIndex.from_e2g(tmp_path / "a.e2g", extractor=NameExtractor())
+    assert set(again.ref_doc_info) == {ids[0], ids[2]}
+    assert_consistent(again)
+
+
+def test_nodes_of_a_splitter_survive_an_index_file(tmp_path):
+    nodes = SPLITTER.get_nodes_from_documents([page(n) for n in range(1, 5)])
+    index = E2GraphRAGIndex(nodes, **OPTIONS)
+    index.to_e2g(tmp_path / "a.e2g")
+    again = E2GraphRAGIndex.from_e2g(tmp_path / "a.e2g", **OPTIONS)
+    assert sorted(n.text for n in chunks(again)) == sorted(n.text for n in nodes)
+    assert set(again.ref_doc_info) == set(index.ref_doc_info)
+    assert len(found(again, filters=on_page("2"))) == len(found(index, filters=on_page("2")))
+
+
+# Consumers
+
+
+def test_citations_and_auto_merging_work_on_pages():
+    index = build([page(n) for n in range(1, 7)])
+    engine = CitationQueryEngine.from_args(index, llm=MockLLM(max_tokens=9))
+    sources = engine.query("What did Anna tell Bert of port 2-0-1?").source_nodes
+    ids = {*index.ref_doc_info, PATH}
+    assert sources
+    assert {source.node.ref_doc_id for source in sources} <= ids
+    assert all(source.node.metadata["page_label"] for source in sources)
+    nodes = list(index.docstore.docs.values())
+    context = StorageContext.from_defaults()
+    context.docstore.add_documents(nodes)
+    leaves = VectorStoreIndex(chunks(index), storage_context=context, embed_model=MockEmbedding(8))
+    merging = AutoMergingRetriever(leaves.as_retriever(similarity_top_k=99), context)
+    assert any(hit.node.metadata["e2_level"] for hit in merging.retrieve("Who told of ports?"))
+    for node in nodes:
+        if NodeRelationship.PARENT in node.relationships:
+            assert node.parent_node.node_id in index.docstore.docs
+
+
+def test_pages_are_found_with_real_vectors(real_embedder, real_extractor, tmp_path):
+    texts = [
+        "The treaty of the two valleys was signed in the town hall. Both sides brought witnesses.",
+        "A recipe for plum cake: stone the plums. Mix butter with sugar. Bake the cake slowly.",
+        "The lighthouse keeper repaired the lamp. He climbed the stairs twice every night.",
+    ]
+    write_pdf(tmp_path / "a.pdf", texts)
+    sizes = {"chunk_size": 24, "chunk_overlap": 0, "group_size": 2}
+    models = {"embed_model": real_embedder, "extractor": real_extractor}
+    index = E2GraphRAGIndex.from_documents(read_pages(tmp_path), **models, **sizes)
+    best = index.as_retriever(similarity_top_k=1).retrieve("How do I bake a cake with fruit?")[0]
+    assert "2" in best.node.metadata.get("page_labels", [best.node.metadata["page_label"]])
+    index.delete_ref_doc(read_pages(tmp_path)[1].doc_id)
+    hits = index.as_retriever().retrieve("How do I bake a cake with fruit?")
+    assert hits
+    assert not any("plum" in hit.text for hit in hits)
+
+
+async def test_concurrent_writes_of_pages_keep_every_page():
+    index = build([])
+    await asyncio.gather(*(index.ainsert(page(n)) for n in range(1, 6)))
+    await asyncio.gather(index.adelete_ref_doc(page(2).doc_id), index.aupdate_ref_doc(page(4, 2)))
+    assert_equal(index, [page(1), page(3), page(4, 2), page(5)])
