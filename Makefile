@@ -101,7 +101,7 @@ test-oldest-langchain:
 		--editable ".[local,openai,files]" hypothesis aiohttp blockbuster "pytest<9" "pytest-asyncio<1.3" \
 		"langchain-core==1.0.0" "langchain==1.0.0" "langchain-classic==1.0.0" "langchain-tests==1.0.0" \
 		"langgraph==1.0.0" "langgraph-prebuilt==1.0.0" "langgraph-checkpoint<4" \
-		langchain-openai langchain-qdrant langchain-chroma
+		langchain-openai langchain-qdrant langchain-chroma langchain-community
 	$(OLD_LANGCHAIN)/bin/python -m pytest -o filterwarnings=default tests/langchain
 
 # LanceDB needs 700 MB, so its tests are skipped until this has installed it.

@@ -91,7 +91,7 @@ def test_ids_and_metadatas_must_match_the_number_of_texts():
     with pytest.raises(InvalidInputError, match="texts has 2 items, but ids has 1"):
         E2GraphRAGIndex.from_texts(["a", "b"], ids=["1"])
     with pytest.raises(InvalidInputError, match="texts has 1 items, but metadatas has 2"):
-        E2GraphRAGIndex.from_texts(["a"], [{}, {}])
+        E2GraphRAGIndex.from_texts(["a"], metadatas=[{}, {}])
 
 
 def test_a_document_without_an_id_gets_a_permanent_random_id(lc_index_of):
@@ -729,7 +729,7 @@ def test_the_context_manager_closes_the_index(pages, tmp_path):
 
 def test_the_listed_options_are_those_of_open():
     parameters = set(inspect.signature(E2GraphRAGIndex.open).parameters)
-    assert set(OpenOptions.__annotations__) == parameters - {"path", "unknown"}
+    assert set(OpenOptions.__annotations__) == parameters - {"path", "embedding", "unknown"}
 
 
 def test_the_listed_search_options_are_fields_of_the_retriever():
@@ -743,7 +743,7 @@ def test_unknown_options_raise_with_a_suggestion(pages, tmp_path):
         lambda: E2GraphRAGIndex.from_texts(["Anna."], embeding="hashing"),
         lambda: E2GraphRAGIndex.open(embeding="hashing"),
     ):
-        with pytest.raises(InvalidInputError, match="'embeding': did you mean 'embeddings'"):
+        with pytest.raises(InvalidInputError, match="'embeding': did you mean 'embedding'"):
             call()
     with E2GraphRAGIndex.open(**SMALL) as index:
         with pytest.raises(InvalidInputError, match="'id': did you mean 'ids'"):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import uuid
 
 import chromadb
+import faiss
 import pytest
 from langchain_chroma import Chroma
+from langchain_community.docstore.in_memory import InMemoryDocstore
+from langchain_community.vectorstores import FAISS
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -53,6 +56,10 @@ def chroma(space: str = "cosine") -> VectorStore:
     )
 
 
+def faiss_store(metric: type = faiss.IndexFlatL2) -> VectorStore:
+    return FAISS(UNUSED_EMBEDDINGS, metric(DIMENSION), InMemoryDocstore(), {})
+
+
 class Postgres(VectorStore):
     """Has the methods of PGVector: `add_embeddings`, cosine distances, mappings as filters."""
 
@@ -85,6 +92,8 @@ class Postgres(VectorStore):
 
 STORES = {
     "memory": in_memory,
+    "faiss": faiss_store,
+    "faiss ip": lambda: faiss_store(faiss.IndexFlatIP),
     "qdrant": qdrant,
     "qdrant dot": lambda: qdrant(models.Distance.DOT),
     "qdrant euclid": lambda: qdrant(models.Distance.EUCLID),
@@ -139,14 +148,14 @@ def test_a_vector_store_gets_the_pages_as_text(lc_index_of, pages):
 
 
 def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
-    faiss = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
+    plain = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
     index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
-    assert results(index) == results(faiss)
-    for each in (faiss, index):
+    assert results(index) == results(plain)
+    for each in (plain, index):
         each.delete(["a"])
         each.add_documents([Document(id="c", page_content="Anna met Hugo. Hugo hid the map.")])
-    assert results(index) == results(faiss)
-    assert results(index, filter={"year": 1901}) == results(faiss, filter={"year": 1901})
+    assert results(index) == results(plain)
+    assert results(index, filter={"year": 1901}) == results(plain, filter={"year": 1901})
 
 
 def test_deleting_a_document_removes_its_vectors(store, documents):
@@ -183,6 +192,7 @@ STORE_FILTERS = {
         must=[models.FieldCondition(key="metadata.year", match=models.MatchValue(value=1901))]
     ),
     "chroma": {"year": 1901},
+    "faiss": {"year": 1901},
     "methods of PGVector": {"year": 1901},
 }
 
@@ -219,6 +229,21 @@ def test_a_vector_store_without_vector_search_is_rejected():
 
     with pytest.raises(InvalidInputError, match="Keywords has no search by vector"):
         adapt_vector_store(Keywords())
+
+
+def test_milvus_is_rejected_before_a_file_is_created(tmp_path):
+    class Milvus(Postgres):
+        """Has the name and the methods of LangChain's Milvus store."""
+
+    with pytest.raises(InvalidInputError, match="Milvus is not supported as a vector_store"):
+        E2GraphRAGIndex.open(tmp_path / "a.e2g", vector_store=Milvus(UNUSED_EMBEDDINGS))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_faiss_index_with_another_metric_is_rejected():
+    index = faiss.IndexFlat(DIMENSION, faiss.METRIC_L1)
+    with pytest.raises(InvalidInputError, match="unsupported metric"):
+        adapt_vector_store(FAISS(UNUSED_EMBEDDINGS, index, InMemoryDocstore(), {}))
 
 
 def test_searching_an_emptied_vector_store_raises(documents):

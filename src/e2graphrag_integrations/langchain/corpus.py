@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.langchain.conversion import (
@@ -45,6 +45,9 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)
+
+_BATCH_CHARACTERS = 4_000_000
+"""Number of characters in a batch of documents from an iterator, which bounds the memory use."""
 
 _POLL_SECONDS = 0.02
 """Seconds between checks for the end of another build."""
@@ -110,6 +113,64 @@ class Corpus:
             return bool(self._pending)
 
     # Documents
+
+    def add(self, documents: Iterable[Document]) -> list[str]:
+        """Store and index documents, and return the ids; an iterator is read in batches.
+
+        Raises:
+            InvalidInputError: If a document cannot be stored. Only earlier batches are kept.
+            IndexingError: If a model failed. The other batches are stored and remain pending.
+        """
+        ids: list[str] = []
+        error: IndexingError | None = None
+        for batch in self._batches(documents):
+            ids += self.upsert(batch)
+            if error is None and self._max_llm_calls is None:
+                try:
+                    self.build()
+                except IndexingError as failure:
+                    error = failure
+        if error is not None:
+            raise error
+        if self._max_llm_calls is not None:  # the limit applies to all batches together
+            self.build()
+        return ids
+
+    async def aadd(self, documents: Iterable[Document]) -> list[str]:
+        """Run `add` in threads; the summarizer runs in the caller's event loop."""
+        ids: list[str] = []
+        error: IndexingError | None = None
+        batches = self._batches(documents)
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            ids += await asyncio.to_thread(self.upsert, batch)
+            if error is None and self._max_llm_calls is None:
+                try:
+                    await self.abuild()
+                except IndexingError as failure:
+                    error = failure
+        if error is not None:
+            raise error
+        if self._max_llm_calls is not None:
+            await self.abuild()
+        return ids
+
+    def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
+        """Yield documents in batches that end where the source changes; a list is one batch."""
+        if not isinstance(documents, Iterator):
+            yield as_list(documents, "documents")
+            return
+        batch: list[Document] = []
+        source, size = None, 0
+        for document in documents:
+            page = to_page(document)
+            previous, source = source, source_name(document, page, self._tree_per)
+            if batch and size >= _BATCH_CHARACTERS and source != previous:
+                yield batch
+                batch.clear()  # the caller still has the list
+                size = 0
+            batch.append(document)
+            size += len(page.text)
+        yield batch
 
     def upsert(self, documents: Sequence[Document]) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.

@@ -48,7 +48,14 @@ from e2graphrag_integrations.langchain.options import (
     RetrieverOptions,
     SearchOptions,
 )
-from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, to_documents
+from e2graphrag_integrations.langchain.retriever import (
+    E2GraphRAGRetriever,
+    above_threshold,
+    check_search_kwargs,
+    check_search_type,
+    check_threshold,
+    to_documents,
+)
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.portability.reopening import (
@@ -66,14 +73,17 @@ from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
+_LOCAL_FILE = "index.e2g"
+"""Name of the index file in a folder given to `save_local`."""
+
 
 class E2GraphRAGIndex(DocumentIndex):
     """An index of LangChain documents in one file, with summary trees and an entity graph.
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
-    `add_documents`, `upsert` or LangChain's `index()`. Pass complete documents or pages, not
-    chunks: the index splits them. Documents with the same `source` metadata, such as the pages of
-    a file, share a summary tree.
+    `add_documents`, `upsert` or LangChain's `index()`. Pass complete documents or pages, which the
+    index splits; chunks of a text splitter are kept. Documents with the same `source` metadata,
+    such as the pages of a file, share a summary tree.
 
     `upsert` and `delete` store changes in the file immediately. The next build or search indexes
     them together.
@@ -93,6 +103,7 @@ class E2GraphRAGIndex(DocumentIndex):
         *,
         llm: Runnable[Any, Any] | None = None,
         embeddings: Embeddings | Embedder | str | None = None,
+        embedding: Embeddings | Embedder | str | None = None,
         embed_max_tokens: int | None = None,
         extractor: EntityExtractor | str | os.PathLike[str] | None = None,
         token_counter: TokenCounter | None = None,
@@ -131,6 +142,7 @@ class E2GraphRAGIndex(DocumentIndex):
                 extracted from the text without a language model.
             embeddings: LangChain embeddings, an `Embedder`, or the name of a sentence-transformers
                 model. None means the file's embedder, or all-MiniLM-L6-v2 for a new file.
+            embedding: Another name for `embeddings`, which LangChain's vector stores use.
             embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
                 their limit. Longer texts are embedded in windows, never truncated.
             extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
@@ -152,8 +164,8 @@ class E2GraphRAGIndex(DocumentIndex):
             tree_per: Documents that share a summary tree: those with the same
                 `metadata["source"]` (`"source"`), each document alone (`"document"`), all
                 documents (`"corpus"`), or those for which a function returns the same name.
-            vector_store: A LangChain vector store to search instead of FAISS: in-memory, Qdrant,
-                Chroma or PGVector. Builds update it.
+            vector_store: A LangChain vector store to search instead of the index's own vectors:
+                FAISS, in-memory, Qdrant, Chroma or PGVector. Builds update it.
             prompts: Prompts for the `llm`.
             llm_id: Name for an `llm` that is not a recognizable model. Later builds with the same
                 name reuse its cached summaries.
@@ -180,6 +192,9 @@ class E2GraphRAGIndex(DocumentIndex):
                 f"tree_per={short_repr(tree_per)} must be one of {', '.join(TREE_PER_VALUES)}, or "
                 "a function"
             )
+        if embedding is not None and embeddings is not None:
+            raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
+        embeddings = embedding if embeddings is None else embeddings
         prompts = instance_or_default("prompts", prompts, Prompts)
         k = check_int("k", k)
         max_llm_calls = check_call_limit(max_llm_calls)
@@ -228,18 +243,21 @@ class E2GraphRAGIndex(DocumentIndex):
     def from_documents(
         cls,
         documents: Iterable[Document],
+        embedding: Embeddings | Embedder | str | None = None,
         *,
         path: str | os.PathLike[str] = ":memory:",
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Open an index with the options of `open` and index documents.
 
+        An iterator is consumed in batches; see `add_documents`.
+
         Raises:
             InvalidInputError: If an option or a document is invalid. Nothing is indexed.
             IndexingError: If a model failed. The documents remain pending in the file. To continue,
                 `open` the file and call `build`.
         """
-        index = cls.open(path, **options)
+        index = cls.open(path, embedding=embedding, **options)
         try:
             index.add_documents(documents)
         except BaseException:
@@ -251,12 +269,13 @@ class E2GraphRAGIndex(DocumentIndex):
     async def afrom_documents(
         cls,
         documents: Iterable[Document],
+        embedding: Embeddings | Embedder | str | None = None,
         *,
         path: str | os.PathLike[str] = ":memory:",
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
-        index = await asyncio.to_thread(cls.open, path, **options)
+        index = await asyncio.to_thread(cls.open, path, embedding=embedding, **options)
         try:
             await index.aadd_documents(documents)
         except BaseException:
@@ -268,6 +287,7 @@ class E2GraphRAGIndex(DocumentIndex):
     def from_texts(
         cls,
         texts: Iterable[str],
+        embedding: Embeddings | Embedder | str | None = None,
         metadatas: Sequence[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str] | None = None,
@@ -278,6 +298,7 @@ class E2GraphRAGIndex(DocumentIndex):
 
         Args:
             texts: The texts.
+            embedding: The embedding model; see `embeddings` in `open`.
             metadatas: The metadata of each text.
             ids: The id of each text. None means random ids.
             path: Index file; `":memory:"` keeps the index in memory.
@@ -287,12 +308,14 @@ class E2GraphRAGIndex(DocumentIndex):
             InvalidInputError: If an argument is invalid. Nothing is indexed.
             IndexingError: See `from_documents`.
         """
-        return cls.from_documents(_documents(texts, metadatas, ids), path=path, **options)
+        documents = _documents(texts, metadatas, ids)
+        return cls.from_documents(documents, embedding, path=path, **options)
 
     @classmethod
     async def afrom_texts(
         cls,
         texts: Iterable[str],
+        embedding: Embeddings | Embedder | str | None = None,
         metadatas: Sequence[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str] | None = None,
@@ -300,27 +323,57 @@ class E2GraphRAGIndex(DocumentIndex):
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Run `from_texts` in a thread; the `llm` runs in the caller's event loop."""
-        return await cls.afrom_documents(_documents(texts, metadatas, ids), path=path, **options)
+        documents = _documents(texts, metadatas, ids)
+        return await cls.afrom_documents(documents, embedding, path=path, **options)
 
     # Writing
 
-    def add_documents(self, documents: Iterable[Document]) -> list[str]:
+    def add_documents(
+        self, documents: Iterable[Document], *, ids: Sequence[str] | None = None
+    ) -> list[str]:
         """Store documents, build the index and return the ids of the documents.
 
+        An iterator, such as a loader's `lazy_load()`, is consumed in batches, each of which is
+        indexed before the next one is read. A batch ends where the source changes, so documents of
+        one source should follow each other. With `max_llm_calls`, one build follows all batches.
+
+        Args:
+            documents: The documents.
+            ids: Replaces the ids of the documents.
+
         Raises:
-            InvalidInputError: If a document is invalid. Nothing is changed.
+            InvalidInputError: If a document is invalid. Nothing is changed, except that earlier
+                batches of an iterator remain.
             IndexingError: If a model failed. The documents remain pending; call `build` to
                 continue.
         """
-        ids = self.corpus.upsert(as_list(documents, "documents"))
-        self.corpus.build()
-        return ids
+        return self.corpus.add(_with_ids(documents, ids))
 
-    async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
+    async def aadd_documents(
+        self, documents: Iterable[Document], *, ids: Sequence[str] | None = None
+    ) -> list[str]:
         """Run `add_documents` in a thread; the `llm` runs in the caller's event loop."""
-        ids = await asyncio.to_thread(lambda: self.corpus.upsert(as_list(documents, "documents")))
-        await self.corpus.abuild()
-        return ids
+        return await self.corpus.aadd(_with_ids(documents, ids))
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Sequence[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+    ) -> list[str]:
+        """Store texts, build the index and return the ids of the texts; see `from_texts`."""
+        return self.add_documents(_documents(texts, metadatas, ids))
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Sequence[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+    ) -> list[str]:
+        """Run `add_texts` in a thread; the `llm` runs in the caller's event loop."""
+        return await self.aadd_documents(_documents(texts, metadatas, ids))
 
     def upsert(self, items: Sequence[Document], /, **unknown: Any) -> UpsertResponse:
         """Store documents, replacing those with the same ids. The next build indexes them.
@@ -516,28 +569,89 @@ class E2GraphRAGIndex(DocumentIndex):
         retriever = self.as_retriever(k=self.k if k is None else k, **options)
         return self.retrieve(query, **retriever.retrieve_arguments())
 
+    async def asearch(
+        self, query: str, *, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """Run `search` in a thread; a build runs the `llm` in the caller's event loop."""
+        retriever = self.as_retriever(k=self.k if k is None else k, **options)
+        return await self.aretrieve(query, **retriever.retrieve_arguments())
+
     def similarity_search(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[Document]:
         """Return the documents that a retriever would find, best first."""
-        return [document for document, _ in self.similarity_search_with_score(query, k, **options)]
+        return to_documents(self.search(query, k=k, **options), include_scores=False)
+
+    async def asimilarity_search(
+        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """Run `similarity_search` in a thread."""
+        return to_documents(await self.asearch(query, k=k, **options), include_scores=False)
 
     def similarity_search_with_score(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[tuple[Document, float]]:
-        """Return the documents that a retriever would find with their scores, best first."""
-        result = self.search(query, k=k, **options)
-        documents = to_documents(result, include_scores=False)
-        scores = [float(node.score) for node in result.nodes]
-        return list(zip(documents, scores, strict=True))
+        """Return the documents that a retriever would find with their scores, best first.
+
+        The scores rank the documents of one query; they are not similarities.
+        """
+        return _scored(self.search(query, k=k, **options))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """Run `similarity_search_with_score` in a thread."""
+        return _scored(await self.asearch(query, k=k, **options))
+
+    def similarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        score_threshold: float | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> list[tuple[Document, float]]:
+        """Return the documents that a retriever would find with their relevance, best first.
+
+        Args:
+            query: The question.
+            k: Number of documents. None uses the `k` of the index.
+            score_threshold: Omits documents with a lower relevance.
+            **options: See `E2GraphRAGRetriever`.
+        """
+        check_threshold(score_threshold)
+        return _with_relevance(self.search(query, k=k, **options), score_threshold)
+
+    async def asimilarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        score_threshold: float | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> list[tuple[Document, float]]:
+        """Run `similarity_search_with_relevance_scores` in a thread."""
+        check_threshold(score_threshold)
+        return _with_relevance(await self.asearch(query, k=k, **options), score_threshold)
 
     def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
         """Return a retriever with the given fields.
 
+        `search_type` and `search_kwargs` are accepted as in a LangChain vector store.
+
         Raises:
+            InvalidInputError: If `search_type` or a key of `search_kwargs` is not supported, or an
+                option is given twice.
             ValidationError: If a field is unknown or invalid.
         """
-        return E2GraphRAGRetriever(index=self, **({"k": self.k} | options))
+        check_search_type(options.get("search_type", "similarity"))
+        search_kwargs: CallOptions = options.get("search_kwargs", {})
+        check_search_kwargs(search_kwargs)
+        twice = [name for name in search_kwargs if name in options]
+        if twice:
+            raise InvalidInputError(f"{twice[0]}= is also in search_kwargs: pass it once")
+        fields: dict[str, Any] = {"k": self.k, **options}
+        return E2GraphRAGRetriever(index=self, **fields)
 
     def _get_relevant_documents(
         self,
@@ -610,28 +724,43 @@ class E2GraphRAGIndex(DocumentIndex):
     def save_local(self, path: str | os.PathLike[str]) -> None:
         """Build the index and write a copy of its file, replacing any existing copy.
 
+        Args:
+            path: A file, or a folder, which then contains the file `index.e2g`. A path without a
+                suffix is a folder, which is created if needed.
+
         Raises:
             IndexingError: See `build`.
             StoreError: If the file cannot be written.
         """
         self.build()
-        target = Path(os.fspath(path))
+        target = _local_file(path, creates=True)
         own_path = self.corpus.rag.path
         if own_path != ":memory:" and target.exists() and target.samefile(own_path):
             return
         self.corpus.rag.copy_to(target)
 
     @classmethod
-    def load_local(cls, path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Self:
-        """Open an existing index file with the options of `open`; later changes update the file.
+    def load_local(
+        cls,
+        path: str | os.PathLike[str],
+        embedding: Embeddings | Embedder | str | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Self:
+        """Open an existing index with the options of `open`; later changes update the file.
+
+        Args:
+            path: The file or folder given to `save_local`.
+            embedding: The embedding model; see `embeddings` in `open`.
+            **options: See `open`.
 
         Raises:
             InvalidInputError: If the file does not exist, or an option is invalid.
             StoreError: See `open`.
         """
-        if not Path(os.fspath(path)).is_file():
-            raise InvalidInputError(f"index file {os.fspath(path)} does not exist")
-        return cls.open(path, **options)
+        file = _local_file(path)
+        if not file.is_file():
+            raise InvalidInputError(f"index file {file} does not exist")
+        return cls.open(file, embedding=embedding, **options)
 
     def close(self) -> None:
         """Stop a running build and close the file; idempotent."""
@@ -644,9 +773,46 @@ class E2GraphRAGIndex(DocumentIndex):
         self.close()
 
 
+def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Iterable[Document]:
+    if ids is None:
+        return documents
+    documents, ids = as_list(documents, "documents"), as_list(ids, "ids")
+    if len(ids) != len(documents):
+        raise InvalidInputError(f"documents has {len(documents)} items, but ids has {len(ids)}")
+    return [
+        document.model_copy(update={"id": id_}) if isinstance(document, Document) else document
+        for document, id_ in zip(documents, ids, strict=True)
+    ]
+
+
+def _scored(result: RetrievalResult) -> list[tuple[Document, float]]:
+    documents = to_documents(result, include_scores=False)
+    return list(zip(documents, [float(node.score) for node in result.nodes], strict=True))
+
+
+def _with_relevance(
+    result: RetrievalResult, threshold: float | None
+) -> list[tuple[Document, float]]:
+    result = above_threshold(result, threshold)
+    documents = to_documents(result, include_scores=False)
+    return list(zip(documents, [float(node.relevance) for node in result.nodes], strict=True))
+
+
+def _local_file(path: str | os.PathLike[str], *, creates: bool = False) -> Path:
+    """Return the index file for a path that is a file or a folder."""
+    target = Path(os.fspath(path))
+    if target.is_file() or (target.suffix and not target.is_dir()):
+        return target
+    if creates:
+        target.mkdir(parents=True, exist_ok=True)
+    return target / _LOCAL_FILE
+
+
 def _documents(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
+    if isinstance(metadatas, str) or not isinstance(metadatas, Iterable | None):
+        raise InvalidInputError(f"metadatas is a {type_name(metadatas)}: pass a list of mappings")
     texts = as_list(texts, "texts")
     metadatas = None if metadatas is None else as_list(metadatas, "metadatas")
     ids = None if ids is None else as_list(ids, "ids")
@@ -675,6 +841,8 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
 
 
 def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:
+    if isinstance(embeddings, list | tuple):
+        raise InvalidInputError("embedding is a list: pass the metadata as metadatas=[...]")
     if isinstance(embeddings, Embeddings):
         return LangChainEmbedder(embeddings, max_tokens)
     return cast("Embedder | str | None", embeddings)  # the engine validates it

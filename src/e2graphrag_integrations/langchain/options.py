@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -68,16 +68,23 @@ class SearchOptions(TypedDict, total=False):
     expand: Expand
 
 
+SearchType = Literal["similarity", "similarity_score_threshold"]
+"""How a retriever selects documents: the best `k`, or only those above a relevance."""
+
+
 class CallOptions(SearchOptions, total=False):
     """Options for `invoke` that override the fields of a retriever for one call."""
 
     k: int
+    score_threshold: float | None
     include_scores: bool
 
 
 class RetrieverOptions(CallOptions, total=False):
     """Fields of a retriever; `E2GraphRAGRetriever` and `BaseRetriever` describe each."""
 
+    search_type: SearchType
+    search_kwargs: CallOptions
     name: str | None
     tags: list[str] | None
     metadata: dict[str, Any] | None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Protocol, Self, Unpack, get_args, runtime_checkable
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -15,9 +16,9 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import check_choice, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
@@ -28,6 +29,7 @@ from e2graphrag_integrations.langchain.options import (
     CallOptions,
     DocumentFilter,
     RetrieveArguments,
+    SearchType,
 )
 from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
@@ -82,6 +84,12 @@ class E2GraphRAGRetriever(BaseRetriever):
     Key init args:
         index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
         k: Number of documents; 10 by default.
+        search_type: `similarity`, or `similarity_score_threshold` for only those of the `k`
+            documents whose relevance is at least `search_kwargs["score_threshold"]`.
+        search_kwargs: Overrides fields, such as `{"k": 3, "filter": {"page": 2}}`, as in a
+            retriever of a LangChain vector store.
+        score_threshold: Minimum relevance of a document, from 0 to 1. The relevance is the cosine
+            of the best window.
         mode: `auto` routes by the query; `local` ranks by entities first; `global` ranks without
             entities.
         strategy: The ranking strategy. None uses the strategy of the index.
@@ -124,7 +132,10 @@ class E2GraphRAGRetriever(BaseRetriever):
     )
 
     index: Any = Field(repr=False)
+    search_type: str = "similarity"
+    search_kwargs: dict[str, Any] = Field(default_factory=dict, repr=False)
     k: int = Field(default=10, gt=0)
+    score_threshold: float | None = Field(default=None, ge=0, le=1)
     mode: Mode = "auto"
     strategy: Any = None
     max_hops: int | None = Field(default=None, ge=1)
@@ -142,6 +153,28 @@ class E2GraphRAGRetriever(BaseRetriever):
                 "E2GraphRAGIndex"
             )
         return value
+
+    @field_validator("search_type")
+    @classmethod
+    def _check_search_type(cls, value: str) -> str:
+        check_search_type(value)
+        return value
+
+    @field_validator("search_kwargs")
+    @classmethod
+    def _check_search_kwargs(cls, value: dict[str, Any]) -> dict[str, Any]:
+        check_search_kwargs(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_threshold(self) -> Self:
+        threshold = self.search_kwargs.get("score_threshold", self.score_threshold)
+        if self.search_type == "similarity_score_threshold" and threshold is None:
+            raise InvalidInputError(
+                "search_type='similarity_score_threshold' needs "
+                "search_kwargs={'score_threshold': ...}, a relevance from 0 to 1"
+            )
+        return self
 
     @field_validator("strategy")
     @classmethod
@@ -189,11 +222,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores = self._call_arguments(**options)
+        arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, BuildableIndex):
             self.index.ensure_built(config)
         result = self.index.retrieve(_check_query(query), **arguments)
+        result = above_threshold(result, threshold)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
@@ -205,11 +239,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores = self._call_arguments(**options)
+        arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, BuildableIndex):
             await self.index.aensure_built(config)
         result = await self.index.aretrieve(_check_query(query), **arguments)
+        result = above_threshold(result, threshold)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
@@ -219,6 +254,16 @@ class E2GraphRAGRetriever(BaseRetriever):
         return self._call_arguments()[0]
 
     def _call_arguments(
+        self, **options: Unpack[CallOptions]
+    ) -> tuple[RetrieveArguments, bool, float | None]:
+        """Return the arguments of `retrieve`, `include_scores` and `score_threshold`.
+
+        Options override `search_kwargs`, which override the fields; None means the value below.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._effective_arguments(**(self.search_kwargs | given))
+
+    def _effective_arguments(
         self,
         *,
         k: int | None = None,
@@ -229,8 +274,11 @@ class E2GraphRAGRetriever(BaseRetriever):
         store_filter: Any = None,
         expand: Expand | None = None,
         include_scores: bool | None = None,
-    ) -> tuple[RetrieveArguments, bool]:
-        """Return the arguments of `retrieve` and `include_scores`; None means the field's value."""
+        score_threshold: float | None = None,
+    ) -> tuple[RetrieveArguments, bool, float | None]:
+        """Return the arguments of `_call_arguments`; None means the field's value."""
+        threshold = self.score_threshold if score_threshold is None else score_threshold
+        check_threshold(threshold)
         strategy = self.strategy if strategy is None else strategy
         max_hops = self.max_hops if max_hops is None else max_hops
         where = self.filter if filter is None else filter
@@ -245,13 +293,67 @@ class E2GraphRAGRetriever(BaseRetriever):
         }
         if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
-        return arguments, self.include_scores if include_scores is None else include_scores
+        with_scores = self.include_scores if include_scores is None else include_scores
+        return arguments, with_scores, threshold
 
 
 def _rebuild(
     cls: type[E2GraphRAGRetriever], index: Any, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index=index, **options)
+
+
+def check_search_type(value: object) -> None:
+    """Check a `search_type`.
+
+    Raises:
+        InvalidInputError: If it is not supported.
+    """
+    if value == "mmr":
+        raise InvalidInputError(
+            "search_type='mmr' is not supported: use 'similarity', or re-rank the documents, for "
+            "example with langchain_core.vectorstores.utils.maximal_marginal_relevance"
+        )
+    check_choice("search_type", value, get_args(SearchType))
+
+
+def check_search_kwargs(value: Mapping[str, Any]) -> None:
+    """Check the names and the threshold in `search_kwargs`.
+
+    Raises:
+        InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
+    """
+    for name in ("fetch_k", "lambda_mult"):
+        if name in value:
+            raise InvalidInputError(f"search_kwargs[{name!r}] is for 'mmr', which is not supported")
+    names = [*CallOptions.__required_keys__, *CallOptions.__optional_keys__]
+    unknown = [name for name in value if name not in names]
+    if unknown:
+        raise InvalidInputError(
+            f"search_kwargs has the unknown key {short_repr(unknown[0])}: use "
+            f"{', '.join(sorted(names))}"
+        )
+    check_threshold(value.get("score_threshold"))
+
+
+def check_threshold(value: Any) -> None:
+    """Check a `score_threshold`.
+
+    Raises:
+        InvalidInputError: If it is neither None nor a number from 0 to 1.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 <= value <= 1):
+        raise InvalidInputError(
+            f"score_threshold={short_repr(value)} must be a relevance from 0 to 1"
+        )
+
+
+def above_threshold(result: RetrievalResult, threshold: float | None) -> RetrievalResult:
+    """Return a result without the nodes whose relevance is lower than a threshold, if any."""
+    if threshold is None:
+        return result
+    return replace(result, nodes=tuple(n for n in result.nodes if n.relevance >= threshold))
 
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:

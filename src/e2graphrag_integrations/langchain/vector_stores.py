@@ -15,6 +15,9 @@ from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
 
+_FAISS_INNER_PRODUCT, _FAISS_L2 = 0, 1
+"""Values of `faiss.MetricType`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -45,10 +48,18 @@ def adapt_vector_store(store: Any) -> VectorStoreAdapter:
         return QdrantAdapter(store)
     if "Chroma" in names:
         return ChromaAdapter(store)
+    if "FAISS" in names:
+        return FaissAdapter(store)
+    if "Milvus" in names:
+        raise InvalidInputError(
+            "Milvus is not supported as a vector_store, because its scores do not say which metric "
+            "they have: use FAISS, Qdrant, Chroma, PGVector or InMemoryVectorStore, or omit "
+            "vector_store"
+        )
     if not hasattr(store, "similarity_search_with_score_by_vector"):
         raise InvalidInputError(
-            f"{type(store).__name__} has no search by vector that returns scores: use Qdrant, "
-            "Chroma, PGVector or InMemoryVectorStore, or omit vector_store"
+            f"{type(store).__name__} has no search by vector that returns scores: use FAISS, "
+            "Qdrant, Chroma, PGVector or InMemoryVectorStore, or omit vector_store"
         )
     return VectorStoreAdapter(store)
 
@@ -140,6 +151,52 @@ class InMemoryAdapter(VectorStoreAdapter):
 
     def _cosine(self, score: float) -> float:
         return score
+
+
+class FaissAdapter(VectorStoreAdapter):
+    """LangChain's FAISS store with squared Euclidean distance or inner product.
+
+    Raises:
+        InvalidInputError: If the FAISS index has another metric.
+    """
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        if store.index.metric_type not in (_FAISS_INNER_PRODUCT, _FAISS_L2):
+            raise InvalidInputError(
+                "the FAISS index of the vector_store has an unsupported metric: use IndexFlatL2 or "
+                "IndexFlatIP"
+            )
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors; the store itself rejects ids that it contains."""
+        self.delete([entry.id for entry in entries])
+        self.store.add_embeddings(
+            [(entry.text, entry.vector.tolist()) for entry in entries],
+            metadatas=[dict(entry.metadata) for entry in entries],
+            ids=[entry.id for entry in entries],
+        )
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove vectors; the store itself rejects ids that it does not contain."""
+        stored = set(self.store.index_to_docstore_id.values())
+        known = [id_ for id_ in ids if id_ in stored]
+        if known:
+            self.store.delete(known)
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain."""
+        stored = set(self.store.index_to_docstore_id.values())
+        return [id_ for id_ in ids if id_ not in stored]
+
+    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
+        if "filter" in arguments:  # the store filters only the best `fetch_k` vectors
+            arguments["fetch_k"] = self.store.index.ntotal
+        return super()._search(vector, limit, **arguments)
+
+    def _cosine(self, score: float) -> float:
+        is_product = self.store.index.metric_type == _FAISS_INNER_PRODUCT
+        return score if is_product else 1 - score / 2  # for unit vectors
 
 
 class QdrantAdapter(VectorStoreAdapter):

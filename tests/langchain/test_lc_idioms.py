@@ -1,0 +1,219 @@
+"""Calls that users of LangChain's vector stores know."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.runnables import ConfigurableField
+from pydantic import ValidationError
+
+from e2graphrag_integrations.errors import IndexingError, InvalidInputError
+from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever, corpus
+from fakes import NameExtractor
+from langchain_fakes import MILL, SMALL, DigestChatModel, exported
+
+QUERY = "Who gave Anna the map?"
+EMBEDDING = DeterministicFakeEmbedding(size=32)
+OFFLINE = {key: value for key, value in SMALL.items() if key != "embeddings"}
+
+
+def ids(documents):
+    return [document.id for document in documents]
+
+
+@pytest.fixture
+def index(lc_index_of, pages):
+    return lc_index_of(pages)
+
+
+def test_search_kwargs_are_options_of_the_retriever(index):
+    where = {"author": "Bob"}
+    expected = index.as_retriever(k=3, filter=where).invoke(QUERY)
+    retriever = index.as_retriever(
+        search_type="similarity", search_kwargs={"k": 3, "filter": where}
+    )
+    assert retriever.invoke(QUERY) == asyncio.run(retriever.ainvoke(QUERY)) == expected
+    assert len(expected) == 3
+    assert len(retriever.invoke(QUERY, k=1)) == 1
+    same = E2GraphRAGRetriever(index=index, search_kwargs={"k": 3, "filter": where})
+    assert same.invoke(QUERY) == expected
+
+
+def test_a_score_threshold_keeps_documents_with_that_relevance(index):
+    everything = index.similarity_search_with_relevance_scores(QUERY, k=20)
+    relevances = [relevance for _, relevance in everything]
+    assert all(0 <= relevance <= 1 for relevance in relevances)
+    threshold = sorted(relevances)[len(relevances) // 2]
+    expected = [document.id for document, relevance in everything if relevance >= threshold]
+    assert 0 < len(expected) < len(everything)
+    retriever = index.as_retriever(
+        search_type="similarity_score_threshold",
+        search_kwargs={"score_threshold": threshold, "k": 20},
+    )
+    assert ids(retriever.invoke(QUERY)) == ids(asyncio.run(retriever.ainvoke(QUERY))) == expected
+    assert ids(index.as_retriever(k=20, score_threshold=threshold).invoke(QUERY)) == expected
+    assert ids(index.invoke(QUERY, k=20, score_threshold=threshold)) == expected
+    above = index.similarity_search_with_relevance_scores(QUERY, 20, score_threshold=threshold)
+    assert ids(document for document, _ in above) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"search_type": "mmr"}, "'mmr' is not supported"),
+        ({"search_type": "nearest"}, "search_type='nearest'"),
+        ({"search_kwargs": {"fetch_k": 20}}, "'fetch_k'.* is for 'mmr'"),
+        ({"search_kwargs": {"top_k": 2}}, "unknown key 'top_k'"),
+        ({"search_kwargs": {"score_threshold": 2}}, "score_threshold=2 must be"),
+        ({"search_kwargs": {"k": 2}, "k": 3}, "k= is also in search_kwargs"),
+    ],
+)
+def test_unsupported_search_options_are_rejected(index, options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        index.as_retriever(**options)
+
+
+def test_a_threshold_search_needs_a_threshold(index):
+    with pytest.raises(ValidationError, match="needs"):
+        index.as_retriever(search_type="similarity_score_threshold")
+    with pytest.raises(ValidationError, match="'mmr' is not supported"):
+        E2GraphRAGRetriever(index=index, search_type="mmr")
+
+
+def test_fields_of_a_retriever_are_configurable(index):
+    retriever = index.as_retriever().configurable_fields(
+        k=ConfigurableField(id="k"), search_kwargs=ConfigurableField(id="search_kwargs")
+    )
+    assert len(retriever.invoke(QUERY, config={"configurable": {"k": 2}})) == 2
+    config = {"configurable": {"search_kwargs": {"k": 1}}}
+    assert len(retriever.invoke(QUERY, config=config)) == 1
+
+
+def test_similarity_searches_agree_with_their_async_twins(index):
+    documents = index.similarity_search(QUERY, k=4)
+    scored = index.similarity_search_with_score(QUERY, k=4)
+    relevant = index.similarity_search_with_relevance_scores(QUERY, k=4)
+    assert ids(documents) == ids(d for d, _ in scored) == ids(d for d, _ in relevant)
+    assert all("e2_score" not in document.metadata for document in documents)
+
+    async def twins():
+        return [
+            await index.asimilarity_search(QUERY, k=4),
+            await index.asimilarity_search_with_score(QUERY, k=4),
+            await index.asimilarity_search_with_relevance_scores(QUERY, k=4),
+        ]
+
+    assert asyncio.run(twins()) == [documents, scored, relevant]
+
+
+def test_the_embedding_model_is_the_second_argument(pages):
+    texts = [page.page_content for page in pages]
+    metadatas = [page.metadata for page in pages]
+    given = [page.id for page in pages]
+    built = [
+        E2GraphRAGIndex.from_documents(pages, EMBEDDING, **OFFLINE),
+        E2GraphRAGIndex.from_documents(pages, embedding=EMBEDDING, **OFFLINE),
+        E2GraphRAGIndex.from_documents(pages, embeddings=EMBEDDING, **OFFLINE),
+        E2GraphRAGIndex.from_texts(texts, EMBEDDING, metadatas, ids=given, **OFFLINE),
+        asyncio.run(E2GraphRAGIndex.afrom_documents(pages, EMBEDDING, **OFFLINE)),
+        asyncio.run(E2GraphRAGIndex.afrom_texts(texts, EMBEDDING, metadatas, ids=given, **OFFLINE)),
+    ]
+    for index in built[1:]:
+        assert exported(index) == exported(built[0])
+    with pytest.raises(InvalidInputError, match="are the same argument"):
+        E2GraphRAGIndex.from_documents(pages, EMBEDDING, embeddings=EMBEDDING)
+    with pytest.raises(InvalidInputError, match="metadatas="):
+        E2GraphRAGIndex.from_texts(texts, metadatas)
+
+
+def test_add_texts_and_ids_of_add_documents(lc_index_of, pages):
+    expected = lc_index_of(pages)
+    texts = [page.page_content for page in pages]
+    metadatas = [page.metadata for page in pages]
+    given = [page.id for page in pages]
+    by_text, by_text_async, by_id = (lc_index_of([]) for _ in range(3))
+    assert by_text.add_texts(texts, metadatas, ids=given) == given
+    assert asyncio.run(by_text_async.aadd_texts(texts, metadatas, ids=given)) == given
+    anonymous = [page.model_copy(update={"id": None}) for page in pages]
+    assert by_id.add_documents(anonymous, ids=given) == given
+    for index in (by_text, by_text_async, by_id):
+        assert exported(index) == exported(expected)
+    with pytest.raises(InvalidInputError, match="ids has 1"):
+        by_id.add_documents(pages, ids=["a"])
+
+
+def test_an_index_is_saved_to_a_folder(index, tmp_path):
+    folder = tmp_path / "saved" / "index"
+    index.save_local(folder)
+    assert [path.name for path in folder.iterdir()] == ["index.e2g"]
+    index.save_local(str(folder))
+    with E2GraphRAGIndex.load_local(folder, "hashing", extractor=NameExtractor()) as loaded:
+        assert exported(loaded) == exported(index)
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        E2GraphRAGIndex.load_local(tmp_path / "missing")
+
+
+# Iterators
+
+
+def many(sources=6, pages=3):
+    for source in range(sources):
+        for page in range(pages):
+            yield Document(
+                f"{MILL} Source {source}, page {page}.",
+                metadata={"source": f"s{source}", "page": page},
+                id=f"{source}-{page}",
+            )
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_iterator_is_indexed_in_batches_like_a_list(lc_index_of, monkeypatch, is_async):
+    monkeypatch.setattr(corpus, "_BATCH_CHARACTERS", 2 * 4 * len(MILL))
+    expected = lc_index_of([*many()])
+    alive = peak = 0
+
+    def forget():
+        nonlocal alive
+        alive -= 1
+
+    def watched():
+        nonlocal alive, peak
+        for document in many():
+            weakref.finalize(document, forget)
+            alive += 1
+            gc.collect()
+            peak = max(peak, alive)
+            yield document
+
+    index = lc_index_of([])
+    if is_async:
+        given = asyncio.run(index.aadd_documents(watched()))
+    else:
+        given = index.add_documents(watched())
+    assert given == [document.id for document in many()]
+    assert exported(index) == exported(expected)
+    assert peak <= 12  # of 18
+
+
+def test_batches_end_where_the_source_changes(lc_index_of, monkeypatch):
+    monkeypatch.setattr(corpus, "_BATCH_CHARACTERS", 1)
+    llm, llm_for_list = DigestChatModel(), DigestChatModel()
+    index = lc_index_of(many(), llm=llm)
+    lc_index_of([*many()], llm=llm_for_list)
+    assert llm.calls == llm_for_list.calls
+    assert len(index.ids()) == 18
+
+
+def test_a_failed_batch_leaves_the_rest_pending(lc_index_of, monkeypatch):
+    monkeypatch.setattr(corpus, "_BATCH_CHARACTERS", 1)
+    index = lc_index_of([], llm=DigestChatModel(failing={4}))
+    with pytest.raises(IndexingError, match="call 4 failed"):
+        index.add_documents(many())
+    assert len(index.ids()) == 18
+    index.build()
+    assert exported(index) == exported(lc_index_of([*many()], llm=DigestChatModel()))
