@@ -52,9 +52,9 @@ def adapt_vector_store(store: Any) -> VectorStoreAdapter:
         return FaissAdapter(store)
     if "Milvus" in names:
         raise InvalidInputError(
-            "Milvus is not supported as a vector_store, because its scores do not say which metric "
-            "they have: use FAISS, Qdrant, Chroma, PGVector or InMemoryVectorStore, or omit "
-            "vector_store"
+            "Milvus is not supported as a vector_store: the metric of its scores depends on the "
+            "collection's index, and this integration does not read it. Use FAISS, Qdrant, Chroma, "
+            "PGVector or InMemoryVectorStore, or omit vector_store"
         )
     if not hasattr(store, "similarity_search_with_score_by_vector"):
         raise InvalidInputError(
