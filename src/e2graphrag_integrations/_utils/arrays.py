@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,28 @@ _SMALL = 10_000
 distinct keys."""
 
 _MAX_INT32 = np.iinfo(np.int32).max
+
+
+def check_array_size(file: BinaryIO, size: int) -> None:
+    """Check that the header of an array in NumPy's format matches the size of its data.
+
+    NumPy allocates the memory that a header asks for before it reads the data.
+
+    Args:
+        file: The file, positioned at its start.
+        size: Size of the file in bytes.
+
+    Raises:
+        ValueError: If the sizes differ, or if the array would contain Python objects.
+    """
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"version {version} of NumPy's format, not (1, 0)")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.hasobject or math.prod((*shape, dtype.itemsize)) != size - file.tell():
+        raise ValueError(f"an array of shape {shape} does not match its size of {size} bytes")
+    if math.prod(length for length in shape if length) > max(size, _MAX_INT32):
+        raise ValueError(f"an empty array has the shape {shape}")
 
 
 def exclusive_sums(sizes: ArrayLike) -> NDArray[np.int64]:

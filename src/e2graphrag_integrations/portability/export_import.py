@@ -19,10 +19,11 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
@@ -247,9 +248,11 @@ def _parse_manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dic
 
 def _read_vectors(path: Path) -> tuple[Any, list[bytes]]:
     try:
+        with zipfile.ZipFile(path) as archive:
+            _check_arrays(archive)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             vectors, keys = arrays["vectors"], arrays["keys"]
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, MemoryError) as error:
         raise ValueError(f"{path.name}: {error}") from error
     valid = vectors.dtype == np.float32 and vectors.ndim == 2 and keys.dtype == np.uint8  # noqa: PLR2004 - a matrix
     norms = np.linalg.norm(vectors, axis=1) if valid else np.empty(0)
@@ -260,6 +263,20 @@ def _read_vectors(path: Path) -> tuple[Any, list[bytes]]:
     ):
         raise ValueError(f"{path.name} does not contain unit vectors with their keys")
     return vectors.astype("<f4"), [key.tobytes() for key in keys]
+
+
+def _check_arrays(archive: zipfile.ZipFile) -> None:
+    """Check the sizes of the arrays before NumPy allocates memory for them.
+
+    Raises:
+        ValueError: If a size is wrong, or an array is compressed, which an export never does.
+    """
+    for name in ("vectors.npy", "keys.npy"):
+        member = archive.getinfo(name)
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            raise ValueError(f"{name} is compressed")
+        with archive.open(member) as file:
+            check_array_size(cast("BinaryIO", file), member.file_size)
 
 
 def _parse_node(

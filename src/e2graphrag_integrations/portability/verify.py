@@ -27,6 +27,9 @@ from e2graphrag_integrations.types import Span
 
 _place = attrgetter("level", "position", "start", "end", "parent_id")
 
+_INVALID = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError)
+"""Errors that rows with valid checksums and invalid values cause."""
+
 _MAX_PROBLEMS = 100
 """Number of problems after which verification stops."""
 
@@ -64,7 +67,7 @@ def verify_store(store: Store) -> VerifyReport:
                         return VerifyReport(dict(checked), (*problems, "and more"))
             except (ClosedError, StoreLockedError):
                 raise  # not a problem in the file
-            except (E2GraphRAGError, sqlite3.Error, ValueError, KeyError) as error:
+            except (E2GraphRAGError, sqlite3.Error, *_INVALID) as error:
                 problems.append(f"{type(error).__name__}: {error}")
     return VerifyReport(dict(checked), tuple(problems))
 

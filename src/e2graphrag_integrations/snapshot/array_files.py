@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.arrays import check_array_size
+
 FORMAT = 6
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
@@ -81,7 +83,7 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
         if any(_crc(_file(folder, name)) != crc for name, crc in content["arrays"].items()):
             return None
         return {name: _load(_file(folder, name)) for name in content["arrays"]}, content["meta"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         return None
 
 
@@ -101,6 +103,8 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _load(path: Path) -> NDArray[Any]:
+    with path.open("rb") as file:
+        check_array_size(file, path.stat().st_size)
     if path.stat().st_size < _MIN_MAPPED:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
         return array

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
@@ -55,13 +56,8 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
     with store.read_transaction():
         headers = store.document_headers(document_ids)
         columns = _ColumnBuilder(headers)
-        try:
+        with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
-        except KeyError as error:
-            raise CorruptStoreError(
-                f"{store.path}: a row references a missing row ({error}); run verify(), then "
-                "restore a backup or index again"
-            ) from error
         generation, made_with = store.generation, store.manifest()
     table = columns.node_table()
     return Snapshot(
@@ -101,10 +97,14 @@ class _ColumnBuilder:
     def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
         forms: dict[str, str] = {}  # shared, because most names occur in several documents
+        # A crafted count must not decide how much memory is allocated.
+        [(existing,)] = store.read("SELECT count(*) FROM windows")
+        windows = min(existing, sum(header.windows for header in self._headers))
         for headers in self._batches():
             stored = list(store.all_nodes([header.id for header in headers]))
             check_row_counts(store.path, headers, stored)
-            self._add(stored, store.cached(key for s in stored for _, key in s.windows))
+            vectors = store.cached(key for s in stored for _, key in s.windows)
+            self._add(stored, vectors, windows)
             for header in headers:
                 if header.segments:
                     text = store.document(header.id).text
@@ -124,7 +124,9 @@ class _ColumnBuilder:
         for _, batch in groupby(numbered, key=itemgetter(0)):
             yield [header for _, header in batch]
 
-    def _add(self, stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes]) -> None:
+    def _add(
+        self, stored: Sequence[StoredNode], vectors: Mapping[bytes, bytes], windows: int
+    ) -> None:
         nodes = [s.node for s in stored]
         table, chunks = build_node_table(nodes, self._document_rows, self._chunks_read)
         self._tables.append(table)
@@ -137,7 +139,6 @@ class _ColumnBuilder:
         for row, key in enumerate(keys, self._windows_read):
             vector = np.frombuffer(vectors[key], dtype="<f4")
             if row == 0:
-                windows = sum(header.windows for header in self._headers)
                 self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
             self.vectors[row] = vector
         self._windows_read += len(spans)

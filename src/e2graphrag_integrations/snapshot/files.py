@@ -41,12 +41,20 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.snapshot.validation import (
+    is_consistent,
+    is_consistent_bm25,
+    is_consistent_ivf,
+)
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.sqlite import Store
 
 _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
 build (benchmarks/snapshots.py)."""
+
+_INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
+"""Errors that invalid arrays cause; the snapshot is then rebuilt."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
@@ -161,9 +169,12 @@ class _SnapshotFiles:
                 lambda ivf: self._save_ivf(generation, ivf),
             )
             snapshot = _restore(arrays, meta, dense, self._load_or_build_bm25)
-        except (ValueError, KeyError, TypeError):
+            if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
+                dense.ivf = None
+            is_valid = snapshot.generation == generation and is_consistent(snapshot)
+        except _INVALID:
             return None
-        return snapshot if snapshot.generation == generation else None
+        return snapshot if is_valid else None
 
     def load_any(self) -> Snapshot | None:
         """Return a valid snapshot of any generation, or None if there is none."""
@@ -209,8 +220,9 @@ class _SnapshotFiles:
                 tuple(arrays[name] for name in _MATRIX_ARRAYS),
                 shape=(len(snapshot.dense.window_nodes), len(words)),
             )
-            return BM25Index(words, weights, arrays["counts"], arrays["lengths"])
-        except (ValueError, KeyError):
+            bm25 = BM25Index(words, weights, arrays["counts"], arrays["lengths"])
+            return bm25 if is_consistent_bm25(bm25, len(snapshot.dense.window_nodes)) else None
+        except _INVALID:
             return None
 
     def _load_or_build_bm25(self, snapshot: Snapshot) -> BM25Index:

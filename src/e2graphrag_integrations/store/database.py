@@ -32,7 +32,12 @@ from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import put_manifest
-from e2graphrag_integrations.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
+from e2graphrag_integrations.store.schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    TABLES,
+    check_schema,
+)
 
 GENERATION = "generation"
 """Manifest key for the generation: the name of the file's current state."""
@@ -100,6 +105,7 @@ class Database:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA trusted_schema = OFF")
         application = db.execute("PRAGMA application_id").fetchone()[0]
         version = db.execute("PRAGMA user_version").fetchone()[0]
         empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -112,6 +118,8 @@ class Database:
                 f"{self.path} has schema version {version}, but this package supports versions up "
                 f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
             )
+        if not empty:
+            check_schema(db, self.path)
         outdated = not empty and version < SCHEMA_VERSION
         if is_read_only(self.path):
             if outdated:

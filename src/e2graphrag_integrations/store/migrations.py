@@ -7,6 +7,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Mapping
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.records import canonical_json, content_hash
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import DOCUMENTS, QUEUE, SCHEMA_VERSION, checksum
@@ -22,8 +23,9 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         CorruptStoreError: If a row to migrate does not match its checksum.
     """
     [version] = db.execute("PRAGMA user_version").fetchone()
-    for step in range(version, SCHEMA_VERSION):
-        _MIGRATIONS[step](db, path)
+    with invalid_rows(path, f"a row of schema version {version}"):
+        for step in range(version, SCHEMA_VERSION):
+            _MIGRATIONS[step](db, path)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.database import GENERATION
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
@@ -34,10 +35,11 @@ def read_pending(store: Store) -> dict[str, Any]:
         if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'pending'"):
             return {}
         rows = store.read("SELECT * FROM pending ORDER BY id")
-    return {
-        row[0]: json.loads(checked_row(row, store.path, f"pending document {row[0]!r}")[1])
-        for row in rows
-    }
+    with invalid_rows(store.path, "a pending document"):
+        return {
+            row[0]: json.loads(checked_row(row, store.path, f"pending document {row[0]!r}")[1])
+            for row in rows
+        }
 
 
 def put_pending(

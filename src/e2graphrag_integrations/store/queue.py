@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.store.records import (
     canonical_json,
@@ -51,10 +52,11 @@ def read_queue(store: Store) -> list[QueuedDocument]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    return [
-        QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
-        for id_, _, encoded, status, reason in _rows(store)
-    ]
+    with invalid_rows(store.path, "the queue"):
+        return [
+            QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
+            for id_, _, encoded, status, reason in _rows(store)
+        ]
 
 
 def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:

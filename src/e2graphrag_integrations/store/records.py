@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from e2graphrag_integrations._utils.decoding import decompress
 from e2graphrag_integrations.types import Mention as _Mention
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
 
@@ -133,4 +134,4 @@ def encode_sentences(sentences: Sentences) -> bytes:
 
 def decode_sentences(value: bytes) -> list[list[_Mention]]:
     """Decode the mentions that `encode_sentences` encoded."""
-    return [[_Mention(*m) for m in s] for s in json.loads(zlib.decompress(value))]
+    return [[_Mention(*m) for m in s] for s in json.loads(decompress(value))]

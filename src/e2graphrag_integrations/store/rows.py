@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
@@ -44,22 +45,39 @@ def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
     """Return the document in a row, without its text."""
     fields = checked_row(row, path, f"document {row[0]!r}")
     id_, title, _, metadata, segments, *rest = fields
-    decoded = tuple(Segment(*segment) for segment in json.loads(segments))
-    return DocumentHeader(id_, title, json.loads(metadata), decoded, *rest)
+    with invalid_rows(path, f"document {id_!r}"):
+        decoded = tuple(Segment(*segment) for segment in json.loads(segments))
+        _check_types(rest, (str, int, int, str))
+        if min(rest[1:3]) < 0:
+            raise ValueError("a count is negative")
+        return DocumentHeader(id_, title, dict(json.loads(metadata)), decoded, *rest)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
     """Return the document in a row."""
     id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
-    return SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
+    with invalid_rows(path, f"document {id_!r}"):
+        return SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
     """Return the node in a row, without its windows."""
     fields = checked_row(row, path, f"node {row[0]} of document {row[1]!r}")
     id_, document_id, level, position, start, end, parent, text, words, key = fields
+    with invalid_rows(path, f"node {id_!r}"):
+        _check_types(fields[:6], (str, str, int, int, int, int))
+        _check_types((parent or "", text, words, key), (str, str, int, bytes))
+        if min(level, position, start, words) < 0 or end < start:
+            raise ValueError("a number is negative")
     node = Node(id_, document_id, level, position, start, end, text, parent)
     return StoredNode(node, words, key)
+
+
+def _check_types(values: Sequence[Any], types: Sequence[type]) -> None:
+    """Check the types of values: SQLite stores a value of any type in any column."""
+    for value, type_ in zip(values, types, strict=True):
+        if type(value) is not type_:
+            raise TypeError(f"{type(value).__name__} instead of {type_.__name__}")
 
 
 def insert_document(

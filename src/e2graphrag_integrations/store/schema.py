@@ -14,7 +14,11 @@ documents that are not indexed yet.
 
 from __future__ import annotations
 
+import re
+import sqlite3
 import zlib
+
+from e2graphrag_integrations.errors import CorruptStoreError
 
 SCHEMA_VERSION = 2
 """Version of the tables below, stored in the `user_version` pragma."""
@@ -61,6 +65,40 @@ CREATE TABLE windows (
 ) WITHOUT ROWID;
 CREATE INDEX windows_by_content ON windows (content_key);
 """
+
+
+_OWN_TABLES = frozenset(
+    {"manifest", "content", "documents", "queue", "nodes", "windows", "pending", "mirrored"}
+)
+
+_COMPUTED = re.compile(r"\b(GENERATED|AS|CHECK|DEFAULT|SELECT|USING)\b", re.IGNORECASE)
+"""Words in the definition of a table that make SQLite compute something when it is read or
+written. The tables of this package contain none of them."""
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> None:
+    """Check that the tables of a file are plain tables.
+
+    A crafted file may contain a view, a virtual table or a computed column instead, whose query
+    never ends, or a trigger that runs with each write.
+
+    Raises:
+        CorruptStoreError: If they are not.
+    """
+    for kind, name, table, sql in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"):
+        if not isinstance(name, str) or not isinstance(table, str):
+            problem = "an invalid entry"
+        elif kind == "trigger":
+            problem = f"the trigger {name[:80]!r}"
+        elif name.lower() in _OWN_TABLES and kind != "table":
+            problem = f"the {kind} {name[:80]!r} instead of a table"
+        elif table.lower() in _OWN_TABLES and _COMPUTED.search(sql or ""):
+            problem = f"computed values in the {kind} {name[:80]!r}"
+        else:
+            continue
+        raise CorruptStoreError(
+            f"{path} contains {problem}, which this package never creates: restore a backup"
+        )
 
 
 def checksum(*fields: str | float | bytes | None) -> int:

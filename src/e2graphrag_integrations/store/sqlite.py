@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     DuplicateDocumentError,
@@ -72,14 +73,21 @@ class Store(Database):
         with self.read_transaction():
             if not self.read("SELECT 1 FROM documents LIMIT 1"):
                 return {}
-            return dict(json.loads(self._manifest_row(_MADE_WITH)))
+            return self._model_entries(_MADE_WITH)
 
     def queue_manifest(self) -> dict[str, str]:
         """Return the settings and model fingerprints for the queue, or {} if the queue is empty."""
         with self.read_transaction():
             if not self.read("SELECT 1 FROM queue LIMIT 1"):
                 return {}
-            return dict(json.loads(self._manifest_row(QUEUE_MANIFEST)))
+            return self._model_entries(QUEUE_MANIFEST)
+
+    def _model_entries(self, key: str) -> dict[str, str]:
+        with invalid_rows(self.path, f"{key} in the manifest"):
+            entries = json.loads(self._manifest_row(key)).items()
+            if not all(isinstance(value, str) for _, value in entries):
+                raise TypeError("a value is not a string")
+            return dict(entries)
 
     def _manifest_row(self, key: str) -> str:
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
@@ -334,6 +342,9 @@ class Store(Database):
         for row in self._select(window_query, "document_id", document_ids):
             what = f"a window of node {row[0]}"
             node_id, _, start, end, key = checked_row(row, self.path, what)
+            with invalid_rows(self.path, what):
+                if not (0 <= start <= end and isinstance(key, bytes)):
+                    raise ValueError("the span is invalid")
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
         for row in self._select(query, "document_id", document_ids):

@@ -77,7 +77,9 @@ def records(draw):
         metadata=draw(_METADATA),
         leaf_metadata=metadata,
         leaf_metadata_rows=[draw(rows) if metadata else () for _ in spans],
-        segments=draw(st.lists(st.tuples(st.integers(), st.integers(), _METADATA), max_size=2)),
+        segments=draw(
+            st.lists(st.tuples(st.integers(0, 9), st.integers(9, 99), _METADATA), max_size=2)
+        ),
         gaps=draw(st.lists(texts(3), max_size=3)),
         nodes=nodes,
         word_counts=[draw(st.integers(0, 99)) for _ in spans],

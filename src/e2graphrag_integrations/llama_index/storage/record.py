@@ -10,17 +10,21 @@ import base64
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from llama_index.core.schema import BaseNode, TextNode
 
+from e2graphrag_integrations._utils.decoding import decompress
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.types import Mention, Node, Sentences, Span
 
 T = TypeVar("T")
+
+_MAX_OFFSET = 1 << 60
+"""Upper bound of all numbers in a record, so that NumPy can store them."""
 
 
 class Window(NamedTuple):
@@ -282,13 +286,17 @@ class DocumentRecord:
             CorruptStoreError: If the text is damaged.
         """
         try:
-            raw = zlib.decompress(base64.b64decode(text, validate=True))
-            return cls._from_columns(json.loads(raw.decode("utf-8", "surrogatepass")))
-        except (ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
+            raw = decompress(base64.b64decode(text, validate=True))
+            record = cls._from_columns(json.loads(raw.decode("utf-8", "surrogatepass")))
+            _check_tree(record)
+            _check_columns(record)
+            _check_mentions(record.mentions, len(record.leaves))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptStoreError(
                 f"{where} is damaged ({type(error).__name__}: {error}): restore a backup of the "
                 "index store, or index the document again"
             ) from error
+        return record
 
     @classmethod
     def _from_columns(cls, columns: Mapping[str, Any]) -> DocumentRecord:
@@ -324,6 +332,88 @@ class DocumentRecord:
             pages=[PageRecord(*page) for page in columns.get("pages", ())],
             keeps_chunks=columns.get("keeps_chunks", False),
         )
+
+
+def _check_tree(record: DocumentRecord) -> None:
+    nodes = record.nodes
+    _check_numbers((node.level for node in nodes), "levels")
+    if any(a.level > b.level for a, b in pairwise(nodes)):
+        raise ValueError("the nodes are not ordered by level")
+    _check_strings((node.id for node in nodes), "node ids")
+    rows = {node.id: row for row, node in enumerate(nodes)}
+    parents = {node.parent_id for node in nodes}
+    if len(rows) != len(nodes):
+        raise ValueError("two nodes have the same id")
+    for row, node in enumerate(nodes):
+        _check_span(node.start, node.end)
+        if node.parent_id is not None and rows[node.parent_id] <= row:
+            raise ValueError("a parent does not follow its children")
+        if node.level and node.id not in parents:
+            raise ValueError("a summary has no children")
+
+
+def _check_columns(record: DocumentRecord) -> None:
+    chunks = len(record.leaves)
+    _check_strings((record.id, record.hash, record.title or "", *record.gaps), "texts")
+    _check_strings((w.key for w in record.windows), "window keys")
+    _check_strings((w.vector_id for w in record.windows), "vector ids")
+    _check_numbers((w.node_row for w in record.windows), "windows", len(record.nodes))
+    if any(a.node_row > b.node_row for a, b in pairwise(record.windows)):
+        raise ValueError("the windows are not ordered by node")
+    for start, end in (w.span for w in record.windows):
+        _check_span(start, end)
+    for start, end, _ in record.segments:
+        _check_span(start, end)
+    for page in record.pages:
+        _check_span(page.start, page.end)
+        excluded = (*page.excluded_embed, *page.excluded_llm)
+        _check_strings((page.id, page.hash, *excluded), "texts of pages")
+    if record.pages and record.segments and len(record.segments) != len(record.pages):
+        raise ValueError("there is not one segment per page")
+    _check_numbers(record.word_counts, "word counts", length=chunks)
+    if len(record.leaf_metadata_rows) != chunks:
+        raise ValueError("a chunk has no metadata")
+    for rows in record.leaf_metadata_rows:
+        _check_numbers(rows, "metadata rows", len(record.leaf_metadata))
+    inner = [segment[2] for segment in record.segments] + [page.metadata for page in record.pages]
+    own = (record.metadata, *record.leaf_metadata, *inner)
+    if not all(isinstance(metadata, Mapping) for metadata in own):
+        raise TypeError("metadata must be an object")
+
+
+def _check_mentions(mentions: MentionColumns, chunks: int) -> None:
+    count = len(mentions.name_rows)
+    _check_strings((*mentions.names, *mentions.labels), "names")
+    _check_numbers(mentions.name_rows, "names", len(mentions.names))
+    _check_numbers(mentions.label_rows, "labels", len(mentions.labels), count)
+    _check_numbers(mentions.starts, "starts", length=count)
+    _check_numbers(mentions.lengths, "lengths", length=count)
+    _check_numbers(mentions.sentence_sizes, "sentences", count + 1)
+    sentences = len(mentions.sentence_sizes)
+    _check_numbers(mentions.chunk_sizes, "chunks", sentences + 1, chunks)
+    if sum(mentions.sentence_sizes) != count or sum(mentions.chunk_sizes) != sentences:
+        raise ValueError("the sizes of the sentences or chunks are wrong")
+
+
+def _check_numbers(
+    values: Iterable[Any], what: str, end: int = _MAX_OFFSET, length: int | None = None
+) -> None:
+    numbers = list(values)
+    if length is not None and len(numbers) != length:
+        raise ValueError(f"there are {len(numbers)} {what} instead of {length}")
+    if not all(type(number) is int and 0 <= number < end for number in numbers):
+        raise ValueError(f"the {what} contain an invalid number")
+
+
+def _check_span(start: Any, end: Any) -> None:
+    _check_numbers((start, end), "spans")
+    if end < start:
+        raise ValueError("a span ends before it starts")
+
+
+def _check_strings(values: Iterable[Any], what: str) -> None:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError(f"the {what} must be strings")
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,12 +186,12 @@ class DocstoreReader:
         return {id_: self._core_node(self.text_nodes[id_]) for id_ in ids}
 
     def _core_node(self, node: BaseNode) -> Node:
-        row = self._table.row_of[node.node_id]
+        row, level = self._table.row_of[node.node_id], node.metadata.get(LEVEL, 0)
         source = node.ref_doc_id or node.node_id
         return Node(
             node.node_id,
             str(node.metadata.get(TREE, source)),
-            int(node.metadata.get(LEVEL, 0)),
+            level if isinstance(level, int) else 0,
             0,
             # The offsets of the text node refer to its SOURCE, which may be a part of the tree.
             int(self._table.start[row]),

@@ -1,0 +1,171 @@
+"""Checks that the arrays of a snapshot fit together.
+
+A checksum proves only that a file is complete. These checks ensure that no row number of a damaged
+or crafted snapshot lies outside its array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.search.ivf import InvertedLists
+from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, SECTION_ARRAYS, Snapshot
+
+_FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
+"""The bits that mark a byte within a character in UTF-8."""
+
+
+def is_consistent(snapshot: Snapshot) -> bool:
+    """Return whether all arrays of a snapshot have suitable types, shapes and row numbers."""
+    return all(_checks(snapshot))
+
+
+def is_consistent_bm25(bm25: BM25Index, windows: int) -> bool:
+    """Return whether a BM25 index fits a snapshot with a number of windows."""
+    weights, words = bm25.weights, bm25.vocabulary
+    return (
+        _are_strings(words)
+        and _is_sparse(weights, len(words), windows)
+        and weights.data.dtype.kind == "f"
+        and _are_rows(bm25.counts, None, len(weights.data))
+        and _are_rows(bm25.lengths, None, windows)
+    )
+
+
+def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
+    """Return whether IVF lists fit the vectors of a snapshot."""
+    centroids = ivf.centroids
+    return (
+        _is_matrix(centroids)
+        and centroids.shape[1] == vectors.shape[1]
+        and 0 < len(centroids) <= max(1, len(vectors))
+        and _are_rows(ivf.assignments, len(centroids), len(vectors))
+    )
+
+
+def _checks(snapshot: Snapshot) -> Iterator[bool]:
+    nodes, graph, records, dense = (
+        snapshot.nodes,
+        snapshot.graph,
+        snapshot.records,
+        snapshot.dense,
+    )
+    documents, count = len(snapshot.documents), len(nodes.ids)
+    yield _are_strings(nodes.ids)
+    yield _are_strings(graph.names)
+    yield _is_list_of(snapshot.documents, str)
+    yield _is_list_of(snapshot.titles, str | None, documents)
+    yield _is_list_of(snapshot.stamps, str, documents)
+    yield all(isinstance(value, str) for value in dict(snapshot.made_with).values())
+    for name in NODE_ARRAYS:
+        yield _are_rows(getattr(nodes, name), None, count)
+    chunks = len(snapshot.chunk_nodes)
+    yield _are_rows(nodes.document, documents, count)
+    yield _ascends(nodes.document)
+    yield bool((nodes.start <= nodes.end).all())
+    yield bool((nodes.first_leaf < nodes.end_leaf).all())
+    yield _are_rows(nodes.end_leaf, chunks + 1, count)
+    yield _are_rows(snapshot.chunk_nodes, count)
+    yield np.array_equal(snapshot.chunk_nodes, np.flatnonzero(nodes.level == 0))
+    yield _are_rows(snapshot.chunk_words, None, chunks)
+    # The graph
+    entities = len(graph.names)
+    yield graph.named.dtype == np.bool_ and graph.named.shape == (entities,)
+    yield graph.edges.shape == (entities, entities) and _is_sparse(graph.edges, entities, entities)
+    yield graph.postings.shape == (entities, chunks)
+    yield _is_sparse(graph.postings, entities, chunks)
+    yield graph.edges.data.dtype.kind == "f"
+    yield graph.postings.data.dtype.kind in "iu"
+    mentions, _ = snapshot.stored_parts()
+    yield _are_rows(mentions.entities, entities)
+    yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
+    yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
+    yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
+    yield len(mentions.chunk_sizes) == chunks
+    # The vectors
+    windows = len(dense.window_nodes)
+    _, index = snapshot.stored_parts()
+    yield _is_matrix(index.vectors) and len(index.vectors) == windows
+    yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
+    yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])
+    spans = snapshot.window_spans
+    yield spans.dtype.kind in "iu" and spans.shape == (windows, 2)
+    yield not windows or bool((spans[:, 0] >= 0).all() and (spans[:, 0] <= spans[:, 1]).all())
+    # The metadata
+    values, sections = len(records.values), records.sections
+    yield _is_list_of(records.values, dict)
+    yield _are_rows(records.indices, values)
+    yield _are_rows(records.starts, None, count) and bool((records.starts <= records.ends).all())
+    yield _are_rows(records.ends, len(records.indices) + 1, count)
+    for name in SECTION_ARRAYS:
+        yield _are_rows(getattr(sections, name), None, len(sections.documents))
+    yield _are_rows(sections.documents, documents) and _ascends(sections.documents)
+    yield _are_rows(sections.records, values)
+
+
+def _are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
+    """Return whether an array contains integers from 0 to `end` - 1."""
+    return bool(
+        array.dtype.kind in "iu"
+        and array.ndim == 1
+        and (length is None or len(array) == length)
+        and (not len(array) or array.min() >= 0)
+        and (end is None or not len(array) or array.max() < end)
+    )
+
+
+def _are_sizes(array: Any, total: int) -> bool:
+    return _are_rows(array, total + 1) and int(array.sum(dtype=np.float64)) == total
+
+
+def _ascends(array: Any) -> bool:
+    return bool((array[1:] >= array[:-1]).all())
+
+
+def _is_matrix(array: Any) -> bool:
+    return bool(array.dtype == np.float32 and array.ndim == 2)  # noqa: PLR2004 - a matrix
+
+
+def _is_sparse(matrix: Any, rows: int, columns: int) -> bool:
+    """Return whether the arrays of a sparse matrix with this number of rows are valid."""
+    indptr = matrix.indptr
+    return (
+        _are_rows(indptr, None, rows + 1)
+        and indptr[0] == 0
+        and _ascends(indptr)
+        and indptr[-1] == len(matrix.indices) == len(matrix.data)
+        and matrix.data.ndim == 1
+        and _are_rows(matrix.indices, columns)
+    )
+
+
+def _are_strings(strings: Any) -> bool:
+    """Return whether the bounds of a `StringArray` lie between whole characters of its data."""
+    if not isinstance(strings, StringArray):
+        return _is_list_of(strings, str)
+    data, bounds = strings.data, strings.bounds
+    if not (
+        data.dtype == np.uint8
+        and data.ndim == 1
+        and _are_rows(bounds, len(data) + 1)
+        and len(bounds)
+        and bounds[0] == 0
+        and bounds[-1] == len(data)
+        and _ascends(bounds)
+    ):
+        return False
+    first = data[bounds[bounds < len(data)]]
+    return not ((first & _CONTINUATION_MASK) == _FIRST_CONTINUATION).any()
+
+
+def _is_list_of(values: Any, kind: Any, length: int | None = None) -> bool:
+    return (
+        isinstance(values, list)
+        and (length is None or len(values) == length)
+        and all(isinstance(value, kind) for value in values)
+    )
