@@ -22,6 +22,20 @@ STORY = (
 NameExtractor = CapitalizedWordExtractor
 CountingLLM = DigestLLM
 
+_MATERIAL = re.compile(r"The material is [^\n]*\n<material (\w+)>\n(.*)\n</material \1>", re.DOTALL)
+
+
+def material_of(prompt: str) -> str:
+    """Return the texts between the markers of a summary prompt."""
+    found = _MATERIAL.search(prompt)
+    assert found is not None
+    return found.group(2)
+
+
+def without_markers(prompt: str) -> str:
+    """Return a summary prompt as versions before the markers wrote it."""
+    return _MATERIAL.sub(lambda found: found.group(2), prompt)
+
 
 class LineCounter:
     """Counts one token per line: with `chunk_size=1` every line is a chunk."""

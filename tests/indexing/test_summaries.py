@@ -17,6 +17,7 @@ from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.chunking import chunk_spans, truncate
 from e2graphrag_integrations.tree import plan_tree
+from fakes import material_of
 from strategies import WordCounter, byte_level_counter
 
 MATERIAL_ONLY = Prompts("{text}", "{text}")
@@ -60,8 +61,8 @@ class Model:
         self.prompts = []
 
     def __call__(self, prompt):
-        self.prompts.append(prompt)
-        words = prompt.split()
+        self.prompts.append(material_of(prompt))
+        words = self.prompts[-1].split()
         return f"{words[0]}..{words[-1]}"
 
 
@@ -167,7 +168,7 @@ def test_simultaneous_equal_requests_share_one_call(builder):
         others = [pool.submit(made.build, ["a"], 1) for _ in range(3)]
         go.set()
         assert [future.result() for future in (first, *others)] == ["same"] * 4
-    assert calls == ["a"]
+    assert [material_of(prompt) for prompt in calls] == ["a"]
     assert made.in_flight == {}
 
 
@@ -224,7 +225,8 @@ def test_transient_errors_are_retried_and_counted(builder):
 def test_tokens_of_prompts_and_answers_are_counted(builder):
     made = builder(lambda _: "one two three")
     made.build(["a b", "c d"], 1)
-    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (4, 3)
+    prompt = MATERIAL_ONLY.render(["a b", "c d"], level=1, max_tokens=50)
+    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (len(prompt.split()), 3)
 
 
 def test_the_extractive_summarizer_counts_no_calls(builder):

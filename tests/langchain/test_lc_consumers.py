@@ -457,7 +457,7 @@ def test_models_are_identified_by_name_and_settings_but_not_secrets(lc_index_of,
         OllamaLikeModel().bind(stop=["."]),
         DigestChatModel(),
     ):
-        with pytest.raises(SettingsMismatchError, match="the summarizer it was built with"):
+        with pytest.raises(SettingsMismatchError, match="was built with the summarizer"):
             index_on(1, other)
     equivalent = (
         OllamaLikeModel(api_key="sk-2"),

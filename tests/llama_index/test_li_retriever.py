@@ -677,7 +677,7 @@ async def test_loading_and_local_retrieval_load_no_model(
             selector = GraphProximitySelector(index, mode=mode, strategy=strategy)
             assert selector.select(["a", "b"], LOCAL).ind == 0
             assert index.as_retriever("local", strategy=strategy).retrieve(LONE)
-        with pytest.raises(SettingsMismatchError, match="pass embedder="):
+        with pytest.raises(SettingsMismatchError, match="pass embed_model="):
             index.as_retriever().retrieve(LOCAL)  # the default strategy embeds every question
     assert Settings._llm is None
     assert Settings._embed_model is None
