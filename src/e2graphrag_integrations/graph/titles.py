@@ -15,7 +15,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 
-_TRAILING_PARENTHESES = re.compile(r"[(（][^()（）]*[)）]$")
+_PARENTHESIS = re.compile(r"[()（）]")
 
 
 def title_form(title: str | None) -> str:
@@ -26,11 +26,23 @@ def title_form(title: str | None) -> str:
     """
     if not title:
         return ""
-    plain = " ".join(title.split())
-    shorter = _TRAILING_PARENTHESES.sub("", plain).rstrip()
-    while shorter != plain and shorter:
-        plain, shorter = shorter, _TRAILING_PARENTHESES.sub("", shorter).rstrip()
+    plain = _without_trailing_parentheses(" ".join(title.split()))
     return normal_form(plain) or normal_form(title)
+
+
+def _without_trailing_parentheses(title: str) -> str:
+    """Remove parentheses at the end, but not the entire title; single spaces separate the words."""
+    positions = [match.start() for match in _PARENTHESIS.finditer(title)]
+    end = len(title)
+    while len(positions) > 1:
+        closing, opening = positions.pop(), positions.pop()
+        if closing != end - 1 or title[closing] not in ")）" or title[opening] not in "(（":
+            break
+        shorter = opening - 1 if title[opening - 1 : opening] == " " else opening
+        if not shorter:
+            break
+        end = shorter
+    return title[:end]
 
 
 def with_title(title: str | None, text: str) -> str:

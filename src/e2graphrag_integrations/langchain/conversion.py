@@ -22,7 +22,8 @@ from langchain_core.documents import Document
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
-from e2graphrag_integrations.retrieval.filters import Filter, Predicate, compile_where, rename_keys
+from e2graphrag_integrations.retrieval.filter_tree import Filter
+from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.joining import JoinedChunks, join_chunks, overlap
@@ -266,7 +267,7 @@ class _UserFilter:
         ids, row_of_record = records.column(PAGE_ID, _MISSING)
         has_no_id = np.asarray([id_ is _MISSING for id_ in ids], dtype=np.bool_)[row_of_record]
         if isinstance(self.predicate, Filter) and not has_no_id[records.indices].any():
-            return rename_keys(self.predicate, _stored_key)
+            return self.predicate.rename_keys(_stored_key)
         return self.__call__
 
 

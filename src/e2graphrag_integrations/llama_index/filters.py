@@ -15,12 +15,20 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
 from e2graphrag_integrations.pages import PAGE_ID
-from e2graphrag_integrations.retrieval.filters import allowed_nodes, ordered_kind
+from e2graphrag_integrations.retrieval.filters import (
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    allowed_nodes,
+    ordered_kind,
+)
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
+
+_Test = Callable[[Mapping[str, Any]], bool]
+"""Tests the metadata of a node."""
 
 _SOURCE_ID = "e2_source_id"
 """Key that filters by the id of a tree, such as the path of a file."""
@@ -28,6 +36,15 @@ _SOURCE_ID = "e2_source_id"
 
 def _is_equal(actual: Any, value: Any) -> bool:
     return bool(actual == value) and not isinstance(actual, bool)  # a filter value is never a bool
+
+
+def _is_in(actual: Any, options: frozenset[str | float]) -> bool:
+    # Every option is hashable, so no list or dict equals one; a bool is hashable, but differs.
+    return (
+        isinstance(actual, str | int | float | None)
+        and not isinstance(actual, bool)
+        and actual in options
+    )
 
 
 def _contains(actual: Any, value: Any) -> bool:
@@ -53,8 +70,8 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.GTE: _ordered(operator.ge),
     FilterOperator.LT: _ordered(operator.lt),
     FilterOperator.LTE: _ordered(operator.le),
-    FilterOperator.IN: lambda actual, value: not isinstance(actual, bool) and actual in value,
-    FilterOperator.NIN: lambda actual, value: isinstance(actual, bool) or actual not in value,
+    FilterOperator.IN: _is_in,
+    FilterOperator.NIN: lambda actual, value: not _is_in(actual, value),
     FilterOperator.CONTAINS: _contains,
     FilterOperator.ANY: lambda actual, value: any(_contains(actual, one) for one in value),
     FilterOperator.ALL: lambda actual, value: all(_contains(actual, one) for one in value),
@@ -63,10 +80,13 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
         str(value).lower() in str(actual).lower()
     ),
 }
-"""One function per operator, except IS_EMPTY, which `_matches_one` handles."""
+"""One function per operator, except IS_EMPTY, which `_compile_one` handles."""
 
 _LIST_OPERATORS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose filter value must be a list."""
+
+_SET_OPERATORS = (FilterOperator.IN, FilterOperator.NIN)
+"""Operators that look up the metadata value in a set of the filter values."""
 
 _ORDER_OPERATORS = (FilterOperator.GT, FilterOperator.GTE, FilterOperator.LT, FilterOperator.LTE)
 """Operators whose filter value must be a number or a string."""
@@ -87,7 +107,8 @@ def node_filter(
     less nor greater than one.
 
     Raises:
-        FilterError: If an operator is unknown or a value has the wrong type.
+        FilterError: If an operator is unknown, a value has the wrong type, or the filters exceed
+            10,000 conditions or a nesting of 50.
     """
     if filters is None and doc_ids is None and node_ids is None:
         return None
@@ -96,7 +117,7 @@ def node_filter(
     for name, ids in (("doc_ids", doc_ids), ("node_ids", node_ids)):
         if isinstance(ids, str) or not isinstance(ids, Collection | None):
             raise FilterError(f"{name}={short_repr(ids)} must be a list of ids")
-    _check(filters)
+    matches = None if filters is None else _Compiler().compile(filters)
     allowed_documents = None if doc_ids is None else frozenset(doc_ids)
     allowed_ids = None if node_ids is None else frozenset(node_ids)
 
@@ -111,7 +132,7 @@ def node_filter(
                 if allowed_documents is not None and allowed_documents.isdisjoint((document, tree)):
                     return False
                 ids = dict.fromkeys(_DOCUMENT_ID_KEYS, document) | {_SOURCE_ID: tree}
-                return filters is None or _matches(filters, {**ids, **record, **place})
+                return matches is None or matches({**ids, **record, **place})
 
             matching = allowed_nodes(snapshot.records, passes)
             allowed |= matching & (snapshot.nodes.level == level)
@@ -123,44 +144,72 @@ def node_filter(
     return mask
 
 
-def _check(filters: MetadataFilters | None) -> None:
-    for one in filters.filters if filters is not None else ():
-        if isinstance(one, MetadataFilters):
-            _check(one)
-            continue
-        name = _operator(one)
-        if name not in _COMPARISONS and name != FilterOperator.IS_EMPTY:
-            raise FilterError(f"filters: operator {name} on {one.key!r} is not supported")
-        needed = None
-        if name in _LIST_OPERATORS and not isinstance(one.value, list):
-            needed = "a list"
-        if name in _ORDER_OPERATORS and ordered_kind(one.value) is None:
-            needed = "a number or a string"
-        if needed:
-            where = f"filters: {one.key} {name.value} {short_repr(one.value)}"
-            raise FilterError(f"{where}: the value must be {needed}")
+class _Compiler:
+    """Compiles one `MetadataFilters`. Filters that it contains several times count each time."""
+
+    def __init__(self) -> None:
+        self._conditions = 0
+
+    def compile(self, filters: MetadataFilters, depth: int = 0) -> _Test:
+        """Return a test of a node's metadata.
+
+        Raises:
+            FilterError: If the filters are invalid, too many, or nested too deeply.
+        """
+        if depth > MAX_DEPTH:
+            raise FilterError(f"filters are nested more than {MAX_DEPTH} deep: flatten them")
+        tests = [self._compile_part(part, depth) for part in filters.filters]
+        if filters.condition == FilterCondition.OR:
+            return lambda record: not tests or any(test(record) for test in tests)
+        if filters.condition == FilterCondition.NOT:
+            return lambda record: not any(test(record) for test in tests)
+        return lambda record: all(test(record) for test in tests)
+
+    def _compile_part(
+        self, part: MetadataFilter | ExactMatchFilter | MetadataFilters, depth: int
+    ) -> _Test:
+        self._conditions += 1
+        if self._conditions > MAX_CONDITIONS:
+            raise FilterError(
+                f"filters have more than {MAX_CONDITIONS:,} conditions: use FilterOperator.IN to "
+                "compare a key with many values"
+            )
+        if isinstance(part, MetadataFilters):
+            return self.compile(part, depth + 1)
+        return _compile_one(part)
 
 
-def _operator(one: MetadataFilter | ExactMatchFilter) -> FilterOperator:
-    return getattr(one, "operator", FilterOperator.EQ)
-
-
-def _matches(filters: MetadataFilters, record: Mapping[str, Any]) -> bool:
-    results = [
-        _matches(one, record) if isinstance(one, MetadataFilters) else _matches_one(one, record)
-        for one in filters.filters
-    ]
-    if filters.condition == FilterCondition.OR:
-        return any(results) or not results
-    if filters.condition == FilterCondition.NOT:
-        return not any(results)
-    return all(results)
-
-
-def _matches_one(one: MetadataFilter | ExactMatchFilter, record: Mapping[str, Any]) -> bool:
-    actual, name = record.get(one.key), _operator(one)
+def _compile_one(one: MetadataFilter | ExactMatchFilter) -> _Test:
+    key, name, value = one.key, getattr(one, "operator", FilterOperator.EQ), _checked_value(one)
     if name == FilterOperator.IS_EMPTY:
-        return actual in (None, "", [])
-    if actual is None:  # LlamaIndex's own filters treat a missing key the same way
-        return name in (FilterOperator.NE, FilterOperator.NIN)
-    return _COMPARISONS[name](actual, one.value)
+        return lambda record: record.get(key) in (None, "", [])
+    compare = _COMPARISONS[name]
+    # LlamaIndex's own filters treat a missing key the same way.
+    if_missing = name in (FilterOperator.NE, FilterOperator.NIN)
+
+    def test(record: Mapping[str, Any]) -> bool:
+        actual = record.get(key)
+        return if_missing if actual is None else compare(actual, value)
+
+    return test
+
+
+def _checked_value(one: MetadataFilter | ExactMatchFilter) -> Any:
+    """Return the value of a filter; a set of the values if the operator looks them up."""
+    name = getattr(one, "operator", FilterOperator.EQ)
+    if name not in _COMPARISONS and name != FilterOperator.IS_EMPTY:
+        raise FilterError(f"filters: operator {name} on {one.key!r} is not supported")
+    needed = None
+    if name in _LIST_OPERATORS and not isinstance(one.value, list):
+        needed = "a list"
+    if name in _ORDER_OPERATORS and ordered_kind(one.value) is None:
+        needed = "a number or a string"
+    if name in _SET_OPERATORS and isinstance(one.value, list):
+        try:
+            return frozenset(one.value)
+        except TypeError:
+            needed = "a list of numbers and strings"
+    if needed:
+        where = f"filters: {one.key} {name.value} {short_repr(one.value)}"
+        raise FilterError(f"{where}: the value must be {needed}")
+    return one.value

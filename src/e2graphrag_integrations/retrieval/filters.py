@@ -6,9 +6,10 @@ Values are only compared: none becomes part of an SQL query or a regular express
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +19,15 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.pages import PAGE_KEYS
+from e2graphrag_integrations.retrieval.filter_tree import (
+    MISSING,
+    ConditionTest,
+    Filter,
+    Group,
+    KeyCondition,
+    Not,
+    Part,
+)
 from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes, pages_match
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 
@@ -38,83 +48,16 @@ class NodeMask:
 Where = Mapping[str, Any] | Predicate | NodeMask
 
 
-_Test = Callable[[Any], bool]
-"""Tests a record's value for one key; `_MISSING` represents a missing key."""
-
-_MakeTest = Callable[[str, Any], _Test]
+_MakeTest = Callable[[str, Any], ConditionTest]
 """Builds an operator's test from its path (for error messages) and its operand."""
 
-_MISSING = object()
-
-_MAX_DEPTH = 50
+MAX_DEPTH = 50
 """Maximum nesting of `$and`, `$or` and `$not`."""
 
+MAX_CONDITIONS = 10_000
+"""Maximum number of conditions and logical operators; each is tested on all distinct values."""
+
 _NOT_JSON = (TypeError, ValueError, RecursionError)
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """Accepts records in which the value of one key satisfies all tests."""
-
-    key: str
-    tests: Sequence[_Test]
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset((self.key,))
-
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        return self._passes(record.get(self.key, _MISSING))
-
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        """Return the mask of matching records; each distinct value of the key is tested once."""
-        values, of_record = records.column(self.key, _MISSING)
-        passes = np.fromiter(map(self._passes, values), dtype=np.bool_, count=len(values))
-        return passes[of_record]
-
-    def _passes(self, value: Any) -> bool:
-        return all(test(value) for test in self.tests)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Accepts records that match all parts, or any part if `needs_all` is false."""
-
-    parts: Sequence[Filter]
-    needs_all: bool
-    keys: frozenset[str] = field(init=False)  # computed once, because parts can be shared
-
-    def __post_init__(self) -> None:
-        keys = frozenset[str]().union(*(part.keys for part in self.parts))
-        object.__setattr__(self, "keys", keys)
-
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        results = (part(record) for part in self.parts)
-        return all(results) if self.needs_all else any(results)
-
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        combine = np.logical_and if self.needs_all else np.logical_or
-        passes = np.full(len(records.values), self.needs_all)
-        for part in self.parts:
-            combine(passes, part.mask(records), out=passes)
-        return passes
-
-
-@dataclass(frozen=True, slots=True)
-class _Not:
-    """Accepts records that its part rejects."""
-
-    part: Filter
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return self.part.keys
-
-    def __call__(self, record: Mapping[str, Any]) -> bool:
-        return not self.part(record)
-
-    def mask(self, records: MetadataRecords) -> NDArray[np.bool_]:
-        return ~self.part.mask(records)
 
 
 @runtime_checkable
@@ -126,13 +69,6 @@ class RecordsFilter(Protocol):
 
     def for_records(self, records: MetadataRecords) -> Predicate:
         """Return an equivalent filter of these records."""
-
-
-Filter = _Key | _Group | _Not
-"""A compiled filter: calling it tests one record, and `mask` tests all records.
-
-`keys` are the metadata keys that it refers to.
-"""
 
 
 def compile_where(where: Where) -> Predicate:
@@ -153,6 +89,10 @@ def compile_where(where: Where) -> Predicate:
     none. A missing key only satisfies `$ne`, `$nin` and `$exists: false`. A function of the
     metadata is returned unchanged.
 
+    Logical operators nest up to 50 deep. A filter has up to 10,000 conditions and logical
+    operators, and a list of `$in` has up to 10,000,000 values. A mapping that a filter contains
+    several times is evaluated once; each further use counts as one condition.
+
     >>> wells = compile_where({"author": "Wells", "year": {"$gte": 1890, "$lt": 1900}})
     >>> wells({"author": "Wells", "year": 1895}), wells({"author": "Wells"})
     (True, False)
@@ -165,7 +105,7 @@ def compile_where(where: Where) -> Predicate:
     with wrap_errors(FilterError, "where could not be read"):
         if not isinstance(where, Mapping) and callable(where):
             return where
-        return _compile(where, "where", 0)
+        return Filter(_Compiler().mapping(where, "where", 0))
 
 
 def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
@@ -192,7 +132,7 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
 def _allowed_by_filter(records: MetadataRecords, predicate: Filter) -> NDArray[np.bool_]:
     passes = predicate.mask(records)
     mask = all_pass(records, passes)
-    if not predicate.keys & PAGE_KEYS.keys():
+    if not predicate.root.keys & PAGE_KEYS.keys():
         return mask
     nodes = _undecided(records, mask)
     parts = _separate(predicate)
@@ -221,18 +161,22 @@ def _separate(predicate: Filter) -> tuple[Filter, Filter] | None:
     Returns:
         None if a condition needs both kinds of keys.
     """
-    on_pages, on_rest, mixed = list[Filter](), list[Filter](), [predicate]
+    on_pages, on_rest, mixed = list[Part](), list[Part](), [predicate.root]
+    seen = set[int]()
     while mixed:
         part = mixed.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
         if part.keys <= PAGE_KEYS.keys():
             on_pages.append(part)
         elif not part.keys & PAGE_KEYS.keys():
             on_rest.append(part)
-        elif isinstance(part, _Group) and part.needs_all:
-            mixed += {id(inner): inner for inner in part.parts}.values()
+        elif isinstance(part, Group) and part.needs_all:
+            mixed += part.parts
         else:
             return None
-    return _Group(on_pages, needs_all=True), _Group(on_rest, needs_all=True)
+    return Filter(Group(on_pages, needs_all=True)), Filter(Group(on_rest, needs_all=True))
 
 
 def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
@@ -243,23 +187,6 @@ def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[
 def _mask_of(predicate: Filter, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
     rows = np.arange(len(values))
     return predicate.mask(MetadataRecords(values, rows, rows + 1, rows))
-
-
-def rename_keys(predicate: Filter, rename: Callable[[str], str]) -> Filter:
-    """Return a filter with other metadata keys; parts that are shared stay shared."""
-    renamed: dict[int, Filter] = {}
-
-    def copy(part: Filter) -> Filter:
-        if id(part) not in renamed:
-            if isinstance(part, _Key):
-                renamed[id(part)] = replace(part, key=rename(part.key))
-            elif isinstance(part, _Group):
-                renamed[id(part)] = _Group([copy(inner) for inner in part.parts], part.needs_all)
-            else:
-                renamed[id(part)] = _Not(copy(part.part))
-        return renamed[id(part)]
-
-    return copy(predicate)
 
 
 def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
@@ -274,38 +201,94 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     return lambda snapshot: allowed_nodes(snapshot.records, predicate)
 
 
-def _compile(where: Any, path: str, depth: int) -> Filter:
-    if not isinstance(where, Mapping):
-        raise FilterError(f"{path} must be a mapping of metadata keys, not {type(where).__name__}")
-    if depth > _MAX_DEPTH:
-        raise FilterError(f"where is nested more than {_MAX_DEPTH} deep: flatten it")
-    entries = [_compile_entry(key, value, path, depth) for key, value in where.items()]
-    return _Group(entries, needs_all=True)
+@dataclass(slots=True)
+class _Compiler:
+    """Compiles one filter. A mapping that occurs several times is compiled once.
 
+    Attributes:
+        conditions: The number of conditions and logical operators so far.
+        compiled: The mappings that are compiled, by id, and their parts. It keeps the mappings
+            alive, because Python can reuse the id of an object that no longer exists.
+    """
 
-def _compile_entry(key: object, condition: Any, path: str, depth: int) -> Filter:
-    """Compile one entry of a mapping: a metadata key with a condition, or a logical operator."""
-    if not isinstance(key, str):
-        raise FilterError(f"{path}: key {short_repr(key)} must be a string")
-    here = f"{path}[{short_repr(key)}]"
-    with wrap_errors(FilterError, f"{here} could not be read"):
-        if key in _LOGICAL:
-            if not isinstance(condition, list | tuple):
-                raise FilterError(f"{here} needs a list of filters, not {short_repr(condition)}")
-            parts = [_compile(part, f"{here}[{i}]", depth + 1) for i, part in enumerate(condition)]
-            return _Group(parts, needs_all=key == "$and")
-        if key == "$not":
-            return _Not(_compile(condition, here, depth + 1))
-        if key.startswith("$"):
+    conditions: int = 0
+    compiled: dict[int, tuple[Mapping[Any, Any], Part]] = field(default_factory=dict)
+
+    def mapping(self, where: Any, path: str, depth: int) -> Part:
+        """Compile a mapping below `depth` logical operators."""
+        if not isinstance(where, Mapping):
             raise FilterError(
-                f"{path}: {short_repr(key)} is not a logical operator: use "
-                f"{', '.join(_LOGICAL)} or $not here, or {', '.join(_OPERATORS)} under a metadata "
-                "key, as in {'year': {'$gte': 1890}}"
+                f"{path} must be a mapping of metadata keys, not {type(where).__name__}"
             )
-        return _Key(key, _compile_condition(condition, here))
+        _, part = self.compiled.get(id(where), (where, None))
+        if depth + (part.depth if part else 0) > MAX_DEPTH:
+            raise FilterError(f"where is nested more than {MAX_DEPTH} deep: flatten it")
+        if part:
+            self._count()
+            return part
+        entries = [self._entry(key, value, path, depth) for key, value in where.items()]
+        if not entries:
+            self._count()
+        part = entries[0] if len(entries) == 1 else Group(entries, needs_all=True)
+        self.compiled[id(where)] = where, part
+        return part
+
+    def _entry(self, key: object, condition: Any, path: str, depth: int) -> Part:
+        """Compile one entry of a mapping: a key with a condition, or a logical operator."""
+        self._count()
+        if not isinstance(key, str):
+            raise FilterError(f"{path}: key {short_repr(key)} must be a string")
+        here = f"{path}[{short_repr(key)}]"
+        with wrap_errors(FilterError, f"{here} could not be read"):
+            if key in _LOGICAL:
+                if not isinstance(condition, list | tuple):
+                    raise FilterError(
+                        f"{here} needs a list of filters, not {short_repr(condition)}"
+                    )
+                parts = [
+                    self.mapping(part, f"{here}[{i}]", depth + 1)
+                    for i, part in enumerate(condition)
+                ]
+                if key == "$or":
+                    parts = _with_merged_equalities(parts)
+                return Group(parts, needs_all=key == "$and", own_depth=1)
+            if key == "$not":
+                return Not(self.mapping(condition, here, depth + 1))
+            if key.startswith("$"):
+                raise FilterError(
+                    f"{path}: {short_repr(key)} is not a logical operator: use "
+                    f"{', '.join(_LOGICAL)} or $not here, or {', '.join(_OPERATORS)} under a "
+                    "metadata key, as in {'year': {'$gte': 1890}}"
+                )
+            return KeyCondition(key, _compile_condition(condition, here))
+
+    def _count(self) -> None:
+        self.conditions += 1
+        if self.conditions > MAX_CONDITIONS:
+            raise FilterError(
+                f"where has more than {MAX_CONDITIONS:,} conditions: use $in to compare a key "
+                "with many values"
+            )
 
 
-def _compile_condition(condition: Any, path: str) -> list[_Test]:
+def _with_merged_equalities(parts: Sequence[Part]) -> list[Part]:
+    """Combine conditions of an `$or` that compare one key with one value each.
+
+    A single set lookup replaces them, so the cost does not grow with the number of conditions.
+    """
+    options: dict[str, set[str]] = {}
+    others = list[Part]()
+    for part in parts:
+        test = part.tests[0] if isinstance(part, KeyCondition) and len(part.tests) == 1 else None
+        if isinstance(part, KeyCondition) and isinstance(test, _OneOf) and len(test.options) == 1:
+            options.setdefault(part.key, set()).update(test.options)
+        else:
+            others.append(part)
+    merged = [KeyCondition(key, [_OneOf(frozenset(one))]) for key, one in options.items()]
+    return [*merged, *others]
+
+
+def _compile_condition(condition: Any, path: str) -> list[ConditionTest]:
     """Return the tests for a key's value: one per operator, or a single equality test."""
     keys = condition if isinstance(condition, Mapping) else ()
     if not any(isinstance(key, str) and key.startswith("$") for key in keys):
@@ -323,29 +306,38 @@ def _compile_condition(condition: Any, path: str) -> list[_Test]:
     return [_OPERATORS[name](f"{path}: {name}", value) for name, value in condition.items()]
 
 
-def _equals(path: str, value: Any) -> _Test:
-    wanted = _json(path, value)
-    return lambda actual: _canonical(actual) == wanted
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """Accepts values that equal one of the options, which are results of `_equality_key`."""
+
+    options: frozenset[str]
+
+    def __call__(self, value: Any) -> bool:
+        return value is not MISSING and _equality_key(value) in self.options
 
 
-def _is_in(path: str, values: Any) -> _Test:
+def _equals(path: str, value: Any) -> _OneOf:
+    return _OneOf(frozenset((_checked_key(path, value),)))
+
+
+def _is_in(path: str, values: Any) -> _OneOf:
     if not isinstance(values, list | tuple | set | frozenset | range):
         raise FilterError(f"{path} needs a list, not {short_repr(values)}")
-    if isinstance(values, range) and values[MAX_COUNT:]:  # its len() may overflow
+    # A range's len() may overflow.
+    if values[MAX_COUNT:] if isinstance(values, range) else len(values) > MAX_COUNT:
         raise FilterError(f"{path} takes up to {MAX_COUNT:,} values: use $gte and $lt instead")
-    options = frozenset(_json(path, value) for value in values)
-    return lambda actual: _canonical(actual) in options
+    return _OneOf(frozenset(_checked_key(path, value) for value in values))
 
 
-def _exists(path: str, value: Any) -> _Test:
+def _exists(path: str, value: Any) -> ConditionTest:
     if not isinstance(value, bool | np.bool_):
         raise FilterError(f"{path} needs True or False, not {short_repr(value)}")
     wanted = bool(value)
-    return lambda actual: (actual is not _MISSING) == wanted
+    return lambda actual: (actual is not MISSING) == wanted
 
 
 def _negated(make: _MakeTest) -> _MakeTest:
-    def make_negated(path: str, value: Any) -> _Test:
+    def make_negated(path: str, value: Any) -> ConditionTest:
         test = make(path, value)
         return lambda actual: not test(actual)
 
@@ -353,7 +345,7 @@ def _negated(make: _MakeTest) -> _MakeTest:
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
-    def make(path: str, value: Any) -> _Test:
+    def make(path: str, value: Any) -> ConditionTest:
         try:
             bound = json.loads(_canonical(value))
         except _NOT_JSON:
@@ -393,9 +385,9 @@ _OPERATORS: Mapping[str, _MakeTest] = {
 }
 
 
-def _json(path: str, value: Any) -> str:
+def _checked_key(path: str, value: Any) -> str:
     try:
-        return _canonical(value)
+        return _equality_key(value)
     except _NOT_JSON as error:
         raise FilterError(
             f"{path}: {short_repr(value)} is not a JSON value: use str, int, finite float, bool, "
@@ -403,18 +395,34 @@ def _json(path: str, value: Any) -> str:
         ) from error
 
 
+def _equality_key(value: Any) -> str:
+    """Return a string that is the same for equal values only: 1 equals 1.0, but not True or "1".
+
+    Most values are strings and numbers, which are not encoded as JSON, because `$in` can list
+    millions of them.
+    """
+    if isinstance(value, str):
+        # No other key starts with a quotation mark. A subclass can override __str__, as enums do.
+        return '"' + str.__str__(value)
+    if type(value) is float and math.isfinite(value):
+        value = _without_fraction(value)
+        return float.__repr__(value) if type(value) is float else int.__repr__(value)
+    if type(value) is int:
+        return int.__repr__(value)
+    return _canonical(value)
+
+
 def _canonical(value: Any) -> str:
     """Return JSON text that is the same for equal values, so 1.0 becomes 1 at any depth."""
-    if value is _MISSING:
-        return ""  # differs from every JSON text
     text = _ENCODER.encode(value)
-    if value is None or isinstance(value, str | int):  # already canonical
-        return text
-    return json.dumps(json.loads(text, parse_float=_number), sort_keys=True)
+    return json.dumps(json.loads(text, parse_float=_parse_number), sort_keys=True)
 
 
-def _number(text: str) -> float:
-    number = float(text)
+def _parse_number(text: str) -> float:
+    return _without_fraction(float(text))
+
+
+def _without_fraction(number: float) -> float:
     return int(number) if number.is_integer() else number
 
 
