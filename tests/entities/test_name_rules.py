@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import spacy
 from spacy.tokens import Doc, Span
@@ -177,3 +179,37 @@ def test_entities_outside_names_are_kept(names):
 
 def test_text_without_words_has_no_names(names):
     assert names("./PUNCT") == []
+
+
+@pytest.mark.parametrize(
+    ("tagged", "entity"),
+    [
+        (("(/PUNCT", "Alice/PROPN saw/VERB"), None),
+        (("Alice/PROPN met/VERB Bob/PROPN ./PUNCT",), None),
+        (("Alice/PROPN met/VERB Bob/PROPN ./PUNCT",), (0, 1, "PERSON")),
+        (("“/PUNCT Alice/PROPN met/VERB",), (1, 2, "PERSON")),
+        (("“/PUNCT Alice/PROPN ”/PUNCT",), None),
+    ],
+)
+def test_the_work_grows_linearly_with_the_number_of_words(names, tagged, entity):
+    def operations(times):
+        text = " ".join(part for part in tagged for _ in range(times))
+        size = len(tagged[0].split())
+        at = range(0, times * size, size) if entity else ()
+        entities = [(i + entity[0], i + entity[1], entity[2]) for i in at]
+        count = 0
+
+        def trace(frame, event, _):
+            nonlocal count
+            count += event == "opcode"
+            frame.f_trace_opcodes = frame.f_globals["__name__"] == find_names.__module__
+            return trace if frame.f_trace_opcodes else None
+
+        sys.settrace(trace)
+        try:
+            names(text, entities)
+        finally:
+            sys.settrace(None)
+        return count
+
+    assert 0 < operations(160) < 5 * operations(40)

@@ -484,6 +484,56 @@ def test_filter_values_of_the_wrong_type_raise(index, key, operator, value):
         )
 
 
+def test_filters_are_bounded(index):
+    def retrieve(filters):
+        return index.as_retriever("global", filters=filters).retrieve(GLOBAL)
+
+    old = MetadataFilter(key="year", operator=FilterOperator.LT, value=1900)
+    many = MetadataFilters(filters=[old] * 10_000, condition=FilterCondition.OR)
+    assert matching_documents(index, many) == STORY
+    with pytest.raises(FilterError, match=r"more than 10,000 conditions: use FilterOperator\.IN"):
+        retrieve(MetadataFilters(filters=[old] * 10_001))
+    deep = MetadataFilters(filters=[old])
+    for _ in range(50):
+        deep = MetadataFilters(filters=[deep])
+    assert matching_documents(index, deep) == STORY
+    with pytest.raises(FilterError, match="nested more than 50 deep"):
+        retrieve(MetadataFilters(filters=[deep]))
+    doubled = MetadataFilters(filters=[old])
+    for _ in range(40):
+        doubled = MetadataFilters(filters=[doubled, doubled])
+    with pytest.raises(FilterError, match="more than 10,000 conditions"):
+        retrieve(doubled)
+
+
+def test_values_of_in_are_looked_up_in_a_set(index):
+    compared = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            compared.append(other)
+            return super().__eq__(other)
+
+        __hash__ = str.__hash__
+
+    values = [Counted(f"title {n}") for n in range(1000)]
+    for operator, expected in ((FilterOperator.IN, STORY), (FilterOperator.NIN, OTHER)):
+        condition = MetadataFilter.model_construct(
+            key="title", operator=operator, value=[*values, "A Map"]
+        )
+        assert matching_documents(index, MetadataFilters(filters=[condition])) == expected
+    assert len(compared) < 100
+    unhashable = MetadataFilter.model_construct(
+        key="title", operator=FilterOperator.IN, value=[["A Map"]]
+    )
+    with pytest.raises(FilterError, match="must be a list of numbers and strings"):
+        matching_documents(index, MetadataFilters(filters=[unhashable]))
+    tags = one("tags", FilterOperator.IN, ["sea"])
+    assert matching_documents(index, tags) == NONE  # a list is not in a set of strings
+
+
 def test_doc_ids_select_documents(index):
     everything = MetadataFilters(filters=[])
     assert matching_documents(index, everything, doc_ids=["story"]) == STORY

@@ -2,7 +2,11 @@
 
 import datetime as dt
 import decimal
+import enum
+import itertools
+import json
 import operator
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -644,6 +648,168 @@ def test_negation_follows_the_laws_of_logic(one, other, record):
     assert holds({"$not": either}, record) == holds({"$and": neither}, record)
     split = {"$and": [{key: condition} for key, condition in one.items()]}
     assert holds(split, record) == holds(one, record)
+
+
+def one_record_per_node(values):
+    bounds = np.arange(len(values) + 1)
+    return MetadataRecords(values, starts=bounds[:-1], ends=bounds[1:], indices=bounds[:-1])
+
+
+@pytest.mark.parametrize(
+    "double",
+    [
+        lambda part: {"$or": [part, part]},
+        lambda part: {"$and": [{"$or": [part]}, part]},
+        lambda part: {"$and": [part], "$not": {"$not": part}},
+        lambda part: {"$or": [part, {"$and": [part, part]}]},
+    ],
+)
+def test_a_part_that_occurs_several_times_is_evaluated_once(monkeypatch, double):
+    tested, real = [], filters.ordered_kind
+    monkeypatch.setattr(filters, "ordered_kind", lambda value: tested.append(value) or real(value))
+    where = {"year": {"$gt": 1891}, "page": {"$exists": False}}
+    for _ in range(25):
+        where = double(where)
+    predicate = compile_where(where)
+    tested.clear()
+    records = one_record_per_node([{"year": 1890 + n} for n in range(4)])
+    assert allowed_nodes(records, predicate).tolist() == [False, False, True, True]
+    assert tested == [1890, 1891, 1892, 1893]
+    assert predicate({"year": 1892})
+    assert not predicate({"year": 1890})
+    assert len(tested) == 6
+    assert predicate.rename_keys(str.upper)({"YEAR": 1892})
+
+
+def test_the_depth_limit_includes_parts_that_were_compiled_before():
+    part = nested(30)
+    assert holds({"$and": [part, nested(20, "$and")]})
+    assert holds({"$and": [part, _wrapped(part, 19)]})
+    with pytest.raises(FilterError, match="nested more than 50 deep"):
+        compile_where({"$and": [part, _wrapped(part, 20)]})
+
+
+def _wrapped(where, depth):
+    for _ in range(depth):
+        where = {"$and": [where]}
+    return where
+
+
+@pytest.mark.parametrize(
+    "filter_of",
+    [
+        lambda n: {f"key {i}": i for i in range(n)},
+        lambda n: {"$or": [{"year": {"$gt": i}} for i in range(n - 1)]},
+        lambda n: {"$and": [{} for _ in range(n - 1)]},
+        lambda n: {"$or": [{"year": 1895}] * (n - 1)},
+        lambda n: {"$not": {"$and": [{"year": 0, "read": i} for i in range(n // 2 - 1)]}},
+    ],
+)
+def test_a_filter_has_at_most_ten_thousand_conditions(filter_of):
+    compile_where(filter_of(10_000))
+    with pytest.raises(FilterError, match="more than 10,000 conditions: use \\$in"):
+        compile_where(filter_of(10_002))
+
+
+def test_a_mapping_that_creates_its_parts_when_read_is_compiled_correctly():
+    class Fresh(Mapping):
+        """A mapping whose parts exist only while they are compiled."""
+
+        def __len__(self):
+            return 1
+
+        def __iter__(self):
+            return iter(["$or"])
+
+        def __getitem__(self, key):
+            return [Years(range(1800, 1896))]
+
+    class Years(Fresh):
+        def __init__(self, years):
+            self.years = years
+
+        def __iter__(self):
+            return iter(["$and", "$or"])
+
+        def __getitem__(self, key):
+            return [One(year) for year in self.years] if key == "$or" else []
+
+    class One(Fresh):
+        def __init__(self, year):
+            self.year = year
+
+        def __getitem__(self, key):
+            return [{"year": self.year}, {"year": {"$gt": 3000}}]
+
+    assert holds(Fresh())
+    assert not holds(Fresh(), {"year": 1896})
+
+
+def test_values_of_in_are_compared_by_type():
+    class Color(str, enum.Enum):  # noqa: UP042 - unlike StrEnum, str() gives the name
+        RED = "red"
+
+    own = ["1", 1, True, 1.5, 1e22, 0, None, '"1', "red", "true", "null", [1], "[1]", {"a": 1}]
+    for n, value in enumerate(own):
+        found = [holds({"a": {"$in": [value, "other"]}}, {"a": one}) for one in own]
+        assert found == [i == n for i in range(len(own))]
+    for same in (
+        (1, 1.0, np.int8(1), np.float32(1), np.longlong(1)),
+        (0, -0.0, 0.0),
+        (10**22, 1e22),
+        ("red", Color.RED, np.str_("red")),
+        (1.5, np.float64(1.5)),
+        ([1], [1.0], (1,)),
+    ):
+        for one, other in itertools.product(same, same):
+            assert holds({"a": {"$in": [one]}}, {"a": other})
+            assert holds({"a": one}, {"a": other})
+
+
+def test_strings_and_numbers_of_in_are_not_encoded(monkeypatch):
+    monkeypatch.setattr(filters, "_canonical", None)
+    many = [f"d{n}" for n in range(50)] + list(range(50)) + [n + 0.5 for n in range(50)]
+    assert holds({"a": {"$in": many}, "b": {"$nin": many}}, {"a": "d7", "b": 50})
+    assert holds({"a": {"$in": many}}, {"a": 7.5})
+
+
+def test_a_list_of_in_is_bounded(monkeypatch):
+    monkeypatch.setattr(filters, "MAX_COUNT", 3)
+    assert holds({"year": {"$in": [1, 2, 1895]}})
+    for values in ([1, 2, 3, 1895], {1, 2, 3, 4}, range(4)):
+        with pytest.raises(FilterError, match=r"\$in takes up to 3 values"):
+            compile_where({"year": {"$in": values}})
+
+
+def test_equalities_in_an_or_become_one_lookup(monkeypatch):
+    where = {"$or": [{"year": n} for n in range(900)] + [{"year": {"$eq": "x"}}, {"read": True}]}
+    predicate = compile_where(where)
+    looked_up, real = [], filters._equality_key
+    monkeypatch.setattr(
+        filters, "_equality_key", lambda value: looked_up.append(value) or real(value)
+    )
+    records = one_record_per_node([{"year": 899}, {"year": 900}, {"year": "x"}, {"read": True}])
+    assert allowed_nodes(records, predicate).tolist() == [True, False, True, True]
+    assert len(looked_up) == 4
+
+
+_steps = st.lists(
+    st.tuples(st.sampled_from(["$and", "$or", "$not"]), st.integers(0, 9), st.integers(0, 9)),
+    max_size=7,
+)
+
+
+@quick
+@given(st.lists(_filters, min_size=1, max_size=3), _steps, st.lists(_records, max_size=4))
+def test_shared_parts_give_the_same_results_as_copies(parts, steps, values):
+    for name, one, other in steps:
+        first, second = parts[one % len(parts)], parts[other % len(parts)]
+        parts.append({"$not": first} if name == "$not" else {name: [first, second]})
+    shared = compile_where(parts[-1])
+    copies = compile_where(json.loads(json.dumps(parts[-1])))
+    expected = [copies(value) for value in values]
+    assert [shared(value) for value in values] == expected
+    assert allowed_nodes(one_record_per_node(values), shared).tolist() == expected
 
 
 @quick

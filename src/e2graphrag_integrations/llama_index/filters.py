@@ -39,11 +39,9 @@ def _is_equal(actual: Any, value: Any) -> bool:
 
 
 def _is_in(actual: Any, options: frozenset[str | float]) -> bool:
-    # Every option is hashable, so no list or dict equals one; a bool is hashable, but differs.
+    # A list or dict equals no option, but looking it up raises TypeError. A bool may equal 0 or 1.
     return (
-        isinstance(actual, str | int | float | None)
-        and not isinstance(actual, bool)
-        and actual in options
+        isinstance(actual, str | int | float) and not isinstance(actual, bool) and actual in options
     )
 
 
