@@ -11,7 +11,7 @@ NEWEST := .venv-newest
 
 WORKERS ?= auto
 
-.PHONY: demo test test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-quality-dev \
+.PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-quality-dev \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots \
 	train clean
 
@@ -35,8 +35,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# In parallel, because ruff and mypy use one core only.
+test: $(STAMP)
+	$(MAKE) --jobs 2 lint run-tests
+
 # One thread per worker: PyTorch would otherwise start one per core in each of them.
-test: lint
+run-tests: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # Without the tests marked slow: about two minutes.
