@@ -107,6 +107,14 @@ def test_merged_cells_appear_once_and_rows_stay_lines(tmp_path: Path):
     assert read_file(tmp_path / "a.docx").text == "a b | c\nd g | e | f\n| h | i x | y"
 
 
+def test_a_cell_that_was_merged_before_a_tracked_change_keeps_its_text(tmp_path: Path):
+    path = tmp_path / "changed.docx"
+    earlier = "<w:tcPrChange><w:tcPr><w:vMerge/></w:tcPr></w:tcPrChange>"
+    path.write_bytes(table_docx(f"<w:tr>{cell('Alice', earlier)}{cell('Oslo')}</w:tr>"))
+
+    assert read_file(path).text == "Alice | Oslo"
+
+
 def test_a_cell_that_claims_to_span_two_billion_columns_is_read_once(tmp_path: Path):
     row = "<w:tr>" + cell("wide", '<w:gridSpan w:val="2000000000"/>') + cell("end") + "</w:tr>"
     (tmp_path / "a.docx").write_bytes(table_docx(row * 2))

@@ -26,9 +26,9 @@ _ELEMENTS_PER_CHECK = 1000
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 """Elements that stand for a character."""
 
-_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del"})
-"""Elements whose text is not part of the running text: text boxes, copies for old programs, and
-deleted text."""
+_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del", "tcPrChange"})
+"""Elements that are not part of the current text: text boxes, copies for old programs, deleted
+text, and the earlier properties of a cell, which can say that it was merged."""
 
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
