@@ -64,6 +64,39 @@ def test_chunks_are_kept_with_their_spans_in_the_source(lc_index_of, warnings_of
     assert not warnings_of_chunks.records
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_numbered_chunks_keep_their_spans_in_the_source(
+    lc_index_of, warnings_of_chunks, is_reversed
+):
+    chunks = split(Document(STORY, metadata={"source": "a.txt"}))
+    for number, chunk in enumerate(chunks):
+        chunk.metadata["chunk"] = number
+    index = lc_index_of(chunks[::-1] if is_reversed else chunks)
+    hits = leaves(index)
+    assert [hit.metadata["chunk"] for hit in hits] == list(range(len(chunks)))
+    spans = [slice(hit.metadata["e2_start"], hit.metadata["e2_end"]) for hit in hits]
+    assert [STORY[span] for span in spans] == [hit.page_content for hit in hits]
+    assert len(index.corpus.rag.document("a.txt").text) == len(STORY)
+    assert not warnings_of_chunks.records
+
+
+def test_numbered_chunks_with_wrong_offsets_do_not_fill_the_file_with_spaces(
+    lc_index_of, warnings_of_chunks
+):
+    chunks = [
+        Document(
+            f"Anna met Bert on day {number}.",
+            metadata={"source": "a", "chunk": number, "start_index": 5 + 9_000 * number},
+        )
+        for number in range(30)
+    ]
+    chunks[9].metadata["start_index"] = chunks[8].metadata["start_index"]
+    index = lc_index_of(chunks)
+    assert len(index.corpus.rag.document("a").text) < 5_000
+    assert len(leaves(index)) == len(chunks)
+    assert "start_index" in warnings_of_chunks.text
+
+
 def test_each_chunk_is_found_by_its_own_metadata(lc_index_of):
     chunks = split(Document(STORY, metadata={"source": "a"}))
     retriever = lc_index_of(chunks).as_retriever(k=9)

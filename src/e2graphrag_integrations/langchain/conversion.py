@@ -54,6 +54,9 @@ _ORDER_KEYS = ("page", "page_number")
 START = "start_index"
 """Metadata key of a chunk's offset, which text splitters with `add_start_index=True` add."""
 
+_MAX_SPACES = 1_000_000
+"""Maximum number of spaces before the texts of one page; if more, offsets are ignored."""
+
 _CHUNK = "e2_chunk"
 """Stored metadata key of documents that are chunks and must not be split."""
 
@@ -129,7 +132,8 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
     """Sort pages by source and page number, and chunks by page and start index.
 
     Pages without a number come last. The sort is stable, and the result does not depend on the
-    batches in which pages arrived.
+    batches in which pages arrived. Chunks of one page can have different metadata, such as a number
+    of the chunk; their start indexes show whether they come from one text.
     """
     sources: dict[str, int] = {}
     parents: dict[str, int] = {}
@@ -145,7 +149,15 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
             start = math.inf if page.start is None else page.start
         return sources[str(page.metadata.get("source"))], _page_number(page), parent, start
 
-    return sorted(pages, key=key)
+    ordered = sorted(pages, key=key)
+    if len(parents) <= 1:
+        return ordered
+    result: list[Page] = []
+    for _, group in groupby(ordered, key=_location):
+        members = list(group)
+        by_start = sorted(members, key=lambda page: -1 if page.start is None else page.start)
+        result += members if _join_exactly(by_start) is None else by_start
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +170,36 @@ class _Part:
 
 
 def _parts(pages: Sequence[Page]) -> Iterator[_Part]:
-    for _, group in groupby(pages, key=lambda page: page.parent_metadata):
+    for _, group in groupby(pages, key=_location):
         members = list(group)
+        joined = _join_exactly(members)
+        if joined is None:
+            yield from _parts_by_metadata(members)
+        else:
+            yield _Part(members, joined, is_chunked=True)
+
+
+def _location(page: Page) -> tuple[str, float]:
+    return str(page.metadata.get("source")), _page_number(page)
+
+
+def _join_exactly(pages: Sequence[Page]) -> JoinedChunks | None:
+    """Join chunks by their start indexes, or return None if these do not describe one text."""
+    starts = [page.start for page in pages]
+    if None in starts:
+        return None
+    joined = join_chunks([page.text for page in pages], starts)
+    return joined if joined.is_exact else None
+
+
+def _parts_by_metadata(pages: Sequence[Page]) -> Iterator[_Part]:
+    groups = [list(group) for _, group in groupby(pages, key=lambda page: page.parent_metadata)]
+    spaces = sum(members[0].start or 0 for members in groups)
+    for members in groups:
         texts, starts = [page.text for page in members], [page.start for page in members]
         if any(start is not None for start in starts) or any(starmap(overlap, pairwise(texts))):
-            yield _Part(members, join_chunks(texts, starts), is_chunked=True)
+            usable: Sequence[int | None] = starts if spaces <= _MAX_SPACES else [None] * len(starts)
+            yield _Part(members, join_chunks(texts, usable), is_chunked=True)
         else:
             for page in members:
                 yield _Part([page], join_chunks([page.text], [0]), is_chunked=False)
