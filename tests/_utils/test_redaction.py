@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -91,3 +93,27 @@ def test_wrapped_errors_have_no_keys():
         fail()
     assert str(caught.value) == f"embed() failed: ValueError: 401: {REDACTED}; try again"
     assert KEY not in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("part", ["sk-", "eyJ-", "token ", "://a:", "Bearer a", "password="])
+def test_the_time_for_a_hostile_message_is_linear(part):
+    """In a subprocess: quadratic time would be hours."""
+    code = (
+        "from e2graphrag_integrations._utils.redaction import redact\n"
+        f"redact({part!r} * (1_000_000 // {len(part)}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("https://user:hunter2hunter2@host/v1 failed", "https://user:[redacted]@host/v1 failed"),
+        ("Authorization: Bearer abcdefghijklmnop", "Authorization: Bearer [redacted]"),
+        ("sent Bearer abcdefghijklmnop", "sent Bearer [redacted]"),
+        ("see https://host:8080/v1", "see https://host:8080/v1"),
+        ("the bearer of bad news", "the bearer of bad news"),
+    ],
+)
+def test_passwords_in_urls_and_bearer_tokens_are_removed(message, expected):
+    assert redact(message) == expected

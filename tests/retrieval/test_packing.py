@@ -337,7 +337,7 @@ chunks_of_text = st.tuples(st.integers(0, 49), st.integers(1, 50)).filter(lambda
 picked = st.tuples(st.integers(0, 3), st.integers(0, 49), st.integers(1, 50))
 
 
-@examples(200)
+@examples(100)
 @given(
     chunks=st.lists(chunks_of_text, min_size=1, max_size=4, unique=True),
     picks=st.lists(picked, max_size=9),
@@ -377,7 +377,7 @@ def hybrid_over(documents, counter, size, overlap, **options):
     return rag
 
 
-@examples(150)
+@examples(60)
 @given(
     documents=st.lists(st.one_of(texts, odd_texts(8)), min_size=1, max_size=3),
     question=questions,

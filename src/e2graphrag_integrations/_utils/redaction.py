@@ -14,13 +14,16 @@ REDACTED = "[redacted]"
 
 _SHAPES = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|pplx|nvapi|ghp|gho|github_pat|glpat|xox[a-z])[-_]"
-    r"(?=[\w-]*\d)[\w-]{12,}"
-    r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?"
+    r"(?=[\w-]{0,64}\d)[\w-]{12,}"
+    r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,1000}\.[\w-]{8,}(?:\.[\w-]+)?"
 )
-"""Keys that are recognizable by their prefix."""
+"""Keys that are recognizable by their prefix. Bounded, because each prefix may start a search."""
+
+_URL_PASSWORD = re.compile(r"(://[^\s:/@]{1,256}:)[^\s/@]{1,256}(?=@)")
+"""The user's name and the password in a URL."""
 
 _LABELED = re.compile(
-    r"(\b(?:bearer|token)\s+(?=\S*\d)"
+    r"(\b(?:bearer\s+(?=[\w.~+/=-]{12})|token\s+(?=\S{0,64}\d))"
     r"|(?:api[-_ ]?key|access[-_ ]?token|auth[-_ ]?token|authorization|password|secret)"
     r"""(?: provided)?["']?\s*[:=]\s*["']?(?:bearer\s+|basic\s+)?)"""
     r"""[^\s"',;&)\]}]{7,}[^\s"',;&)\]}.]""",
@@ -52,7 +55,8 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """
     for secret in sorted(secrets, key=len, reverse=True):  # one may contain another
         text = text.replace(secret, REDACTED)
-    return _LABELED.sub(rf"\1{REDACTED}", _SHAPES.sub(REDACTED, text))
+    text = _URL_PASSWORD.sub(rf"\1{REDACTED}", _SHAPES.sub(REDACTED, text))
+    return _LABELED.sub(rf"\1{REDACTED}", text)
 
 
 def redact_error(error: BaseException, component: object = None) -> str:

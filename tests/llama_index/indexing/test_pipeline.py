@@ -244,7 +244,7 @@ STEP = st.tuples(
 
 
 @pytest.mark.parametrize("kind", ["simple", "faiss-ip", "faiss-map"])
-@examples(25)
+@examples(12)
 @given(steps=st.lists(STEP, min_size=2, max_size=8))
 def test_after_any_write_sequence_results_equal_those_of_a_new_index(kind, steps):
     expected: dict[str, Document] = {}
