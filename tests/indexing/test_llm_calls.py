@@ -8,6 +8,7 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder
 from e2graphrag_integrations.errors import InvalidInputError, LLMCallLimitError
+from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from fakes import CountingEmbedder, CountingLLM, Failing, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
@@ -69,7 +70,8 @@ async def test_a_run_above_the_limit_is_refused_before_it_costs_anything(open_in
 
 def test_the_limit_counts_neither_cached_summaries_nor_retries(open_index):
     llm = Failing(ConnectionError("reset"), at=3, times=5)
-    rag = open_index(summarizer=llm, concurrency=1, **FOUR)
+    quick = RetryPolicy(first_wait=0)
+    rag = open_index(summarizer=llm, concurrency=1, retry=quick, **FOUR)
     with pytest.raises(Exception, match="reset"):
         rag.add(numbered(26))
     with pytest.raises(LLMCallLimitError, match="need 5 LLM"):

@@ -426,7 +426,7 @@ _WRITE = """
 from pathlib import Path
 from llama_index.core import Document
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-text = Path(sys.argv[1]).read_text(encoding="utf-8")[:150_000]
+text = Path(sys.argv[1]).read_text(encoding="utf-8")[:60_000]
 index = E2GraphRAGIndex.from_documents([Document(id_="novel", text=text)], embed_model="hashing")
 index.storage_context.persist(sys.argv[2])
 print(json.dumps(answers(index)))
