@@ -94,7 +94,21 @@ def test_numbered_chunks_with_wrong_offsets_do_not_fill_the_file_with_spaces(
     index = lc_index_of(chunks)
     assert len(index.corpus.rag.document("a").text) < 5_000
     assert len(leaves(index)) == len(chunks)
-    assert "start_index" in warnings_of_chunks.text
+    assert "'start_index' contradicts their texts" in warnings_of_chunks.text
+
+
+def test_documents_that_may_be_chunks_are_joined_with_a_warning(lc_index_of, warnings_of_chunks):
+    index = lc_index_of(split(Document(STORY, metadata={"source": "a"}), shared=0, offsets=False))
+    [record] = warnings_of_chunks.records
+    assert "several documents of 'a' have the same metadata" in record.message
+    assert index.corpus.rag.document("a").text.split() == STORY.split()
+
+
+def test_pages_and_documents_without_a_source_cause_no_warning(lc_index_of, pages, caplog):
+    with caplog.at_level(logging.WARNING, CORPUS_LOGGER):
+        lc_index_of([*pages, Document("Anna sat."), Document("Bert sat.")])
+        lc_index_of([Document("Anna sat."), Document("Bert sat.")], tree_per="corpus")
+    assert not caplog.records
 
 
 def test_each_chunk_is_found_by_its_own_metadata(lc_index_of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def test_each_limit_raises_an_error_that_names_the_file_and_the_limit(tmp_path: 
     with pytest.raises(FileLimitError, match=rf"{name} .*{message}"):
         read_file(tmp_path / name, limits=SMALL)
     assert read_file(tmp_path / name).id == name  # within the defaults
+
+
+def test_a_stream_without_a_size_is_read_only_up_to_the_limit():
+    stream = io.BytesIO(b"Bob " * 300_000)
+    with pytest.raises(FileLimitError, match=r"standard input .*LoaderLimits\(file_bytes="):
+        read_documents(["-"], stream, limits=SMALL)
+    assert stream.tell() == SMALL.file_bytes + 1
+    if Path("/dev/zero").exists():
+        with pytest.raises(FileLimitError, match=r"/dev/zero .*LoaderLimits\(file_bytes="):
+            read_file("/dev/zero", limits=SMALL)
 
 
 def test_other_files_are_read_if_one_exceeds_a_limit(tmp_path: Path):

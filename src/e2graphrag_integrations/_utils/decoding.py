@@ -15,7 +15,14 @@ reach 5 to 20; a crafted archive reaches 1,000."""
 _MIN_LIMIT = 64 << 20
 """Size in bytes up to which data may always be decompressed."""
 
-_INVALID = (*(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),)
+_INVALID = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 """Errors that invalid values cause. A lack of memory is not one of them."""
 
 

@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import math
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -206,12 +207,30 @@ def _parts_by_metadata(pages: Sequence[Page]) -> Iterator[_Part]:
 
 def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:
     """Return what is wrong with the chunks among the sorted pages of a source, if anything."""
-    unknown = [part for part in _parts(pages) if part.is_chunked and not part.joined.is_exact]
-    if unknown:
+    parts = list(_parts(pages))
+    inexact = [page for part in parts if not part.joined.is_exact for page in part.pages]
+    if inexact:
+        hint = (
+            f"their {START!r} contradicts their texts, perhaps because the splitter found a very "
+            "short chunk too early; split into longer chunks"
+            if all(page.start is not None for page in inexact)
+            else "use add_start_index=True in the text splitter"
+        )
         return (
-            f"{sum(len(part.pages) for part in unknown)} documents of {source!r} are chunks "
-            f"without a usable {START!r}: their offsets refer to the joined chunks, not to the "
-            "source. Use add_start_index=True in the text splitter, or pass unsplit documents"
+            f"{len(inexact)} documents of {source!r} are chunks without usable offsets, so their "
+            f"spans refer to the joined chunks, not to the source: {hint}, or pass unsplit "
+            "documents"
+        )
+    equal = Counter(
+        canonical_json(part.pages[0].metadata)
+        for part in parts
+        if not part.is_chunked and "source" in part.pages[0].metadata
+    )
+    if any(count > 1 for count in equal.values()):
+        return (
+            f"several documents of {source!r} have the same metadata. They are joined and split "
+            "again: if they are chunks, use add_start_index=True in the text splitter, and if they "
+            "are pages, add a 'page' to the metadata"
         )
     if len(pages) == 1 and pages[0].start is not None and pages[0].id == source:
         return (

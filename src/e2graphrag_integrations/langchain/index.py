@@ -591,17 +591,18 @@ class E2GraphRAGIndex(DocumentIndex):
     def similarity_search_with_score(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[tuple[Document, float]]:
-        """Return the documents that a retriever would find with their scores, best first.
+        """Return the documents that a retriever would find with their relevance, best first.
 
-        The scores rank the documents of one query; they are not similarities.
+        The relevance is in [0, 1] and comparable across queries. It need not fall from document to
+        document, because the ranking also uses the entity graph.
         """
-        return _scored(self.search(query, k=k, **options))
+        return _with_relevance(self.search(query, k=k, **options), None)
 
     async def asimilarity_search_with_score(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search_with_score` in a thread."""
-        return _scored(await self.asearch(query, k=k, **options))
+        return _with_relevance(await self.asearch(query, k=k, **options), None)
 
     def similarity_search_with_relevance_scores(
         self,
@@ -783,11 +784,6 @@ def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Itera
         document.model_copy(update={"id": id_}) if isinstance(document, Document) else document
         for document, id_ in zip(documents, ids, strict=True)
     ]
-
-
-def _scored(result: RetrievalResult) -> list[tuple[Document, float]]:
-    documents = to_documents(result, include_scores=False)
-    return list(zip(documents, [float(node.score) for node in result.nodes], strict=True))
 
 
 def _with_relevance(

@@ -55,7 +55,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 """Maps a lowercase file suffix to its reader."""
 
 _INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e2g.snapshot")
-"""Endings of the files and folders of an index, which are no documents."""
+"""Endings of the files and folders of an index, which are not documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,7 @@ def read_documents(
         origins[document_id] = origin
         try:
             if path is None:
-                data = _read_stdin(stdin)
-                documents.append(read_text(document_id, data, Budget(limits, origin)))
+                documents.append(_read_stdin(document_id, stdin, Budget(limits, origin)))
             else:
                 documents.append(read_file(path, document_id, limits=limits))
         except (UnreadableFileError, MissingDependencyError) as error:
@@ -193,9 +192,11 @@ def read_file(
     budget = Budget(limits, str(path))
     try:
         budget.check_file(path.stat().st_size)
-        data = path.read_bytes()
+        with path.open("rb") as file:  # a device has no size
+            data = file.read(limits.file_bytes + 1)
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from error
+    budget.check_file(len(data))
     reader = READERS.get(path.suffix.lower(), read_text)
     try:
         return reader(document_id or path.name, data, budget)
@@ -243,10 +244,12 @@ def _folder_files(
         )
 
 
-def _read_stdin(stdin: BinaryIO | None) -> bytes:
+def _read_stdin(document_id: str, stdin: BinaryIO | None, budget: Budget) -> SourceDocument:
     if stdin is None:
         raise InvalidInputError("standard input is closed")
     try:
-        return stdin.read()
+        data = stdin.read(budget.limits.file_bytes + 1)
     except OSError as error:
         raise UnreadableFileError(f"standard input cannot be read: {error.strerror}") from error
+    budget.check_file(len(data))
+    return read_text(document_id, data, budget)

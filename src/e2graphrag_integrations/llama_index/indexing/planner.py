@@ -205,19 +205,19 @@ class TreePlanner:
         self._check_tree_per()
         struct = self.storage.struct
         trees = dict.fromkeys(put)
-        gone: dict[str, set[str]] = {}  # from each stored tree: deleted or moved to another tree
+        leaving: dict[str, set[str]] = {}  # by stored tree: deleted, or moved to another tree
         targets = {page.id: tree for tree, pages in put.items() for page in pages}
         for id_ in (*targets, *deleted):
             old = struct.tree_of(id_)
             if old is not None and old != targets.get(id_):
                 trees.setdefault(old)
-                gone.setdefault(old, set()).add(id_)
-        adopted = self._adopted(put, gone)
+                leaving.setdefault(old, set()).add(id_)
+        adopted = self._adopted(put, leaving)
         inputs: list[DocumentInput] = []
         removed = [old for own in adopted.values() for old in own]
         for tree in trees:
             new = {page.id: page for page in put.get(tree, ())}
-            pages = self._merged(tree, new, gone.get(tree, set()))
+            pages = self._merged(tree, new, leaving.get(tree, set()))
             for old in adopted.get(tree, ()):
                 pages += self._load(struct.record(old), [old])
             if pages:
@@ -230,19 +230,19 @@ class TreePlanner:
                 removed.append(tree)
         return TreeChanges(inputs, removed, frozenset(targets), skipped)
 
-    def _merged(self, tree: str, new: Mapping[str, Page], gone: Collection[str]) -> list[Page]:
+    def _merged(self, tree: str, new: Mapping[str, Page], leaving: Collection[str]) -> list[Page]:
         """Return the documents of a tree: the stored ones, of which some are new, and new ones."""
         struct = self.storage.struct
         if tree not in struct.payloads:
             return list(new.values())
-        order = [id_ for id_ in struct.documents_of(tree) if id_ not in gone]
+        order = [id_ for id_ in struct.documents_of(tree) if id_ not in leaving]
         kept = [id_ for id_ in order if id_ not in new]
         stored = self._load(struct.record(tree), kept) if kept else []
         pages = {page.id: page for page in stored} | dict(new)
         return [pages.pop(id_) for id_ in order] + list(pages.values())
 
     def _adopted(
-        self, put: Mapping[str, Sequence[Page]], gone: Mapping[str, Collection[str]]
+        self, put: Mapping[str, Sequence[Page]], leaving: Mapping[str, Collection[str]]
     ) -> dict[str, list[str]]:
         """Return, for each tree, the documents from the same file that have trees of their own.
 
@@ -255,7 +255,7 @@ class TreePlanner:
             return adopted
         given = {page.id for pages in put.values() for page in pages}
         for id_ in struct.payloads:
-            if id_ in struct.pages or id_ in put or id_ in gone or id_ in given:
+            if id_ in struct.pages or id_ in put or id_ in leaving or id_ in given:
                 continue
             try:
                 page = Page(id_, "", "", struct.record(id_).metadata)
@@ -460,10 +460,9 @@ class TreePlanner:
         for document_id, own in group_by_document(given).items():
             home = struct.tree_of(document_id)
             hash_ = _source_hash(next(iter(own.values())))
-            if home is None or self._is_new_version(document_id, own.values()):
-                changed.append((tree, _page_of_nodes(document_id, hash_, list(own.values()))))
-            elif not extends:
-                if not self.contains(document_id, hash_):
+            is_new = home is None or self._is_new_version(document_id, own.values())
+            if home is None or is_new or not extends:
+                if is_new or not self.contains(document_id, hash_):
                     changed.append((tree, _page_of_nodes(document_id, hash_, list(own.values()))))
             elif not _all_stored(own, self.storage.nodes.get(struct.record(home))):
                 [page] = self._load(struct.record(home), [document_id])
