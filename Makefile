@@ -41,7 +41,7 @@ test: $(STAMP)
 
 # One thread per worker: PyTorch would otherwise start one per core in each of them.
 run-tests: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Without the tests marked slow: about two minutes.
 test-quick: $(STAMP)

@@ -123,15 +123,15 @@ def test_document_without_letters_is_indexed(guarded, text):
 
 
 @pytest.mark.slow
-def test_ten_megabyte_line_is_indexed(open_index):
+def test_two_megabyte_line_is_indexed(open_index):
     piece = "Anna met Bert at the old harbour and went on " + "walking " * 100
-    line = piece * (10_000_000 // len(piece))
+    line = piece * (2_000_000 // len(piece))
     llm = CountingLLM()
     rag = open_index(chunk_size=8000, chunk_overlap=0, summarizer=llm)
     document = SourceDocument("line", line.strip())
-    assert len(document.text) > 9_900_000
+    assert len(document.text) > 1_900_000
     report = rag.add(document)
-    assert report.chunks > 150
+    assert report.chunks > 30
     assert 0 < report.llm_calls == llm.calls <= report.summaries  # equal groups share one call
     node = rag.retrieve("Anna Bert", k=1).nodes[0]
     assert document.text[node.start : node.end] == node.text
