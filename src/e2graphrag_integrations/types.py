@@ -11,7 +11,19 @@ from e2graphrag_integrations._utils.validation import check_int, check_text, sho
 from e2graphrag_integrations.errors import InvalidInputError
 
 NOUN = "NOUN"
-"""Label of common nouns. All other labels denote named entities."""
+"""Label of common nouns. All labels except this one and `SUBJECT_LABELS` denote named entities."""
+
+HEADING = "subject:heading"
+"""Label of a heading. The mention names what the text below it is about."""
+
+DEFINITION = "subject:definition"
+"""Label of a name that the first sentence of a text defines, as in "Rush is a band"."""
+
+SUBJECT_LABELS = frozenset({HEADING, DEFINITION})
+"""Labels of mentions that name the subject of a text. They are not part of the entity graph.
+
+No extractor uses them: pipelines have labels without colons, such as "HEADING".
+"""
 
 
 class Span(NamedTuple):

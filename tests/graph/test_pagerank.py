@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations.graph import pagerank as pagerank_module
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.titles import TitledEntities
+from e2graphrag_integrations.graph.subjects import Subject, Subjects
 from e2graphrag_integrations.search.fusion import top_rows
 
 
@@ -21,11 +21,16 @@ def chunks_of(*lines):
     return [[[(word, True) for word in line.split()]] for line in lines]
 
 
+def titled(graph, titles):
+    """Return the entities of documents with the given titles."""
+    return Subjects.from_subjects(graph, [Subject((t,)) if t else Subject() for t in titles])
+
+
 def pagerank_of(graph, titles=(None,), documents=None):
     """Return the ranker and its entities; by default all chunks belong to one document."""
     if documents is None:
         documents = [0] * graph.postings.shape[1]
-    entities = TitledEntities.from_titles(graph, titles)
+    entities = titled(graph, titles)
     chunk_documents = np.asarray(documents, dtype=np.int64)
     return PersonalizedPageRank.from_graph(graph, entities, chunk_documents), entities
 
@@ -46,7 +51,7 @@ def all_scores(pagerank, seeds, **options):
 
 def mention_counts(graph, titles, documents):
     """Return the mentions of each entity in each chunk; a title counts as three more."""
-    names = TitledEntities.from_titles(graph, titles).names
+    names = titled(graph, titles).names
     counts = np.zeros((graph.postings.shape[1], len(names)))
     counts[:, : len(graph.names)] = graph.postings.toarray().T
     for chunk, document in enumerate(documents):

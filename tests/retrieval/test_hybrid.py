@@ -71,7 +71,8 @@ def all_nodes(rag, **options):
 
 def graph_weight(rag, question, strategy):
     """Return the weight of the entity list: its best node scores weight / (1 + 1)."""
-    only_entities = replace(ONLY_ENTITIES, gate=strategy.gate)
+    factor = strategy.coverage_factor
+    only_entities = replace(ONLY_ENTITIES, gate=strategy.gate, coverage_factor=factor)
     nodes = rag.retrieve(question, k=1, strategy=only_entities).nodes
     return nodes[0].score * 2 if nodes else 0.0
 
@@ -156,9 +157,22 @@ def test_the_rarest_name_sets_the_graph_weight(index_of):
     rag = index_of(*[(None, text) for text in texts])
     assert graph_weight(rag, "Anna?", HYBRID) == pytest.approx(4 / 9)
     assert graph_weight(rag, "Bert?", HYBRID) == pytest.approx(1 / 9)
-    assert graph_weight(rag, "Bert and Anna?", HYBRID) == pytest.approx(4 / 9)
-    reason = rag.retrieve("Bert and Anna?").trace.reason
+    ignoring_coverage = HybridStrategy(coverage_factor=0)
+    assert graph_weight(rag, "Bert and Anna?", ignoring_coverage) == pytest.approx(4 / 9)
+    reason = rag.retrieve("Bert and Anna?", strategy=ignoring_coverage).trace.reason
     assert reason == "entity specificity 0.67 -> graph weight 0.44"
+
+
+def test_the_share_of_the_question_that_names_cover_limits_the_graph_weight(index_of):
+    texts = *["Anna sat."] * 3, *["Bert sat."] * 7, *["x"] * 5
+    rag = index_of(*[(None, text) for text in texts])
+    full = HybridStrategy(coverage_factor=0)
+    asked = "Anna sat?", "Did Anna buy red fish in the old market on the second day?"
+    weights = [graph_weight(rag, question, full) for question in asked]
+    assert weights == [pytest.approx(4 / 9)] * 2
+    covered = [graph_weight(rag, question, HYBRID) for question in asked]
+    assert covered[0] == pytest.approx(4 / 9)
+    assert 0 < covered[1] < covered[0] / 2
 
 
 def test_two_names_have_the_specificity_of_their_shared_chunks(index_of):
@@ -166,7 +180,9 @@ def test_two_names_have_the_specificity_of_their_shared_chunks(index_of):
     rag = index_of(*[(None, text) for text in texts])
     assert graph_weight(rag, "Anna?", HYBRID) == graph_weight(rag, "Bert?", HYBRID)
     assert graph_weight(rag, "Anna?", HYBRID) == pytest.approx(1 / 9)
-    assert graph_weight(rag, "Anna and Bert?", HYBRID) == pytest.approx(1)
+    assert graph_weight(rag, "Anna and Bert?", HybridStrategy(coverage_factor=0)) == pytest.approx(
+        1
+    )
 
 
 def test_chunks_of_a_document_with_the_name_as_title_count_for_its_specificity(index_of):

@@ -454,7 +454,7 @@ def test_window_scores_are_relevance_times_the_boost_of_every_list(open_index):
     question = "What did Anna give Cleo in Oslo?"
 
     def asked(**options):
-        strategy = HybridStrategy(include_summaries=False, rrf_k=2, **options)
+        strategy = HybridStrategy(include_summaries=False, rrf_k=2, coverage_factor=0, **options)
         return rag.retrieve(question, token_budget=10_000, strategy=strategy)
 
     plain = {node.node_id: node.score for node in asked(entity_weight=0, title_link_weight=0).nodes}

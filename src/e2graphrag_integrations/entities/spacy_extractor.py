@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from e2graphrag_integrations._utils.processes import process_lock
-from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations._utils.validation import check_int, wrap_errors
 from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
 from e2graphrag_integrations.errors import (
     ExtractionError,
@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import (
     NotPicklableError,
 )
 from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.text.headings import first_line_heading
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.words import UNSPACED
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BUNDLED_PIPELINE = "en_e2g_sm"
+
+RULES_VERSION = 2
+"""Newest version of the extractor's rules; part of its fingerprint. Raise it when they change."""
 
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
@@ -62,8 +66,11 @@ class SpacyEntityExtractor:
             pipeline uses several only where processes are forked (the default on Linux up to
             Python 3.13).
         name_rules: Whether to apply the rules for capitalized names.
+        rules_version: Version of the rules that prepare a text for the pipeline. From version 2, a
+            heading in the first line ends a name. Version 1 is for indexes that were built with it.
 
     Raises:
+        InvalidInputError: If `rules_version` is unknown.
         MissingDependencyError: On first use, if the pipeline is not installed.
     """
 
@@ -74,7 +81,9 @@ class SpacyEntityExtractor:
         batch_size: int = 16,
         n_process: int = 1,
         name_rules: bool = True,
+        rules_version: int = RULES_VERSION,
     ) -> None:
+        self.rules_version = check_int("rules_version", rules_version, 1, RULES_VERSION)
         self.model = BUNDLED_PIPELINE if model is None else model
         self._batch_size = batch_size
         self._n_process = n_process
@@ -99,13 +108,22 @@ class SpacyEntityExtractor:
             batch_size=self._batch_size,
             n_process=self._n_process,
             name_rules=self._name_rules,
+            rules_version=self.rules_version,
         )
         return create, ()
+
+    def with_rules(self, version: int) -> Self:
+        """Return an extractor with another version of the rules, which shares the pipeline."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__ | {"_nlp": self.nlp}
+        other.rules_version = check_int("version", version, 1, RULES_VERSION)
+        return other
 
     @property
     def is_reproducible_by_name(self) -> bool:
         """Whether an equal extractor can be created from the model's name alone."""
-        return isinstance(self.model, str | os.PathLike) and self._name_rules
+        is_default = self._name_rules and self.rules_version == RULES_VERSION
+        return isinstance(self.model, str | os.PathLike) and is_default
 
     @property
     def nlp(self) -> Any:
@@ -116,18 +134,23 @@ class SpacyEntityExtractor:
 
     @property
     def fingerprint(self) -> str:
-        """The pipeline's name, version and components, and whether the name rules are applied."""
+        """The pipeline's name, version and components, and the rules that are applied."""
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
-        return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:rules={int(self._name_rules)}"
+        rules = f"rules={int(self._name_rules)}"
+        if self.rules_version > 1:  # the fingerprint of version 1 does not name it
+            rules += f":version={self.rules_version}"
+        return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:{rules}"
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""
         found: list[list[list[Mention]]] = [[] for _ in texts]
+        headings_end_names = self.rules_version > 1
         with self._lock:
+            unwrapped = [_unwrap(text, headings_end_names=headings_end_names) for text in texts]
             pieces = [
                 (number, plain[start:end], origin[start:end])
-                for number, (plain, origin) in enumerate(_unwrap(text) for text in texts)
+                for number, (plain, origin) in enumerate(unwrapped)
                 for start, end in _pieces(plain, self.nlp.max_length)
             ]
             docs = self.nlp.pipe(
@@ -215,10 +238,15 @@ def _pieces(text: str, limit: int) -> Iterator[Span]:
         start = cut
 
 
-def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
+def _unwrap(text: str, *, headings_end_names: bool) -> tuple[str, NDArray[np.int64]]:
     """Replace each run of whitespace with one space, or with a blank line if it contains one.
 
     Otherwise, hard-wrapped lines and indentation would split names and sentences.
+
+    Args:
+        text: The text.
+        headings_end_names: Whether the line break after a heading in the first line counts as a
+            blank line, so that the heading ends a name.
 
     Returns:
         The new text, and the offset in the original text of each of its characters.
@@ -226,10 +254,15 @@ def _unwrap(text: str) -> tuple[str, NDArray[np.int64]]:
     pieces: list[str] = []
     origins: list[NDArray[np.int64]] = []
     at = 0
+    heading = first_line_heading(text) if headings_end_names else None
+    heading_end = -1 if heading is None else text.index(heading) + len(heading)
     for run in _SPACE_RUN.finditer(text):
-        filler = "\n\n" if run.group().count("\n") > 1 else " "
+        ends_line = run.group().count("\n") > 1 or run.start() == heading_end
+        filler = "\n\n" if ends_line else " "
         pieces += [text[at : run.start()], filler]
-        origins += [np.arange(at, run.start()), run.start() + np.arange(len(filler))]
+        # Both characters of a filler for a single line break come from that line break.
+        filled = np.minimum(run.start() + np.arange(len(filler)), run.end() - 1)
+        origins += [np.arange(at, run.start()), filled]
         at = run.end()
     pieces.append(text[at:])
     origins.append(np.arange(at, len(text)))

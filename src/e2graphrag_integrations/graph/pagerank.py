@@ -20,7 +20,7 @@ from e2graphrag_integrations._utils.arrays import (
 )
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, row_entries
-from e2graphrag_integrations.graph.titles import TitledEntities
+from e2graphrag_integrations.graph.subjects import Subjects
 
 _MIN_IDF = 1e-6
 """Added to every idf, so that an entity in all chunks still has a positive weight."""
@@ -75,9 +75,7 @@ class PersonalizedPageRank:
     exact_limit: int = _EXACT_LIMIT
 
     @classmethod
-    def from_graph(
-        cls, graph: EntityGraph, entities: TitledEntities, chunk_documents: IntArray
-    ) -> Self:
+    def from_graph(cls, graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> Self:
         """Return the ranker with weights W[c, e] = ln(1 + tf) (ln((N + 1) / (df + 1)) + 1e-6).
 
         Args:
@@ -306,16 +304,17 @@ def _propagate(
     return sum_by_key(matrix.indices[edges], weighted, matrix.shape[1])
 
 
-def _mention_counts(
-    graph: EntityGraph, entities: TitledEntities, chunk_documents: IntArray
-) -> csr_array:
+def _mention_counts(graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> csr_array:
     """Return the mentions of each entity in each chunk, including titles."""
     mentions = graph.postings.T.tocoo()
-    titles = entities.title_of_document[chunk_documents]
-    titled = np.flatnonzero(titles >= 0)
+    # Every chunk of a document mentions each name of the document's subject.
+    first = np.searchsorted(entities.documents_of_entities, chunk_documents)
+    sizes = np.searchsorted(entities.documents_of_entities, chunk_documents, side="right") - first
+    titled = np.repeat(np.arange(len(chunk_documents)), sizes)
+    titles = entities.entities[concatenated_ranges(first, sizes)]
     shape = graph.postings.shape[1], len(entities.names)
     rows = np.concatenate([mentions.row, titled])
-    columns = np.concatenate([mentions.col, titles[titled]])
+    columns = np.concatenate([mentions.col, titles])
     values = np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float)
     index_type = smallest_int_type(max(*shape, len(rows)))
     coordinates = rows.astype(index_type), columns.astype(index_type)

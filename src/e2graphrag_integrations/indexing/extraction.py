@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.entities.spacy_extractor import extract_checked
+from e2graphrag_integrations.entities.versions import ChunkExtractor
 from e2graphrag_integrations.errors import ExtractionError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.snapshot.build import normalize_mentions
@@ -41,14 +40,14 @@ def extraction_key(fingerprint: str, text: str) -> bytes:
 
 
 def extract_chunks(
-    chunks: Sequence[Node], components: Components, cache: ContentCache, control: RunControl
+    chunks: Sequence[Node], extractor: ChunkExtractor, cache: ContentCache, control: RunControl
 ) -> Extractions:
     """Extract the entities in chunks without a cached extraction, and cache the results.
 
     Raises:
         WorkStopped: After a stop request.
     """
-    fingerprint = components.extractor_fingerprint
+    fingerprint = extractor.fingerprint
     keys = {chunk.id: extraction_key(fingerprint, chunk.text) for chunk in chunks}
     cached = cache.cached(keys.values())
     missing = {keys[chunk.id]: chunk for chunk in chunks if keys[chunk.id] not in cached}
@@ -63,8 +62,7 @@ def extract_chunks(
 
     def extract(part: Mapping[bytes, Node]) -> None:
         with control.timer.timed("extract"):
-            found = extract_checked(
-                components.extractor,
+            found = extractor.extract(
                 [chunk.text for chunk in part.values()],
                 [f"chunk {c.position} of document {c.document_id!r}" for c in part.values()],
             )

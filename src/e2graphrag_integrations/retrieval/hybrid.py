@@ -37,6 +37,7 @@ use this threshold."""
 _FLOAT_RANGES = {
     "rrf_k": (0, 1000),
     "gate": (0, 1000),
+    "coverage_factor": (0, 1000),
     "dense_weight": (0, 1000),
     "bm25_weight": (0, 1000),
     "entity_weight": (0, 1000),
@@ -80,6 +81,8 @@ class HybridStrategy:
     Args:
         rrf_k: Constant added to each rank in the fusion.
         gate: Exponent of the entity specificity; 0 gives the entity lists their full weight.
+        coverage_factor: The weight of the entity lists is multiplied by this factor times the share
+            of the question that its linked names cover, but at most by 1; 0 ignores the share.
         dense_weight: Weight of cosine similarity in the relevance; 0 skips dense search.
         bm25_weight: Weight of BM25 in the relevance; 0 skips BM25.
         entity_weight: Weight of the lists from the entity graph; 0 leaves them out.
@@ -106,6 +109,7 @@ class HybridStrategy:
 
     rrf_k: float = 1.0
     gate: float = 2.0
+    coverage_factor: float = 2.0
     dense_weight: float = 1.0
     bm25_weight: float = 1.0
     entity_weight: float = 1.0
@@ -202,6 +206,8 @@ class _HybridSearch:
         if strategy.entity_weight and self.seeds.ranked:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
             self.graph_weight = float(self.specificity**strategy.gate)
+            if strategy.coverage_factor and query.mode != "local":
+                self.graph_weight *= min(1.0, strategy.coverage_factor * self.seeds.coverage)
 
     def weighted_lists(self) -> list[WeightedList]:
         """Return the lists to fuse."""

@@ -14,6 +14,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.linking import Linking, link
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import bm25_terms
 from e2graphrag_integrations.types import NOUN
 
 _MAX_SEEDS = 32
@@ -29,7 +30,7 @@ class Seed:
     """An entity that the query names.
 
     Attributes:
-        entity: Row in the `titled_entities` of the snapshot.
+        entity: Row in the `subjects` of the snapshot.
         score: Confidence of the entity link, in (0, 1].
         doc_freq: Number of allowed chunks, at least 1, that mention the entity or have it as their
             title.
@@ -61,6 +62,7 @@ class Seeds:
         *,
         use_aliases: bool,
     ) -> None:
+        self._query = query
         self._snapshot = snapshot
         self._allowed = allowed
         self.linking = _link_names(query, snapshot, use_aliases=use_aliases)
@@ -68,7 +70,7 @@ class Seeds:
     @lazy
     def ranked(self) -> Sequence[Seed]:
         """At most 32 seeds, rarest first."""
-        index = self._snapshot.titled_entities.index
+        index = self._snapshot.subjects.index
         seeds = []
         for one in self.linking.links:
             entity = index[one.entity]
@@ -105,6 +107,16 @@ class Seeds:
             float(score * np.log((chunks + 1) / (doc_freq + 1)) / np.log((chunks + 1) / 2))
             for score, doc_freq in [*((one.score, one.doc_freq) for one in self.ranked), *pairs]
         )
+
+    @lazy
+    def coverage(self) -> float:
+        """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
+        bm25 = self._snapshot.bm25
+        weights = {term: bm25.reference_score([term]) for term in bm25_terms(self._query.question)}
+        names = {t for one in self.linking.links for t in bm25_terms(one.mention)}
+        total = sum(weights.values())
+        covered = sum(weight for term, weight in weights.items() if term in names)
+        return covered / total if total else 0.0
 
     def personalized_pagerank(
         self, damping: float, n_iter: int
@@ -144,7 +156,7 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
     """
     if not query.mentions:
         return Linking((), ())
-    subjects = snapshot.titled_entities
+    subjects = snapshot.subjects
     found = link(query.mentions, subjects.index, snapshot.aliases if use_aliases else None)
     named = snapshot.graph.named
 

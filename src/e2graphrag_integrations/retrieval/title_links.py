@@ -74,21 +74,20 @@ def title_links(
 
 def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
     """Yield the strength and the target chunks of each title link from a chunk."""
-    chunk_documents, subjects = snapshot.chunk_documents, snapshot.titled_entities
+    chunk_documents, subjects = snapshot.chunk_documents, snapshot.subjects
     document = int(chunk_documents[chunk])
-    own_title = int(subjects.title_of_document[document])
+    own = subjects.names_of(document)
     entities = snapshot.personalized_pagerank.entities_of(chunk)
-    for entity in entities[subjects.is_title[entities]].tolist():
+    for entity in np.setdiff1d(entities[subjects.is_subject[entities]], own).tolist():
         titled = subjects.documents[entity]
-        # Documents that share a title do not link to each other.
-        if entity != own_title and len(titled) <= _MAX_DOCUMENTS:
+        if len(titled) <= _MAX_DOCUMENTS:
             bounds = (np.searchsorted(chunk_documents, [other, other + 1]) for other in titled)
             yield 1 / len(titled), (np.arange(first, end) for first, end in bounds)
-    if 0 <= own_title < len(snapshot.graph.names):
-        chunks, _ = snapshot.graph.chunks(own_title)
+    for name in own[own < len(snapshot.graph.names)].tolist():
+        chunks, _ = snapshot.graph.chunks(name)
         sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
         if _count_distinct(chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
-            return  # The sample alone exceeds the limit, so skip the full count.
+            continue  # The sample alone exceeds the limit, so skip the full count.
         chunks = chunks[chunk_documents[chunks] != document]
         mentioning = _count_distinct(chunk_documents[chunks])
         if 0 < mentioning <= _MAX_DOCUMENTS:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.subjects import SubjectTableBuilder
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -75,6 +77,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         bm25_factory=lambda snapshot: bm25_from_store(store, snapshot),
         stamps=[header.stamp for header in headers],
         mentions=mentions,
+        subject_candidates=columns.subjects.table(),
     )
 
 
@@ -93,6 +96,7 @@ class _ColumnBuilder:
         self.window_spans: list[IntArray] = []
         self.chunk_words: list[IntArray] = []
         self.segments: dict[str, list[Segment]] = {}
+        self.subjects = SubjectTableBuilder()
 
     def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
@@ -114,7 +118,10 @@ class _ColumnBuilder:
             if self._nodes_read >= _BATCH_NODES:  # the build takes long enough to report progress
                 total = sum(header.nodes for header in self._headers)
                 logger.info("building the snapshot: %d of %d nodes", self._nodes_read, total)
-            yield from (normalize_mentions(decode_sentences(extractions[c]), forms) for c in chunks)
+            for number, key in enumerate(chunks, self._chunks_read - len(chunks)):
+                sentences = decode_sentences(extractions[key])
+                self.subjects.add(number, split_subjects(sentences)[0])
+                yield normalize_mentions(sentences, forms)
 
     def _batches(self) -> Iterator[list[DocumentHeader]]:
         ends = accumulate(header.nodes for header in self._headers)
@@ -187,13 +194,14 @@ def normalize_mentions(
 ) -> list[list[tuple[str, bool]]]:
     """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
 
-    Mentions with an empty normal form are omitted.
+    Mentions with an empty normal form and candidates for the subject are omitted.
 
     Args:
         sentences: The mentions of each sentence.
         cache: Known normal forms by surface form. New normal forms are added to it.
     """
     forms = {} if cache is None else cache
+    _, sentences = split_subjects(sentences)
     for sentence in sentences:
         for mention in sentence:
             if mention.entity not in forms:

@@ -22,6 +22,7 @@ from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.subjects import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists
@@ -270,6 +271,7 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
     """Return the arrays of a snapshot by file name, without the suffix."""
     mentions, dense = snapshot.stored_parts()
     ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
+    subjects = StringArray.of(snapshot.subject_candidates.names)
     arrays: Arrays = {
         "ids": ids.data,
         "ids_bounds": ids.bounds,
@@ -284,6 +286,10 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
         "record_first": snapshot.records.starts,
         "record_last": snapshot.records.ends,
         "record_of_node": snapshot.records.indices,
+        "subjects": subjects.data,
+        "subjects_bounds": subjects.bounds,
+        "subject_chunks": snapshot.subject_candidates.chunks,
+        "subject_is_heading": snapshot.subject_candidates.is_heading,
     }
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(mentions, name)
@@ -334,4 +340,9 @@ def _restore(
         ),
         bm25_factory=bm25_factory,
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
+        subject_candidates=SubjectTable(
+            arrays["subject_chunks"],
+            arrays["subject_is_heading"],
+            StringArray(arrays["subjects"], arrays["subjects_bounds"]),
+        ),
     )

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
+from e2graphrag_integrations.graph.subjects import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
@@ -55,6 +56,7 @@ def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
         "mentions": exclusive_sums(mentions.sentence_sizes)[sentences],
         "record_values": bounds(np.asarray(record_documents, dtype=np.int64)),
         "sections": bounds(records.sections.documents),
+        "subjects": np.searchsorted(snapshot.subject_candidates.chunks, chunks).astype(np.int64),
         "record_indices": np.append(records.starts, len(records.indices)).astype(np.int64)[nodes],
     }
 
@@ -106,6 +108,7 @@ class SnapshotMerger:
             dense=self._merge_dense(),
             window_spans=self._gather("windows", older.window_spans, newer.window_spans),
             records=self._merge_records(),
+            subject_candidates=self._merge_subjects(),
         )
 
     def merge_bm25(self, older_bm25: BM25Index) -> BM25Index:
@@ -220,6 +223,16 @@ class SnapshotMerger:
             np.repeat(np.arange(len(self._documents)), ends - starts),
             self._gather("sections", older.starts, newer.starts),
             records + self._shifts("record_values", "sections"),
+        )
+
+    def _merge_subjects(self) -> SubjectTable:
+        older, newer = (source.subject_candidates for source in self._sources)
+        names = [*older.names, *newer.names]
+        chunks = self._gather("subjects", older.chunks, newer.chunks)
+        return SubjectTable(
+            chunks + self._shifts("chunks", "subjects"),
+            self._gather("subjects", older.is_heading, newer.is_heading),
+            [names[i] for i in self._items("subjects").tolist()],
         )
 
     def _merge_mentions(self) -> tuple[list[str], MentionTable]:

@@ -20,7 +20,7 @@ from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.titles import TitledEntities
+from e2graphrag_integrations.graph.subjects import Subjects, SubjectTable, choose_subjects
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
@@ -197,6 +197,7 @@ class Snapshot:
         records: The nodes' metadata.
         bm25_factory: Builds or loads the BM25 index on first use.
         prebuilt_bm25: The BM25 index, if it was built together with the snapshot.
+        subject_candidates: The candidates for the subjects of the chunks.
     """
 
     generation: str
@@ -214,6 +215,7 @@ class Snapshot:
     stamps: Sequence[str] = ()
     mentions: MentionTable | None = None
     prebuilt_bm25: BM25Index | None = None
+    subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
 
     @lazy
     def bm25(self) -> BM25Index:
@@ -237,16 +239,17 @@ class Snapshot:
         return self.mentions, self.dense
 
     @lazy
-    def titled_entities(self) -> TitledEntities:
-        """Return the entities, including those that occur only in titles."""
-        return TitledEntities.from_titles(self.graph, self.titles)
+    def subjects(self) -> Subjects:
+        """Return the entities, including those that occur only as the subject of a document."""
+        chosen = choose_subjects(
+            self.graph, self.titles, self.subject_candidates, self.chunk_documents
+        )
+        return Subjects.from_subjects(self.graph, chosen)
 
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank for the entity graph, prepared on first use."""
-        return PersonalizedPageRank.from_graph(
-            self.graph, self.titled_entities, self.chunk_documents
-        )
+        return PersonalizedPageRank.from_graph(self.graph, self.subjects, self.chunk_documents)
 
     @lazy
     def chunk_documents(self) -> IntArray:
@@ -263,9 +266,9 @@ class Snapshot:
     @lazy
     def aliases(self) -> Aliases:
         """Return the aliases of entities, for names that match no entity exactly."""
-        only_titles = len(self.titled_entities.names) - len(self.graph.names)
-        named = np.concatenate([self.graph.named, np.ones(only_titles, dtype=np.bool_)])
-        return Aliases(self.titled_entities.names, named, self.personalized_pagerank.doc_freq)
+        only_subjects = len(self.subjects.names) - len(self.graph.names)
+        named = np.concatenate([self.graph.named, np.ones(only_subjects, dtype=np.bool_)])
+        return Aliases(self.subjects.names, named, self.personalized_pagerank.doc_freq)
 
     @lazy
     def level_window_starts(self) -> IntArray:

@@ -1,0 +1,46 @@
+"""Candidates for the subject of a text: its heading, and the names that it defines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from e2graphrag_integrations.entities.definitions import defined_names
+from e2graphrag_integrations.text.headings import first_line_heading
+from e2graphrag_integrations.types import (
+    DEFINITION,
+    HEADING,
+    SUBJECT_LABELS,
+    Mention,
+    Sentences,
+)
+
+SUBJECT_RULES = "subjects:1"
+"""Part of the extractor's fingerprint. Raise the number when the rules change."""
+
+
+def with_subjects(text: str, sentences: Sequence[Sequence[Mention]]) -> list[list[Mention]]:
+    """Return the sentences of a text, after a list of the candidates for its subject if any."""
+    candidates = subject_candidates(text)
+    return [*([candidates] if candidates else []), *(list(sentence) for sentence in sentences)]
+
+
+def split_subjects(sentences: Sentences) -> tuple[list[Mention], Sentences]:
+    """Return the candidates for the subject of a text, and its sentences without them."""
+    if sentences and sentences[0] and sentences[0][0].label in SUBJECT_LABELS:
+        return list(sentences[0]), sentences[1:]
+    return [], sentences
+
+
+def subject_candidates(text: str) -> list[Mention]:
+    """Return the heading in the first line, and the names that the first sentence defines.
+
+    The span of a name is that of the heading, or of the text before the verb of the definition.
+    """
+    candidates = []
+    start = len(text) - len(text.lstrip())
+    heading = first_line_heading(text)
+    if heading is not None:
+        candidates.append(Mention(heading, start, start + len(heading), HEADING))
+        start += len(heading)
+    candidates += [Mention(name, start, start, DEFINITION) for name in defined_names(text[start:])]
+    return candidates

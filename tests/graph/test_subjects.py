@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations.entities.subjects import subject_candidates
+from e2graphrag_integrations.graph.builder import build_graph
+from e2graphrag_integrations.graph.subjects import (
+    Subject,
+    Subjects,
+    SubjectTableBuilder,
+    choose_subjects,
+)
+from e2graphrag_integrations.graph.titles import title_form
+
+
+def graph_of(*chunks):
+    """Return the graph of chunks, given as strings of names."""
+    return build_graph([[[(name, True) for name in chunk.split()]] for chunk in chunks])
+
+
+def named(graph, *names):
+    """Return the entities of documents whose subjects have the given names."""
+    return Subjects.from_subjects(graph, [Subject(tuple(some)) for some in names])
+
+
+def chosen(texts, titles=None, graph=None):
+    """Return the subjects of documents with one chunk each."""
+    builder = SubjectTableBuilder()
+    for chunk, text in enumerate(texts):
+        builder.add(chunk, subject_candidates(text))
+    return choose_subjects(
+        graph or graph_of(*("" for _ in texts)),
+        titles or [None] * len(texts),
+        builder.table(),
+        np.arange(len(texts)),
+    )
+
+
+def test_names_of_subjects_follow_the_entities_of_the_graph():
+    subjects = named(
+        graph_of("anna oslo"), ["Zoo"], ["Oslo", "Christiania"], [], ["ZOO (film)"], ["?"]
+    )
+    assert list(subjects.names) == ["anna", "oslo", "zoo", "christiania"]
+    assert [subjects.names_of(i).tolist() for i in range(5)] == [[2], [1, 3], [], [2], []]
+    assert subjects.index == {"anna": 0, "oslo": 1, "zoo": 2, "christiania": 3}
+    assert subjects.documents == {2: [0, 3], 1: [1], 3: [1]}
+    assert subjects.is_subject.tolist() == [False, True, True, True]
+
+
+def test_index_without_documents_has_only_the_graphs_entities():
+    subjects = named(graph_of("anna"))
+    assert list(subjects.names) == ["anna"]
+    assert (subjects.entities.tolist(), subjects.documents) == ([], {})
+    assert subjects.entities.dtype.kind == subjects.documents_of_entities.dtype.kind == "i"
+
+
+names = st.lists(
+    st.text("ab ()?", max_size=6) | st.sampled_from(["Anna", "Anna (film)", "Oslo"]), max_size=3
+)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "anna", "cleo"]), unique=True), st.lists(names))
+def test_names_and_documents_map_to_each_other(mentioned, drawn):
+    graph = graph_of(" ".join(mentioned))
+    subjects = named(graph, *drawn)
+    forms = [[*dict.fromkeys(f for name in some if (f := title_form(name)))] for some in drawn]
+    rows = [subjects.names_of(document).tolist() for document in range(len(drawn))]
+    assert [[subjects.names[row] for row in some] for some in rows] == forms
+    assert list(subjects.names[: len(graph.names)]) == list(graph.names)
+    assert len(set(subjects.names)) == len(subjects.names)
+    assert set(subjects.names) == {*mentioned, *(form for some in forms for form in some)}
+    pairs = [(entity, d) for entity, documents in subjects.documents.items() for d in documents]
+    assert sorted(pairs) == sorted((row, d) for d, some in enumerate(rows) for row in some)
+
+
+RUSH = "Rush\nRush is a Canadian rock band that was formed in Toronto in 1968 by three friends."
+TOTO = "Toto\nToto is an American rock band that was formed in Los Angeles in 1977 by friends."
+CHATS = [
+    "Time: 20260408_08:38\nAlice: Your bread has been delivered, please pick it up at the bakery.",
+    "Time: 20260412_08:11\nAlice: Your bread has been delivered, please pick it up at the bakery.",
+]
+
+
+def test_title_comes_before_the_heading_and_the_definition():
+    [subject, other] = chosen([RUSH, TOTO], ["Rush (band)", None], graph_of("rush", "rush toto"))
+    assert subject == Subject(("Rush (band)",), "title")
+    assert other.source is None or other.source == "definition"
+
+
+def test_only_mentioned_headings_are_subjects_if_few_are_mentioned():
+    texts = [RUSH, *CHATS * 15]
+    graph = graph_of("rush", "rush", *["alice"] * 29)
+    assert chosen(texts, graph=graph) == [Subject(("Rush",), "heading"), *[Subject()] * 30]
+
+
+def test_all_headings_are_trusted_if_other_documents_mention_enough_of_them():
+    subjects = chosen([RUSH, TOTO], graph=graph_of("rush", "toto rush"))
+    assert [one.source for one in subjects] == ["heading", "heading"]
+
+
+def test_first_lines_of_chats_are_not_subjects():
+    assert chosen(CHATS, graph=graph_of("alice", "alice")) == [Subject(), Subject()]
+
+
+def test_definitions_are_subjects_only_where_most_documents_have_one():
+    bodies = [text.partition("\n")[2] for text in (RUSH, TOTO)]
+    assert chosen(bodies) == [Subject(("Rush",), "definition"), Subject(("Toto",), "definition")]
+    assert chosen([*bodies, *CHATS, CHATS[0]]) == [Subject()] * 5
+
+
+def test_only_the_first_chunk_of_a_document_names_its_subject():
+    builder = SubjectTableBuilder()
+    for chunk, text in enumerate([RUSH, TOTO]):
+        builder.add(chunk, subject_candidates(text.partition("\n")[2]))
+    chunk_documents = np.asarray([0, 0])
+    [subject] = choose_subjects(graph_of("", ""), [None], builder.table(), chunk_documents)
+    assert subject.names == ("Rush",)

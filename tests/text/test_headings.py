@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations.text.headings import first_line_heading
+
+BODY = "Jeffrey Thomas Porcaro was an American drummer, songwriter and record producer."
+
+
+@pytest.mark.parametrize(
+    ("first_line", "heading"),
+    [
+        ("Jeff Porcaro", "Jeff Porcaro"),
+        ("  Jeff Porcaro  ", "Jeff Porcaro"),
+        ("Star Wars: A New Hope", "Star Wars: A New Hope"),
+        ("红楼梦", "红楼梦"),
+    ],
+)
+def test_a_short_first_line_is_a_heading(first_line, heading):
+    assert first_line_heading(f"{first_line}\n{BODY}") == heading
+    assert first_line_heading(f"\n\n{first_line}\r\n\n{BODY}") == heading
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "Jeff Porcaro",
+        "Jeff Porcaro\n",
+        f"He was born in Hartford.\n{BODY}",
+        f"Was he born in Hartford?\n{BODY}",
+        f"A line that goes on,\n{BODY}",
+        "Jeff Porcaro\nwas an American drummer, songwriter and record producer of the band.",
+        f"{'word ' * 13}\n{BODY * 3}",
+        "It was the best of times, it was the worst\nIt was the age of wisdom, it was the age",
+    ],
+)
+def test_other_first_lines_are_not_headings(text):
+    assert first_line_heading(text) is None
