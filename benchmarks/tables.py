@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quality_bench.report import goal_table, left_out_table, overview
+
 RESULTS = Path(__file__).parent / "results"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -219,6 +221,14 @@ def hot_spots(result: Result) -> str:
     return markdown(("workload", "% of samples by", ""), rows)
 
 
+def quality(result: Result) -> str:
+    return overview(result["sets"])
+
+
+def quality_goals(result: Result) -> str:
+    return goal_table(result["goals"])
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "query": ("query_speed", query),
     "query_goals": ("query_speed", goals),
@@ -231,6 +241,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "scale_goals": ("scale", goals),
     "edges": ("edge_cap", edges),
     "hot_spots": ("hot_spots", hot_spots),
+    "quality": ("quality_report", quality),
+    "quality_goals": ("quality_report", quality_goals),
+    "leave_one_out": ("leave_one_out", left_out_table),
 }
 """Tables by name: the result file each is made from, and the function that makes it."""
 

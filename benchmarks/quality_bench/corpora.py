@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from e2graphrag_integrations import E2GraphRAG, SentenceTransformerEmbedder, SourceDocument
-from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    SentenceTransformerEmbedder,
+    SourceDocument,
+    SpacyEntityExtractor,
+)
+from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
+from quality_bench.models import CachedExtractor
+from quality_bench.vectors import CachedEmbedder, VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache"
+
+MODEL = "all-MiniLM-L6-v2"
+
+Kind = Literal["passages", "spans", "pages"]
+"""What a set measures: gold passages among the first k, gold characters in a token budget, or gold
+documents in a token budget."""
+
+Protocol = Literal["field", "text", "none"]
+"""Where the title of a document is: in the title field, in the text's first line, or nowhere."""
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+
+_PASSAGES_ONLY = "text", "none"
+"""Protocols of passage sets only. Gold spans are offsets in the text, which must not change."""
+
 WORD_TOKENS = 1.3
 """Tokens per word, in every budget and for every system."""
 
@@ -36,19 +60,6 @@ class Words:
         return [match.span() for match in self._word.finditer(text)]
 
 
-class CachingEmbedder(SentenceTransformerEmbedder):
-    """The default model; embeds each question once for all systems."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._vectors: dict[str, FloatArray] = {}
-
-    def embed_query(self, text: str) -> FloatArray:
-        if text not in self._vectors:
-            self._vectors[text] = super().embed_query(text)
-        return self._vectors[text]
-
-
 def in_words(tokens: int) -> int:
     return int(tokens / WORD_TOKENS)
 
@@ -62,6 +73,7 @@ class Question:
         gold: Ids of the documents that answer it.
         spans: Character spans of the evidence in the document.
         evidence: Text of the evidence; the answer if there is none.
+        answer: The answer.
         kind: Type of the question in its data set.
         where: Metadata filter; None searches everything.
     """
@@ -70,78 +82,140 @@ class Question:
     gold: frozenset[str]
     spans: tuple[tuple[int, int], ...]
     evidence: str
+    answer: str
     kind: str
     where: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set.
+    """A data set in one protocol.
 
     Attributes:
         name: Name of the set and its folder.
         folder: Contains corpus.jsonl and questions.jsonl.
-        long: True for long documents: measured by the gold characters in the context under a token
-            budget, split by document. False for passages: measured by the gold passages among the
-            first k, split by question.
+        kind: What the set measures. Passages and pages are split by question, spans by document.
+        protocol: Where the title of a document is.
         within: Whether a question searches only its own document.
+        control: Whether names are no help in finding its gold passages, so that the hybrid must
+            only not lose.
+        cache: Folder of the index files and of the vectors.
     """
 
     name: str
     folder: Path
-    long: bool
-    within: bool
+    kind: Kind
+    protocol: Protocol = "field"
+    within: bool = False
+    control: bool = False
+    cache: Path = CACHE
+
+    @property
+    def label(self) -> str:
+        """The name of the set and the protocol, such as `hotpotqa-text`."""
+        return self.name if self.protocol == "field" else f"{self.name}-{self.protocol}"
+
+    @property
+    def long(self) -> bool:
+        """Whether the documents are long, so that the measures use token budgets."""
+        return self.kind != "passages"
 
     def documents(self) -> list[SourceDocument]:
-        return [
-            SourceDocument(str(row["id"]), row["text"], title=row["title"])
-            for row in _lines(self.folder / "corpus.jsonl")
-        ]
+        return [self._document(row) for row in _lines(self.folder / "corpus.jsonl")]
+
+    def _document(self, row: dict[str, Any]) -> SourceDocument:
+        id_, title, text = str(row["id"]), row["title"] or None, row["text"]
+        if self.protocol == "field":
+            return SourceDocument(id_, text, title=title)
+        with_title = self.protocol == "text" and title is not None
+        return SourceDocument(id_, f"{title}\n{text}" if with_title else text)
 
     def questions(self, split: str) -> list[Question]:
         """Return half of the questions: even positions for "dev", odd ones for "report"."""
         half = 0 if split == "dev" else 1
         questions = list(_lines(self.folder / "questions.jsonl"))
-        if self.long:
+        if self.kind == "spans":
             order = [str(row["id"]) for row in _lines(self.folder / "corpus.jsonl")]
             chosen = set(order[half::2])
             rows = [row for row in questions if str(row["gold_ids"][0]) in chosen]
         else:
             rows = questions[half::2]
-        return [self._question(row) for row in rows if row["gold_ids"]]
+        return [
+            self._question(row)
+            for row in rows
+            if row["gold_ids"] and row.get("all_gold_here", True)
+        ]
 
     def _question(self, row: dict[str, Any]) -> Question:
         gold = frozenset(str(id_) for id_ in row["gold_ids"])
         silver = [s for s in row.get("silver_spans", ()) if s["recall"] >= _MIN_SILVER_RECALL]
         spans = tuple((s["start"], s["end"]) for s in [*row.get("gold_spans", ()), *silver])
         where = {"document_id": next(iter(gold))} if self.within else None
-        evidence = " ".join(row["evidence"]) or str(row["answer"])
-        return Question(row["question"], gold, spans, evidence, row["type"], where)
+        answer = str(row.get("answer", ""))
+        evidence = " ".join(row.get("evidence", ())) or answer
+        return Question(row["question"], gold, spans, evidence, answer, row["type"], where)
+
+    @cached_property
+    def extractor(self) -> CachedExtractor:
+        """The bundled extractor, which reads each question once for all systems."""
+        return CachedExtractor(SpacyEntityExtractor())
+
+    @cached_property
+    def embedder(self) -> CachedEmbedder:
+        """The model that all systems share."""
+        vectors = VectorCache(self.cache / "vectors.sqlite")
+        return CachedEmbedder(SentenceTransformerEmbedder(), MODEL, vectors)
+
+    @property
+    def path(self) -> Path:
+        """The index file. Its name changes with the rules of extraction."""
+        rules = f"{self.extractor.fingerprint} {SUBJECT_RULES}"
+        return self.cache / f"{self.label}.{hashlib.sha256(rules.encode()).hexdigest()[:8]}.e2g"
 
     def index(self) -> E2GraphRAG:
         """Open the cached index of the set, or build it with extractive summaries."""
-        CACHE.mkdir(exist_ok=True)
-        options: dict[str, Any] = {"embedder": CachingEmbedder()}
+        options: dict[str, Any] = {"embedder": self.embedder, "extractor": self.extractor}
         if self.long:
             sizes = {"chunk_size": 1200, "chunk_overlap": 100, "summary_tokens": 300}
             options |= {name: in_words(size) for name, size in sizes.items()}
             options["token_counter"] = Words()
-        rag = E2GraphRAG.open(CACHE / f"{self.name}.e2g", **options)
+        rag = E2GraphRAG.open(self.path, **options)
         documents = self.documents()
         for start in range(0, len(documents), _BATCH):
             rag.add(documents[start : start + _BATCH])
-            print(f"{self.name}: {min(start + _BATCH, len(documents))} of {len(documents)}")
+            print(f"{self.label}: {min(start + _BATCH, len(documents))} of {len(documents)}")
         return rag
 
 
+SETS: dict[str, dict[str, Any]] = {
+    "hotpotqa": {"kind": "passages"},
+    "lihuaworld": {"kind": "passages", "control": True},
+    "multihop_rag_facts": {"kind": "passages", "control": True},
+    "qmsum": {"kind": "spans", "within": True},
+    "graphrag_bench_novel": {"kind": "spans"},
+    "wild_mathematics": {"kind": "pages"},
+    "wild_philosophy": {"kind": "pages"},
+}
+"""The data sets by folder, with the fields of `Corpus` that describe them."""
+
+LABELS = tuple(
+    f"{name}{suffix}"
+    for name, options in SETS.items()
+    for suffix in (("-text", "", "-none") if options["kind"] == "passages" else ("",))
+)
+"""Every set in every protocol that it has, with the title in the text first."""
+
+
 def corpora(data: Path, names: Sequence[str]) -> list[Corpus]:
-    kinds = {  # long, within
-        "hotpotqa": (False, False),
-        "lihuaworld": (False, False),
-        "qmsum": (True, True),
-        "graphrag_bench_novel": (True, False),
-    }
-    return [Corpus(name, data / name, *kinds[name]) for name in names]
+    """Return sets by label: `hotpotqa` for the protocol `field`, or for example `hotpotqa-text`."""
+    found = []
+    for label in names:
+        name, _, protocol = label.partition("-")
+        options = SETS[name]
+        if protocol and (protocol not in _PASSAGES_ONLY or options["kind"] != "passages"):
+            raise SystemExit(f"{label}: only passage sets have the protocols text and none")
+        found.append(Corpus(name, data / name, protocol=protocol or "field", **options))  # type: ignore[arg-type] # checked above
+    return found
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,50 +16,102 @@ from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from quality_bench.corpora import Corpus, Question, in_words
+from quality_bench.corpora import Corpus, Kind, Question, in_words
 
 CUTS = (2, 5, 10)
 BUDGETS = (1000, 2000, 4000, 8000)
+CONTEXTS = (2000, 4000)
+"""Token budgets in which passages should contain the answer, and pages the gold documents."""
+
 RESAMPLES = 10_000
 
+_RANKED = 20
+"""Passages to ask for when their ranks are measured."""
+
+_IN_CONTEXT = 50
+"""Passages to ask for when a context is filled: as many as the package asks for under a budget."""
+
+_LONGEST_ANSWER = 10
+"""Words of the longest answer that a context should contain word by word."""
+
 _WORD = re.compile(r"\w{3,}")
+_TOKEN = re.compile(r"\w+")
+_NO_STRINGS = frozenset({"yes", "no", "true", "false"})
 
 
-def passages(
-    rag: E2GraphRAG, question: Question, strategy: Any, document_of: Mapping[str, str]
-) -> dict[str, float]:
-    """Return recall@k of the gold passages, whether the first 5 contain all, and the MRR."""
-    result = rag.retrieve(question.text, k=2 * max(CUTS), strategy=strategy)
-    ranked = list(dict.fromkeys(document_of[node.node_id] for node in result.nodes))
+def measure_of(kind: Kind) -> str:
+    """Return the main measure of a set of this kind."""
+    return {"passages": "R@5", "spans": "R@2000", "pages": "G@4000"}[kind]
+
+
+def score(corpus: Corpus, rag: E2GraphRAG) -> Callable[[Question, Any], dict[str, float]]:
+    """Return the function that scores a strategy on a question of the set."""
+    if corpus.kind == "pages":
+        return lambda question, strategy: pages(rag, question, strategy)
+    if corpus.kind == "spans":
+        lengths = {one.id: len(one.text) for one in corpus.documents()}
+        return lambda question, strategy: spans(rag, question, strategy, lengths)
+    return lambda question, strategy: passages(rag, question, strategy)
+
+
+def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float]:
+    """Return how high the gold passages rank, and whether the passages contain the answer.
+
+    R@k is the recall of the gold passages among the first k, all@5 whether the first five contain
+    all of them, nDCG@10 the normalized discounted cumulative gain. A@n is whether the passages that
+    fit n tokens, in their order, contain the answer; it is missing if the answer is no string.
+    """
+    result = rag.retrieve(question.text, k=_RANKED, strategy=strategy)
+    ranked = list(dict.fromkeys(node.document_id for node in result.nodes))
     gold = question.gold
-    first = next((rank for rank, id_ in enumerate(ranked, 1) if id_ in gold), 0)
+    gains = [1 / math.log2(rank + 1) for rank, id_ in enumerate(ranked[:10], 1) if id_ in gold]
+    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(10, len(gold)) + 1))
     scores = {f"R@{cut}": len(gold & set(ranked[:cut])) / len(gold) for cut in CUTS}
-    return scores | {"all@5": float(gold <= set(ranked[:5])), "MRR": 1 / first if first else 0.0}
+    scores |= {"all@5": float(gold <= set(ranked[:5])), "nDCG@10": sum(gains) / ideal}
+    if answer := answer_string(question.answer):
+        result = rag.retrieve(question.text, k=_IN_CONTEXT, strategy=strategy)
+        texts = (f"{node.title or ''}\n{node.text}" for node in result.nodes)
+        words = " ".join(texts).split()
+        for budget in CONTEXTS:
+            context = plain(" ".join(words[: in_words(budget)]))
+            scores[f"A@{budget}"] = float(f" {answer} " in f" {context} ")
+    return scores
+
+
+def answer_string(answer: str) -> str:
+    """Return the words of an answer that a text can contain; empty for yes, no and sentences."""
+    words = plain(answer)
+    return "" if words in _NO_STRINGS or len(words.split()) > _LONGEST_ANSWER else words
+
+
+def plain(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation."""
+    return " ".join(_TOKEN.findall(text.lower()))
+
+
+def pages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float]:
+    """Return the fraction of the gold documents in the context, under each budget."""
+    scores = {}
+    for budget in CONTEXTS:
+        nodes = rag.retrieve(
+            question.text, strategy=strategy, token_budget=in_words(budget), where=question.where
+        ).nodes
+        found = {node.document_id for node in nodes}
+        scores[f"G@{budget}"] = len(question.gold & found) / len(question.gold)
+    return scores
 
 
 def headlines(
     rag: E2GraphRAG, corpus: Corpus, strategies: Mapping[str, Any], every: int
 ) -> dict[str, float]:
-    """Return the mean headline measure of each strategy on every n-th question of the dev half.
-
-    The measure is R@5 for passages, and the recall of gold spans in 2000 tokens for long documents.
-    """
+    """Return the mean of the main measure of each strategy on every n-th dev question."""
     questions = corpus.questions("dev")[::every]
-    if corpus.long:
-        lengths = {one.id: len(one.text) for one in corpus.documents()}
-        local = [question for question in questions if question.spans]
-
-        def scores(strategy: Any) -> list[float]:
-            return [spans(rag, q, strategy, lengths, (2000,))["R@2000"] for q in local]
-
-    else:
-        document_of = {s.node.id: s.node.document_id for s in rag.store.all_nodes()}
-
-        def scores(strategy: Any) -> list[float]:
-            return [passages(rag, q, strategy, document_of)["R@5"] for q in questions]
-
+    if corpus.kind == "spans":
+        questions = [one for one in questions if one.spans]
+    measure, scored = measure_of(corpus.kind), score(corpus, rag)
     return {
-        name: round(statistics.mean(scores(strategy)), 4) for name, strategy in strategies.items()
+        name: round(statistics.mean(scored(one, strategy)[measure] for one in questions), 4)
+        for name, strategy in strategies.items()
     }
 
 
@@ -123,15 +176,13 @@ def interval(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, fl
 
 
 def latencies(rag: E2GraphRAG, questions: Sequence[Question], strategy: Any) -> dict[str, Any]:
-    """Return milliseconds of retrieval without the embedding, and of the dense search alone."""
+    """Return milliseconds of the ranking, and of the dense search alone."""
     dense = DenseAlone()
-    seconds: dict[str, list[float]] = {"retrieve": [], "ranking": [], "dense search": dense.seconds}
+    seconds: dict[str, list[float]] = {"ranking": [], "dense search": dense.seconds}
     for question in questions:
         rag.retrieve(question.text, strategy=dense, where=question.where)
-        timings = rag.retrieve(question.text, strategy=strategy, where=question.where).trace.timings
-        steps = [spent for step, spent in timings.items() if step not in {"embed", "load"}]
-        seconds["retrieve"].append(sum(steps))
-        seconds["ranking"].append(timings["rank"])
+        result = rag.retrieve(question.text, strategy=strategy, where=question.where)
+        seconds["ranking"].append(result.trace.timings["rank"])
     return {
         name: {f"p{q}": round(1000 * float(np.quantile(values, q / 100)), 2) for q in (50, 95)}
         for name, values in seconds.items()

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
+from e2graphrag_integrations.graph.subjects import SubjectTable
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import bm25_terms
 from e2graphrag_integrations.types import Span
+from quality_bench.linear_rag import MUSIQUE, LinearRAG
+from quality_bench.passage_graph import PassageGraph
+from quality_bench.passage_pagerank import PassagePageRank
 
 _LIST_LENGTH = 200
 """Windows per ranked list."""
@@ -78,30 +83,6 @@ class Baseline:
             scores[window] = scores.get(window, 0.0) + 1 / (self.rrf_k + rank)
 
 
-BASELINES = ("dense", "bm25", "rrf")
-
-SYSTEMS: Mapping[str, Callable[[], Any]] = {
-    "dense": lambda: Baseline("dense"),
-    "bm25": lambda: Baseline("bm25"),
-    "rrf": lambda: Baseline("rrf"),
-    "rrf60": lambda: Baseline("rrf", rrf_k=60),
-    "dense-chunks": lambda: Baseline("dense", full_chunks=True),
-    "paper": PaperStrategy,
-    "hybrid": HybridStrategy,
-    "no-gate": lambda: HybridStrategy(gate=0),
-    "no-entities": lambda: HybridStrategy(entity_weight=0),
-    "no-title-links": lambda: HybridStrategy(title_link_weight=0),
-    "no-bm25": lambda: HybridStrategy(bm25_weight=0),
-    "no-dense": lambda: HybridStrategy(dense_weight=0),
-    "no-summaries": lambda: HybridStrategy(include_summaries=False),
-    "no-aliases": lambda: HybridStrategy(use_aliases=False),
-    "no-neighbors": lambda: HybridStrategy(neighbor_decay=0),
-    "no-windows": lambda: FullNodes(HybridStrategy()),
-    "path-chunks": lambda: HybridStrategy(use_path_chunks=True),
-    "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
-}
-
-
 @dataclass(frozen=True)
 class FullNodes:
     """Wraps a strategy to fill token budgets with full chunks instead of windows."""
@@ -153,13 +134,112 @@ class PackedSummaries:
         return mixed, trace
 
 
+@dataclass(frozen=True, eq=False)
+class WithoutSubjects:
+    """Wraps a strategy to search an index without the subjects of one kind.
+
+    Args:
+        inner: The wrapped strategy.
+        headings: Whether to leave out headings; otherwise, defined names are left out.
+    """
+
+    inner: HybridStrategy
+    headings: bool
+
+    @property
+    def name(self) -> str:
+        return "without headings" if self.headings else "without definitions"
+
+    def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
+        return self.inner.rank(query, self._reduced(snapshot))
+
+    @cached_property
+    def _reduced(self) -> Callable[[Snapshot], Snapshot]:
+        return lru_cache(1)(self._reduce)
+
+    def _reduce(self, snapshot: Snapshot) -> Snapshot:
+        table = snapshot.subject_candidates
+        kept = np.flatnonzero(table.is_heading != self.headings)
+        names = [table.names[row] for row in kept.tolist()]
+        return replace(
+            snapshot,
+            subject_candidates=SubjectTable(table.chunks[kept], table.is_heading[kept], names),
+            prebuilt_bm25=snapshot.bm25,
+        )
+
+
+SYSTEMS: Mapping[str, Callable[[], Any]] = {
+    "dense": lambda: Baseline("dense"),
+    "bm25": lambda: Baseline("bm25"),
+    "rrf": lambda: Baseline("rrf"),
+    "rrf60": lambda: Baseline("rrf", rrf_k=60),
+    "dense-chunks": lambda: Baseline("dense", full_chunks=True),
+    "paper": PaperStrategy,
+    "hybrid": HybridStrategy,
+    "no-gate": lambda: HybridStrategy(gate=0),
+    "no-coverage": lambda: HybridStrategy(coverage_factor=0),
+    "no-headings": lambda: WithoutSubjects(HybridStrategy(), headings=True),
+    "no-definitions": lambda: WithoutSubjects(HybridStrategy(), headings=False),
+    "no-entities": lambda: HybridStrategy(entity_weight=0),
+    "no-title-links": lambda: HybridStrategy(title_link_weight=0),
+    "no-bm25": lambda: HybridStrategy(bm25_weight=0),
+    "no-dense": lambda: HybridStrategy(dense_weight=0),
+    "no-summaries": lambda: HybridStrategy(include_summaries=False),
+    "no-aliases": lambda: HybridStrategy(use_aliases=False),
+    "no-neighbors": lambda: HybridStrategy(neighbor_decay=0),
+    "no-windows": lambda: FullNodes(HybridStrategy()),
+    "path-chunks": lambda: HybridStrategy(use_path_chunks=True),
+    "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
+}
+
 ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-", "packed-")))
+
+GRAPHS: Mapping[str, Callable[[PassageGraph], Any]] = {
+    "pagerank": PassagePageRank,
+    "linearrag": LinearRAG,
+    "linearrag-musique": lambda graph: LinearRAG(graph, MUSIQUE),
+}
+"""Systems for passage sets only."""
+
+BASELINES = ("dense", "bm25", "rrf", "rrf60", "paper", *GRAPHS)
+"""The systems that the hybrid is compared with; the best of them counts."""
 
 
 def system(name: str) -> Any:
     """Return a system by name; `hybrid:rrf_k=2+gate=1` is the hybrid with other settings."""
-    if ":" not in name:
-        return SYSTEMS[name]()
-    settings = dict(part.split("=") for part in name.partition(":")[2].split("+"))
-    integers = {"title_link_sources", "n_iter", "rerank_top_n"}
-    return HybridStrategy(**{k: int(v) if k in integers else float(v) for k, v in settings.items()})
+    if name.startswith("hybrid:"):
+        return hybrid(dict(part.split("=") for part in name.partition(":")[2].split("+")))
+    return SYSTEMS[name]()
+
+
+def hybrid(settings: Mapping[str, str]) -> HybridStrategy:
+    """Return the hybrid with settings in words, each of the type of its default."""
+    defaults = HybridStrategy()
+    return HybridStrategy(
+        **{name: _like(getattr(defaults, name), settings[name]) for name in settings}
+    )
+
+
+def _like(default: Any, value: str) -> Any:
+    if isinstance(default, bool):
+        return {"True": True, "False": False}[value]
+    return int(value) if isinstance(default, int) else float(value)
+
+
+def systems(
+    names: Sequence[str], graph: Callable[[], PassageGraph] | None = None
+) -> dict[str, Any]:
+    """Return systems by name; without a graph, those that need one are left out.
+
+    Args:
+        names: Names as for `system`, and those of `GRAPHS`.
+        graph: Makes the graph of the passages, if a system needs it.
+    """
+    made: dict[str, Any] = {}
+    passage_graph = lru_cache(1)(graph) if graph else None
+    for name in names:
+        if name not in GRAPHS:
+            made[name] = system(name)
+        elif passage_graph:
+            made[name] = GRAPHS[name](passage_graph())
+    return made

@@ -1,0 +1,216 @@
+"""Scores of systems on sets, one process per set, and their comparison with the baselines."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quality_bench.corpora import Corpus, Question, corpora
+from quality_bench.measures import coverage, interval, latencies, score
+from quality_bench.passage_graph import PassageGraph
+from quality_bench.systems import BASELINES, system, systems
+
+HEADLINE: Mapping[str, tuple[str, ...]] = {
+    "passages": ("R@5", "all@5"),
+    "spans": ("R@2000", "R@4000"),
+    "pages": ("G@2000", "G@4000"),
+    "coverage": ("C@2000", "C@4000"),
+}
+"""The measures in which the hybrid is compared with the baselines. The first is the main one."""
+
+BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
+"""Type of the questions about an entire document, which the summary tree is meant for."""
+
+_CHARACTERS_PER_SECOND = 4_000
+"""Characters that one core extracts and embeds, with their sentences and names, per second."""
+
+Rows = dict[str, list[dict[str, float]]]
+"""For each system, the measures of each question."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of all systems on one set.
+
+    Attributes:
+        label: The set and its protocol, such as `hotpotqa-text`.
+        name: Name of the set.
+        kind: What it measures, a key of `HEADLINE`.
+        control: Whether names are no help there.
+        rows: The measures.
+        extra: Further figures, such as latencies.
+    """
+
+    label: str
+    name: str
+    kind: str
+    control: bool
+    rows: Rows
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the means, and the paired differences of the hybrid to the best baseline."""
+        means = {name: _means(scores) for name, scores in self.rows.items() if scores}
+        questions = len(next(iter(self.rows.values()), []))
+        answers = sum("A@2000" in row for row in next(iter(self.rows.values()), []))
+        result: dict[str, Any] = {
+            "questions": questions,
+            **({"answers": answers} if answers else {}),
+            "kind": self.kind,
+            "control": self.control,
+            "systems": means,
+        }
+        baselines = [name for name in BASELINES if name in means]
+        if baselines and "hybrid" in means:
+            result["against best baseline"] = {
+                measure: self.against_best(self.rows["hybrid"], measure)
+                for measure in HEADLINE[self.kind]
+            }
+        return result | self.extra
+
+    def mean(self, name: str, measure: str) -> float:
+        """Return the mean of a measure of a system."""
+        return statistics.mean(row[measure] for row in self.rows[name])
+
+    def best_baseline(self, measure: str) -> str:
+        """Return the baseline with the highest mean."""
+        names = [name for name in BASELINES if name in self.rows]
+        return max(names, key=lambda name: self.mean(name, measure))
+
+    def against_best(self, rows: Sequence[Mapping[str, float]], measure: str) -> dict[str, Any]:
+        """Return the mean difference to the best baseline, with its interval."""
+        best = self.best_baseline(measure)
+        return {"baseline": best} | interval(
+            [row[measure] for row in rows], [row[measure] for row in self.rows[best]]
+        )
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each measure over the questions that have it."""
+    measures = dict.fromkeys(measure for row in rows for measure in row)
+    return {m: round(statistics.mean(row[m] for row in rows if m in row), 4) for m in measures}
+
+
+def evaluate(
+    corpus: Corpus, names: Sequence[str], split: str, every: int = 1, *, latency: bool = False
+) -> list[Scores]:
+    """Return the scores on a set, and those on its questions about entire documents.
+
+    Args:
+        corpus: The set.
+        names: Names of systems; those for passages only are left out elsewhere.
+        split: `dev` or `report`.
+        every: Use every n-th question.
+        latency: Whether to measure the latency of the hybrid.
+    """
+    began = time.perf_counter()
+    with corpus.index() as rag:
+        of_passages = corpus.kind == "passages"
+        graph = (lambda: PassageGraph.of(rag, corpus.embedder)) if of_passages else None
+        compared = systems(names, graph)
+        questions = corpus.questions(split)[::every]
+
+        def scores(
+            asked: Sequence[Question], scored: Callable[[Question, Any], dict[str, float]]
+        ) -> Rows:
+            return {name: [scored(q, one) for q in asked] for name, one in compared.items()}
+
+        local = [q for q in questions if q.spans] if corpus.kind == "spans" else questions
+        extra: dict[str, Any] = {"nodes": rag.stats().chunks + rag.stats().summaries}
+        rows = scores(local, score(corpus, rag))
+        found = [Scores(corpus.label, corpus.name, corpus.kind, corpus.control, rows, extra)]
+        broad = [q for q in questions if q.kind == BROAD.get(corpus.name)]
+        if broad:
+            rows = scores(broad, lambda question, one: coverage(rag, question, one))
+            label = f"{corpus.label} coverage"
+            found.append(Scores(label, corpus.name, "coverage", corpus.control, rows))
+        if latency:
+            extra["milliseconds"] = latencies(rag, sample(questions), system("hybrid"))
+    extra["seconds"] = round(time.perf_counter() - began, 1)
+    return found
+
+
+def sample(questions: Sequence[Question], count: int = 200) -> Sequence[Question]:
+    return questions[:: max(1, len(questions) // count)]
+
+
+def evaluate_all(
+    data: Path,
+    labels: Sequence[str],
+    names: Sequence[str],
+    split: str,
+    *,
+    every: int = 1,
+    workers: int = 2,
+    latency: bool = False,
+) -> Iterator[list[Scores]]:
+    """Yield the scores on each set as it is done; the order of the sets varies.
+
+    Args:
+        data: Folder of the sets.
+        labels: Sets with protocols.
+        names: Names of systems.
+        split: `dev` or `report`.
+        every: Use every n-th question.
+        workers: Number of processes, each with one thread.
+        latency: Whether to measure latencies.
+    """
+    if workers == 1:
+        for corpus in corpora(data, labels):
+            yield evaluate(corpus, names, split, every, latency=latency)
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes
+    ordered = sorted(corpora(data, labels), key=_when)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        jobs = [
+            pool.submit(_evaluate, data, label, names, split=split, every=every, latency=latency)
+            for label in (corpus.label for corpus in ordered)
+        ]
+        for job in as_completed(jobs):
+            yield job.result()
+
+
+def _when(corpus: Corpus) -> tuple[int, int]:
+    """Return the key by which sets are ordered: large ones first, as they take longest.
+
+    The protocols of a set are apart, so that two processes do not embed the same texts at once.
+    """
+    protocols = ("text", "field", "none") if corpus.kind == "passages" else ("field",)
+    size = (corpus.folder / "corpus.jsonl").stat().st_size
+    return protocols.index(corpus.protocol), -size
+
+
+def _evaluate(
+    data: Path, label: str, names: Sequence[str], *, split: str, every: int, latency: bool
+) -> list[Scores]:
+    [corpus] = corpora(data, [label])
+    return evaluate(corpus, names, split, every, latency=latency)
+
+
+def pooled(label: str, parts: Sequence[Scores]) -> Scores:
+    """Return the scores on the questions of several small sets together."""
+    systems_of_all = [name for name in parts[0].rows if all(name in part.rows for part in parts)]
+    rows = {name: [row for part in parts for row in part.rows[name]] for name in systems_of_all}
+    return Scores(label, label, parts[0].kind, all(part.control for part in parts), rows)
+
+
+def estimate(sets: Sequence[Corpus], workers: int) -> str:
+    """Return how long indexing will take at most, in words."""
+    missing = [corpus for corpus in sets if not corpus.path.exists()]
+    if not missing:
+        return "all indexes are cached"
+    characters = sum(len(one.text) for corpus in missing for one in corpus.documents())
+    minutes = characters / _CHARACTERS_PER_SECOND / workers / 60
+    names = ", ".join(corpus.label for corpus in missing)
+    return (
+        f"indexing {names}: {characters / 1e6:.1f} million characters, about {minutes:.0f} minutes "
+        "if no vector is cached"
+    )
