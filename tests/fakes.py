@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from e2graphrag_integrations import E2GraphRAGError, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAGError,
+    HashingEmbedder,
+    SourceDocument,
+    SpacyEntityExtractor,
+)
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.versions import ChunkExtractor
 from e2graphrag_integrations.testing import CapitalizedWordExtractor, DigestLLM
 
 STORY = (
@@ -83,6 +92,37 @@ def damage_file(file: Path, how: str) -> None:
     file.write_bytes({"short": content[:middle], "flipped": flipped}.get(how, b""))
     if how == "gone":
         file.unlink()
+
+
+@contextmanager
+def first_extraction_rules() -> Iterator[None]:
+    """Build new indexes with version 1 of the extraction rules, as older packages did."""
+
+    def first(components):
+        extractor = components._extractor
+        if isinstance(extractor, SpacyEntityExtractor):
+            extractor = extractor.with_rules(1)
+        return ChunkExtractor(extractor, version=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Components, "current_chunk_extractor", property(first))
+        yield
+
+
+class FailingExtractor(NameExtractor):
+    """Must not be called."""
+
+    def extract(self, texts):
+        raise AssertionError(texts)
+
+
+class FailingEmbedder(HashingEmbedder):
+    """Must not be called."""
+
+    def embed(self, texts):
+        raise AssertionError(texts)
+
+    embed_query = embed
 
 
 class CountingExtractor(NameExtractor):

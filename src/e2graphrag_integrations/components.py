@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_name,
@@ -23,7 +24,6 @@ from e2graphrag_integrations.embedders.fingerprints import (
     describe_fingerprint,
     embedder_fingerprint,
     is_probe,
-    object_fingerprint,
     probe_fingerprint,
     readable_name,
     same_embedder,
@@ -32,6 +32,12 @@ from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+from e2graphrag_integrations.entities.versions import (
+    ChunkExtractor,
+    OutdatedNotice,
+    find_version,
+    own_fingerprint,
+)
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     MissingDependencyError,
@@ -64,6 +70,10 @@ class Components:
         manifest: Manifest of the index; empty for a new index.
         embedder, extractor, summarizer, token_counter, summarizer_id, prompts, embedder_parameter:
             See `E2GraphRAG.open`.
+        notice: Logs that the index is outdated. All components of one open index share it.
+
+    Attributes:
+        extractor_was_passed: Whether the user chose the extractor.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -81,15 +91,18 @@ class Components:
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         embedder_parameter: str = "embedder",
+        notice: OutdatedNotice | None = None,
     ) -> None:
         self._path = path
+        self._notice = OutdatedNotice(path, "call reindex()") if notice is None else notice
         self._parameters = {"embedder": embedder_parameter}
         self._manifest = dict(manifest)
         self._lock = process_rlock()
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
-        self._extractor_fingerprint = ""
+        self._chunk_extractor: ChunkExtractor | None = None
         self._embedder_was_passed = embedder is not None
+        self.extractor_was_passed = extractor is not None
         self._embedder = self._resolve_embedder(embedder)
         self._extractor = self._resolve_extractor(extractor)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
@@ -152,12 +165,21 @@ class Components:
             )
 
     def revalidate(self, manifest: Mapping[str, str]) -> None:
-        """Check the models again on next use if another process changed the manifest."""
+        """Check the models again on next use if their entries in the manifest have changed."""
+        if not manifest:
+            return
+        self.warn_if_outdated(manifest)
         with self._lock:
-            if manifest and any(self._manifest.get(k) != v for k, v in manifest.items()):
-                self._manifest = dict(manifest)
+            changed = {key for key, value in manifest.items() if self._manifest.get(key) != value}
+            self._manifest = dict(manifest) if changed else self._manifest
+            if changed & {"embedder", "dimension"}:
                 self._windowed = None
-                self._extractor_fingerprint = ""
+            if "extractor" in changed:
+                self._chunk_extractor = None
+
+    def warn_if_outdated(self, manifest: Mapping[str, str]) -> None:
+        """Log a warning, once, if the index with this manifest is outdated."""
+        self._notice.check(manifest)
 
     @property
     def embedder(self) -> WindowedEmbedder:
@@ -198,17 +220,28 @@ class Components:
 
     @property
     def extractor(self) -> EntityExtractor:
-        """The extractor, checked against the manifest on first use."""
+        """The extractor with the rules that built the index, checked on first use."""
+        return self.chunk_extractor.extractor
+
+    @property
+    def chunk_extractor(self) -> ChunkExtractor:
+        """The extractor for chunks, with the rules that built the index; checked on first use."""
         with self._lock:
-            if self._extractor is None:
-                raise self._missing("extractor")
-            if not self._extractor_fingerprint:
-                actual = object_fingerprint(self._extractor)
-                stored = self._manifest.get("extractor", actual)
-                if actual != stored:
-                    raise self._mismatch("extractor", stored, actual)
-                self._extractor_fingerprint = actual
-            return self._extractor
+            if self._chunk_extractor is None:
+                current = self.current_chunk_extractor
+                stored = self._manifest.get("extractor")
+                found = current if stored is None else find_version(current.extractor, stored)
+                if found is None:
+                    raise self._mismatch("extractor", str(stored), current.fingerprint)
+                self._chunk_extractor = found
+            return self._chunk_extractor
+
+    @property
+    def current_chunk_extractor(self) -> ChunkExtractor:
+        """The extractor for chunks, with the current rules, which may not have built the index."""
+        if self._extractor is None:
+            raise self._missing("extractor")
+        return ChunkExtractor(self._extractor)
 
     @property
     def embedder_fingerprint(self) -> str:
@@ -219,8 +252,14 @@ class Components:
     @property
     def extractor_fingerprint(self) -> str:
         """The fingerprint that identifies the extractor in cache keys."""
-        _ = self.extractor
-        return self._extractor_fingerprint
+        return self.chunk_extractor.fingerprint
+
+    def current_extractor_entries(self) -> dict[str, str]:
+        """Return the manifest entries of an index that is extracted with the current rules."""
+        return {
+            "extractor": self.current_chunk_extractor.fingerprint,
+            "extractor_model": _model_name(self._extractor),
+        }
 
     def check_for_writing(self) -> dict[str, str]:
         """Check every model against the manifest, and return the models' manifest entries.
@@ -235,7 +274,8 @@ class Components:
             or self._manifest.get("embedder_model", ""),
             "dimension": str(self.embedder.dimension),
             "extractor": self.extractor_fingerprint,
-            "extractor_model": _model_name(self._extractor),
+            "extractor_model": _model_name(self._extractor)
+            or self._manifest.get("extractor_model", ""),
             "summarizer": self.summarizer_fingerprint if is_named else "callable",
             "token_counter": object_fingerprint(self.counter),
         }
@@ -255,7 +295,13 @@ class Components:
         current = self.check_for_writing()
         for component in ("embedder", "extractor", "summarizer", "token_counter"):
             expected = queued_manifest.get(component, current[component])
-            if expected != current[component]:
+            # No queued document is extracted yet, so only the extractor matters, not its rules.
+            is_same_extractor = (
+                component == "extractor"
+                and self._extractor is not None
+                and find_version(self._extractor, expected) is not None
+            )
+            if expected != current[component] and not is_same_extractor:
                 raise SettingsMismatchError(
                     f"the queued documents in {self._path} were added with the {component} "
                     f"{_shorten(expected)}, not {_shorten(current[component])}: open the index "
@@ -274,13 +320,16 @@ class Components:
 
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
         parameter = self._parameters.get(component, component)
-        was, now = _shorten(stored), _shorten(actual)
+        was, now = (_shorten(own_fingerprint(one)) for one in (stored, actual))
         if component == "embedder":
             was = f"{was} ({self._manifest['dimension']}-d)"
             now = readable_name(self._embedder)
+        instead = "use a new file"
+        if component == "extractor":
+            instead = "call reindex() to extract all chunks again with this one"
         return SettingsMismatchError(
             f"{self._path} was built with the {component} {was}, not {now}: pass {parameter}= with "
-            "what it was built with, or use a new file"
+            f"what it was built with, or {instead}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -20,6 +21,7 @@ from e2graphrag_integrations._utils.validation import (
     short_repr,
 )
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.versions import OutdatedNotice, index_version, is_outdated
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import (
@@ -39,6 +41,7 @@ from e2graphrag_integrations.indexing.pipeline import (
     update_documents,
 )
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, Splitter
+from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
@@ -131,6 +134,7 @@ class E2GraphRAG:
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
+        upgrade: bool = False,
         vector_search: VectorSearch | None = None,
         embedder_parameter: str = "embedder",
     ) -> Self:
@@ -167,6 +171,7 @@ class E2GraphRAG:
             concurrency: Maximum number of simultaneous summarizer calls.
             retry: Retry policy for transient errors from the summarizer.
             lock_timeout: Seconds to wait while another process is writing.
+            upgrade: Whether to `reindex` the file now if it is outdated or `extractor` is given.
             vector_search: For integrations: replaces the built-in vector search.
             embedder_parameter: For integrations: their own name of `embedder`, for error messages.
 
@@ -175,8 +180,9 @@ class E2GraphRAG:
             NotAnIndexError: If the file is not an index.
             SchemaVersionError: If a newer version of this package wrote the file.
             SettingsMismatchError: If the index was built with different settings or models.
+            E2GraphRAGError: With `upgrade`, for the same reasons as `reindex`.
         """
-        arguments = arguments_of(locals(), "path")
+        arguments = arguments_of(locals(), "path", "upgrade")
         path = checked_path(path)
         concurrency = check_int("concurrency", concurrency)
         if splitter is not None and not callable(splitter):
@@ -214,8 +220,12 @@ class E2GraphRAG:
                 summarizer_id=summarizer_id,
                 prompts=prompts,
                 embedder_parameter=embedder_parameter,
+                notice=notice,
             )
 
+        advice = "call reindex()"
+        advice += "" if path == MEMORY else f" or run `e2graphrag reindex {shlex.quote(path)}`"
+        notice = OutdatedNotice(path, advice)
         if not Path(path).exists():
             resolve({}, {})  # check the arguments before a file is created
         store = Store(path, timeout=lock_timeout)
@@ -228,7 +238,14 @@ class E2GraphRAG:
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(store, settings, components, planner, concurrency, retry)
-        return cls(index, strategy, vector_search, arguments)
+        opened = cls(index, strategy, vector_search, arguments)
+        if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
+            try:
+                opened.reindex()
+            except BaseException:
+                opened.close()
+                raise
+        return opened
 
     # Writing
 
@@ -355,6 +372,39 @@ class E2GraphRAG:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(resume_documents, self._index)
         return await self._arun(work, _run_options(max_llm_calls, progress))
+
+    def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
+        """Extract the entities of all chunks again, without any LLM or embedding call.
+
+        Do this for a file that an older version of this package built (`is_outdated`), or to
+        replace the extractor: open the file with the new `extractor`. Until then, an outdated file
+        is used with the extraction rules that built it. Nothing else changes.
+
+        The file changes in one transaction. After a failure, a stop or a crash it is as before, and
+        the next call reuses the finished extractions. If the file is current, nothing happens.
+
+        Args:
+            progress: Called with every `Progress` event.
+
+        Returns:
+            The numbers of documents, chunks, entities and edges, and the time. If nothing was to
+            do, `skipped` contains all documents.
+
+        Raises:
+            ExtractionError: If the extractor fails.
+            SettingsMismatchError: If the extractor of the file cannot be loaded by name and none
+                was given.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            CorruptStoreError: If a stored row does not match its checksum.
+            StoppedError: If `stop` or `close` was called.
+        """
+        return self._run(partial(reindex_documents, self._index), IndexingRun(progress=progress))
+
+    async def areindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
+        """Run `reindex` in a thread."""
+        run = IndexingRun(progress=progress)
+        work = partial(reindex_documents, self._index)
+        return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         with self.write_lock(run):
@@ -493,6 +543,16 @@ class E2GraphRAG:
     def path(self) -> str:
         """The path of the index file, or `:memory:` for an in-memory index."""
         return self._store.path
+
+    @property
+    def extraction_rules(self) -> int:
+        """The version of the extraction rules that built the index; the current one if empty."""
+        return index_version(self._store.manifest())
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether an older version of the extraction rules built the index; see `reindex`."""
+        return is_outdated(self._store.manifest())
 
     @property
     def document_ids(self) -> list[str]:

@@ -100,7 +100,7 @@ class CostEstimate(_Report):
 
 @dataclass(frozen=True, slots=True)
 class IndexReport(_Report):
-    """The result of `add`, `update` or `resume`.
+    """The result of `add`, `update`, `resume` or `reindex`.
 
     Attributes:
         documents: Number of documents indexed.
@@ -109,7 +109,7 @@ class IndexReport(_Report):
             `on_copy="skip"`.
         failed: Error messages of the documents that failed, by id.
         empty: Ids of indexed documents without text; they have no chunks.
-        chunks, summaries: Number of nodes written.
+        chunks, summaries: Number of nodes written; `reindex` only extracts the chunks again.
         entities, edges: Number of distinct graph entities and edges in the indexed documents.
         embedded: Number of nodes that needed a new vector because the cache had none.
         llm_calls: LLM calls, including retries; 0 with the extractive default.
@@ -187,7 +187,11 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class Stats(_Report):
-    """The size of an index in documents, nodes, graph, vectors and bytes, and its settings."""
+    """The size of an index in documents, nodes, graph, vectors and bytes, and its settings.
+
+    `extraction_rules` is the version of the rules that extracted the entities. `is_outdated` tells
+    whether `reindex` would extract them with a newer version.
+    """
 
     documents: int
     chunks: int
@@ -199,6 +203,8 @@ class Stats(_Report):
     windows: int
     dimension: int
     bytes: int
+    extraction_rules: int
+    is_outdated: bool
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

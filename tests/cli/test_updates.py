@@ -16,7 +16,7 @@ from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.queue import enqueue
-from fakes import numbered
+from fakes import first_extraction_rules, numbered
 
 ALICE = (
     "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
@@ -233,6 +233,30 @@ def test_status_says_that_the_previous_version_is_searchable(failed_index, folde
     assert (report["replaced"], report["added"]) == (["queen.md"], [])
     _, out, _ = call("status", failed_index)
     assert "failed\talice.txt (the previous version is searchable): " in out
+
+
+def test_reindex_extracts_an_outdated_index_again(folder, tmp_path, call):
+    index = tmp_path / "my index.e2g"
+    with first_extraction_rules():
+        call("index", folder, "--out", index, "--embedder", "hashing")
+    assert call("stats", index, "--json").json()["extraction_rules"] == 1
+    states = call("status", index, "--json").json()
+    assert (states["extraction_rules"], states["is_outdated"]) == (1, True)
+    hint = f"`e2graphrag reindex '{index}'`"
+    assert hint in call("status", index).err
+    _, out, err = call("query", index, "Who told the time?")
+    assert err.startswith("warning: ")
+    assert hint in err
+    assert call("verify", index).code == 0
+    code, out, err = call("reindex", index)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{index}: 3 document(s) with 3 chunks extracted again; ")
+    assert call("reindex", index).out == f"{index}: nothing to do, 3 document(s) are current\n"
+    report = call("reindex", index, "--json").json()
+    assert (report["documents"], len(report["skipped"])) == (0, 3)
+    assert call("status", index).err == ""
+    assert call("query", index, "Who told the time?").err == ""
+    assert call("reindex", tmp_path / "missing.e2g").code == 2
 
 
 def test_resume_retries_failed_documents_and_reuses_finished_summaries(

@@ -52,14 +52,14 @@ def test_extractions_and_vectors_survive_a_failure(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     failing = Failing(ValueError("no"), at=3)
     with open_index(path, summarizer=failing, **FOUR) as rag, pytest.raises(SummaryError):
-        rag.add(numbered(16))
+        rag.add(numbered(40))
     extractor, embedder = CountingExtractor(), CountingEmbedder()
     with open_index(
         path, summarizer=failing, extractor=extractor, embedder=embedder, **FOUR
     ) as rag:
-        rag.add(numbered(16))
+        rag.add(numbered(40))
     assert extractor.texts == []
-    assert len(embedder.texts) == 4  # only the summaries
+    assert len(embedder.texts) == 10  # only the summaries
 
 
 def test_equal_texts_in_a_batch_share_one_call(open_index):

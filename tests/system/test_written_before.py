@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,8 @@ def test_index_file_gives_the_same_answers(rag, question, name, strategy):
     nodes = rag.retrieve(question, k=4, strategy=strategy).nodes
     expected = EXPECTED["questions"][question][name]
     assert [node.node_id for node in nodes] == [id_ for id_, _ in expected]
-    assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
+    if name == "paper":  # the weights of the hybrid strategy have changed since
+        assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
 
 
 @pytest.mark.parametrize("question", EXPECTED["llama_index"])
@@ -60,7 +61,42 @@ def test_llama_index_folder_gives_the_same_answers(question):
     assert [node.node.node_id for node in found] == [node.node_id for node in nodes]
     expected = EXPECTED["llama_index"][question]
     assert [node.node_id for node in nodes] == [id_ for id_, _ in expected]
-    assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
+
+
+def test_version_1_of_the_extractor_gives_the_same_mentions(rag, real_extractor):
+    extractor = real_extractor.with_rules(1)
+    assert extractor.fingerprint == rag.stats().settings["extractor"]
+    chunks = [line for line in map(json.loads, rag.export()) if "mentions" in line]
+    found = extractor.extract([chunk["text"] for chunk in chunks])
+    assert [[[list(m) for m in s] for s in one] for one in found] == [
+        chunk["mentions"] for chunk in chunks
+    ]
+
+
+def test_reindexed_file_equals_a_new_one(rag):
+    assert rag.is_outdated
+    assert rag.reindex().documents == 3
+    assert rag.verify().problems == ()
+    options = {"embedder": "hashing", **asdict(rag.settings)}
+    with E2GraphRAG.open(":memory:", **options) as fresh:
+        fresh.add([rag.document(id_) for id_ in rag.document_ids])
+        assert list(rag.export()) == list(fresh.export())
+
+
+def test_reindexed_llama_index_folder_equals_a_reindexed_file(rag, tmp_path):
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    index = E2GraphRAGIndex.from_persist_dir(FIXTURES / "llama_index")
+    assert index.is_outdated
+    assert index.reindex().documents == 3
+    index.persist(tmp_path / "folder")
+    E2GraphRAGIndex.from_persist_dir(tmp_path / "folder").to_e2g(tmp_path / "copy.e2g")
+    rag.reindex()
+    with E2GraphRAG.open(tmp_path / "copy.e2g") as copy:
+        assert copy.verify().problems == ()
+        assert not copy.is_outdated
+        assert copy.graph.names == rag.graph.names
+        assert (copy.graph.edges != rag.graph.edges).nnz == 0
 
 
 def test_llama_index_folder_converts_to_a_file_that_verifies(tmp_path):

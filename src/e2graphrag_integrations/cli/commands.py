@@ -266,6 +266,36 @@ def resume(
 
 
 @command
+def reindex(
+    index: options.IndexFile,
+    *,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    spacy_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name or path of another spaCy pipeline (default: the one of the index).",
+        ),
+    ] = None,
+) -> None:
+    """Extract the entities of all documents again, with the newest rules.
+
+    An index that an older version built is used as it is until then. No summary and no vector
+    changes, so no language model and no embedding model is called.
+
+    Examples:
+      e2graphrag reindex novels.e2g
+    """
+    with (
+        inputs.open_index(index, extractor=spacy_model) as rag,
+        output.progress_bar() as progress,
+    ):
+        report = rag.reindex(progress=progress)
+    output.print_reindexed(report, index, profile=profile, as_json=json)
+
+
+@command
 def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     """Print the state of every document.
 
@@ -276,8 +306,9 @@ def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
       e2graphrag status novels.e2g
     """
     with inputs.open_index(index) as rag:
-        states = rag.status()
-    output.print_states(states, as_json=json)
+        states, version = rag.status(), rag.extraction_rules
+        outdated_path = index if rag.is_outdated else None
+    output.print_states(states, version, outdated_path, as_json=json)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
 

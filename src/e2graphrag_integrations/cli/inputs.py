@@ -150,13 +150,18 @@ def check_index(path: str) -> None:
 
 
 def open_index(
-    path: str, *, summarizer: OpenAISummarizer | None = None, concurrency: int = 4
+    path: str,
+    *,
+    summarizer: OpenAISummarizer | None = None,
+    extractor: str | None = None,
+    concurrency: int = 4,
 ) -> E2GraphRAG:
     """Open an existing index.
 
     Args:
         path: The index file.
         summarizer: Writes the summaries; None means that sentences are extracted instead.
+        extractor: Name or path of a spaCy pipeline; None means the extractor of the file.
         concurrency: Maximum number of concurrent calls to the summarizer.
 
     Raises:
@@ -166,7 +171,9 @@ def open_index(
     from e2graphrag_integrations.engine import E2GraphRAG
 
     check_index(path)
-    return E2GraphRAG.open(path, summarizer=summarizer, concurrency=concurrency)
+    return E2GraphRAG.open(
+        path, summarizer=summarizer, extractor=extractor, concurrency=concurrency
+    )
 
 
 def make_summarizer(

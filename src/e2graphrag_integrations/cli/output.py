@@ -12,6 +12,7 @@ import codecs
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -230,11 +231,54 @@ def print_report(
         _print_profile(report.seconds)
 
 
-def print_states(states: Sequence[reports.DocumentStatus], *, as_json: bool) -> None:
-    """Print one line per document: its status, its id and the reason if it failed."""
+def print_reindexed(
+    report: reports.IndexReport, path: str, *, profile: bool, as_json: bool
+) -> None:
+    """Print the result of extracting an index again."""
     if as_json:
-        _print_json({"documents": [asdict(state) for state in states]})
+        _print_json({**report.to_dict(), "file": path})
         return
+    if report.documents:
+        print_line(
+            f"{path}: {report.documents} document(s) with {report.chunks} chunks extracted again; "
+            f"{report.entities} entities, {report.edges} edges"
+        )
+    else:
+        print_line(f"{path}: nothing to do, {len(report.skipped)} document(s) are current")
+    if profile:
+        _print_profile(report.seconds)
+
+
+def print_states(
+    states: Sequence[reports.DocumentStatus],
+    extraction_rules: int,
+    outdated_path: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print one line per document: its status, its id and the reason if it failed.
+
+    Args:
+        states: The states.
+        extraction_rules: Version of the rules that extracted the entities.
+        outdated_path: The index file if it should be extracted again.
+        as_json: Whether to print JSON.
+    """
+    if as_json:
+        _print_json(
+            {
+                "documents": [asdict(state) for state in states],
+                "extraction_rules": extraction_rules,
+                "is_outdated": outdated_path is not None,
+            }
+        )
+        return
+    if outdated_path is not None:
+        print_line(
+            f"the entities were extracted with version {extraction_rules} of the rules: run "
+            f"`e2graphrag reindex {shlex.quote(outdated_path)}` to extract them again",
+            error=True,
+        )
     rows = []
     for state in states:
         outdated = state.indexed and state.status != "done"

@@ -1,4 +1,4 @@
-"""Fingerprints that identify embedders, extractors, summarizers and token counters.
+"""Fingerprints that identify embedders and other models.
 
 A component may declare its own `fingerprint: str`. An embedder without one is identified by its
 vectors for three fixed strings. The vectors are stored in half precision and compared by cosine:
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.protocols import Embedder
 
@@ -30,15 +31,6 @@ _TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback
 
 _LIMIT_SUFFIX = "tokens"
 """Settings such as `max_tokens` affect the output even though their names contain `token`."""
-
-
-def object_fingerprint(component: Any) -> str:
-    """Return the component's `fingerprint`, or its qualified class name."""
-    declared = getattr(component, "fingerprint", None)
-    if declared is not None:
-        return str(declared)
-    cls = type(component)
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def embedder_fingerprint(embedder: Embedder) -> str:

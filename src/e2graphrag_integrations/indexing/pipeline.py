@@ -106,6 +106,7 @@ def _index_selection(
         return IndexReport(skipped=skipped)
     summaries = index.summary_builder(run)
     planner = index.planner.for_run()
+    index.components.revalidate(store.manifest())  # another process may have extracted it again
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
     manifest = index.components.check_for_writing() | index.settings.to_manifest()
@@ -215,7 +216,10 @@ def _start(
 ) -> Callable[[], FinishedBatch]:
     """Start the three stages of a batch, and return a function that waits for them."""
     resources = (context.components, context.store, control)
-    extracting = threads["extract"].submit(extract_chunks, batch.chunks, *resources)
+    extractor = context.components.chunk_extractor
+    extracting = threads["extract"].submit(
+        extract_chunks, batch.chunks, extractor, context.store, control
+    )
     embedding = threads["embed"].submit(embed_nodes, batch.chunks, batch.prefixes, *resources)
     summarizing = threads["summaries"].submit(
         summarize_trees,

@@ -137,20 +137,21 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
     of the chunk; their start indexes show whether they come from one text.
     """
     sources: dict[str, int] = {}
+    parents: dict[str, int] = {}
     for page in pages:
         sources.setdefault(str(page.metadata.get("source")), len(sources))
-    has_chunks = any(page.start is not None for page in pages)
+        if page.start is not None:
+            parents.setdefault(canonical_json(page.parent_metadata), len(parents))
 
-    def key(page: Page) -> tuple[float, float, str, float]:
-        parent, start = "", math.inf
-        if has_chunks:  # keep the chunks of one text together
-            # By content: the order of arrival is lost if the chunks are later sorted by start.
-            parent = canonical_json(page.parent_metadata)
+    def key(page: Page) -> tuple[float, ...]:
+        parent = start = math.inf
+        if parents:  # keep the chunks of one text together
+            parent = parents.get(canonical_json(page.parent_metadata), math.inf)
             start = math.inf if page.start is None else page.start
         return sources[str(page.metadata.get("source"))], _page_number(page), parent, start
 
     ordered = sorted(pages, key=key)
-    if not has_chunks:
+    if len(parents) <= 1:
         return ordered
     result: list[Page] = []
     for _, group in groupby(ordered, key=_location):

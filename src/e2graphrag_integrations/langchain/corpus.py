@@ -7,6 +7,7 @@ the same work, so changes are stored as pending documents in the file until a bu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -262,6 +263,23 @@ class Corpus:
             self._build_loop = None
             self._build_lock.release()
 
+    def reindex(self) -> IndexReport:
+        """Extract all chunks again; see `E2GraphRAG.reindex`."""
+        with self._progress() as progress:
+            return self.rag.reindex(progress=progress)
+
+    async def areindex(self) -> IndexReport:
+        """Run `reindex` in a thread."""
+        with self._progress() as progress:
+            return await self.rag.areindex(progress=progress)
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[ProgressBar | None]:
+        """Return a progress bar, if the user wants one."""
+        bar = ProgressBar() if self._show_progress else None
+        with contextlib.closing(bar) if bar else contextlib.nullcontext():
+            yield bar
+
     def estimate(self) -> CostEstimate:
         """Estimate the cost of a build without calling a model."""
         with self._lock:
@@ -330,15 +348,11 @@ class Corpus:
         if summarizer is not None:
             merged = merge_configs(self._config, config)
             summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
-        bar = ProgressBar() if self._show_progress else None
-        try:
+        with self._progress() as progress:
             run = replace(
-                run, progress=bar, summarizer=summarizer, max_llm_calls=self._max_llm_calls
+                run, progress=progress, summarizer=summarizer, max_llm_calls=self._max_llm_calls
             )
             return self.rag.pending.index(documents, run)
-        finally:
-            if bar is not None:
-                bar.close()
 
     def _delete_empty_sources(self) -> None:
         """Delete sources without documents, which requires neither a model nor a build."""

@@ -424,6 +424,22 @@ class E2GraphRAGIndex(DocumentIndex):
         """Run `build` in a thread; the `llm` runs in the caller's event loop."""
         return await self.corpus.abuild(config)
 
+    def reindex(self) -> IndexReport:
+        """Extract the entities of all chunks again, without any LLM or embedding call.
+
+        Do this for a file that an older version of this package built (`is_outdated`), or to
+        replace the extractor: open the file with the new `extractor`. Until then, an outdated file
+        is used with the extraction rules that built it. Pending documents remain pending.
+
+        Raises:
+            E2GraphRAGError: For the same reasons as `E2GraphRAG.reindex`. The file is as before.
+        """
+        return self.corpus.reindex()
+
+    async def areindex(self) -> IndexReport:
+        """Run `reindex` in a thread."""
+        return await self.corpus.areindex()
+
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents, if any.
 
@@ -447,6 +463,11 @@ class E2GraphRAGIndex(DocumentIndex):
     def report(self) -> IndexReport:
         """The report of the last build."""
         return self.corpus.report
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether an older version of the extraction rules built the file; see `reindex`."""
+        return self.corpus.rag.is_outdated
 
     def stats(self) -> Stats:
         """Return the statistics of the index, excluding pending documents."""

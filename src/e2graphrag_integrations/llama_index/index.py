@@ -33,6 +33,7 @@ from e2graphrag_integrations._utils.validation import (
     reject_unknown_arguments,
     type_name,
 )
+from e2graphrag_integrations.entities.versions import is_outdated
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
@@ -64,7 +65,7 @@ from e2graphrag_integrations.portability.reopening import (
     reject,
 )
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
@@ -391,6 +392,37 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             changed = await self._awrite(await self._aplan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
 
+    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
+        """Extract the entities of all chunks again, without any LLM or embedding call.
+
+        Do this for an index that an older version of this package built (`is_outdated`), or to
+        replace the extractor: open the index with the new `extractor`. Until then, an outdated
+        index is used with the extraction rules that built it.
+
+        Only the index struct changes, in one step. If this fails, nothing changes. If the index is
+        current, nothing happens.
+
+        Args:
+            progress: Called with every `Progress` event; None draws a bar if `show_progress`.
+
+        Returns:
+            The numbers of documents, chunks, entities and edges, and the time. If nothing was to
+            do, `skipped` contains all documents.
+
+        Raises:
+            ExtractionError: If the extractor fails.
+            SettingsMismatchError: If the extractor of the index cannot be loaded by name and none
+                was given.
+            CorruptStoreError: If the docstore lacks a node.
+            StoreError: If the index store fails to save the struct; the next write saves it.
+        """
+        return self._pipeline.reindex(progress)
+
+    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
+        """Run `reindex` in a thread."""
+        stop = StopSignal()
+        return await run_in_thread(lambda: self._pipeline.reindex(progress, stop), stop.stop_all)
+
     # Methods that the base class calls
 
     def build_index_from_nodes(
@@ -479,6 +511,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def last_report(self) -> IndexReport:
         """Counts, LLM calls, tokens and seconds of the last insert or update."""
         return self._pipeline.report
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether an older version of the extraction rules built the index; see `reindex`."""
+        return is_outdated(self.made_with)
 
     @property
     def made_with(self) -> Mapping[str, str]:

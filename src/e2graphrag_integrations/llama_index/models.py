@@ -19,6 +19,7 @@ from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, WrappedModel
+from e2graphrag_integrations.entities.versions import OutdatedNotice
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.protocols import (
     Embedder,
@@ -168,6 +169,7 @@ class Models:
     def __post_init__(self) -> None:
         self._lock = process_lock()
         self._embedder: tuple[object, Embedder] | None = None
+        self._notice: OutdatedNotice | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
                 f"llm is a {type_name(self.llm)}, not a LlamaIndex LLM: pass an object such as "
@@ -195,6 +197,8 @@ class Models:
         if self.llm is not None:
             # An application may change its LLM; `check_llm` catches a missing one.
             expected.pop("summarizer", None)
+        if self._notice is None:
+            self._notice = OutdatedNotice(where, "call reindex()")
         return Components(
             where,
             expected,
@@ -203,6 +207,7 @@ class Models:
             summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
             embedder_parameter="embed_model",
+            notice=self._notice,
         )
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:

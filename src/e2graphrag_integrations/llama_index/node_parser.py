@@ -21,8 +21,8 @@ from e2graphrag_integrations._utils.event_loop import (
     ContextThreads,
     OwnLoop,
 )
+from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import reject_unknown_arguments
-from e2graphrag_integrations.embedders.fingerprints import object_fingerprint
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees

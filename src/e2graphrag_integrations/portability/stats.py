@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import file_size
@@ -15,7 +16,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         store: The store, for the file size and the settings.
         snapshot: The snapshot of the store's current generation, for all counts.
     """
-    nodes = snapshot.nodes
+    nodes, manifest = snapshot.nodes, store.manifest()
     return Stats(
         documents=len(snapshot.documents),
         chunks=len(snapshot.chunk_nodes),
@@ -27,5 +28,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
         bytes=file_size(store.path),
-        settings=dict(sorted(store.manifest().items())),
+        extraction_rules=index_version(manifest),
+        is_outdated=is_outdated(manifest),
+        settings=dict(sorted(manifest.items())),
     )

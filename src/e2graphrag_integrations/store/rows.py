@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
@@ -125,6 +125,38 @@ def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | N
     ).fetchall()
     deleted = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
     return [key for (key,) in keys] if deleted else None
+
+
+def relink_chunks(db: sqlite3.Connection, path: str, keys: Mapping[str, bytes]) -> Iterator[bytes]:
+    """Replace the content keys of chunks, given by node id, and yield the old keys.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum.
+    """
+    for id_, key in keys.items():
+        row = db.execute("SELECT * FROM nodes WHERE id = ?", (id_,)).fetchone()
+        *fields, old_key = checked_row(row, path, f"node {id_} of document {row[1]!r}")
+        yield old_key
+        db.execute(
+            "UPDATE nodes SET content_key = ?, checksum = ? WHERE id = ?",
+            (key, checksum(*fields, key), id_),
+        )
+
+
+def renew_stamps(db: sqlite3.Connection, path: str) -> None:
+    """Replace the stamps of all documents.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum.
+    """
+    for (id_,) in db.execute("SELECT id FROM documents").fetchall():
+        row = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
+        *fields, _ = checked_row(row, path, f"document {id_!r}")
+        stamp = uuid.uuid4().hex
+        db.execute(
+            "UPDATE documents SET stamp = ?, checksum = ? WHERE id = ?",
+            (stamp, checksum(*fields, stamp), id_),
+        )
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:

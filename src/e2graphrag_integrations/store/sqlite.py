@@ -31,6 +31,8 @@ from e2graphrag_integrations.store.rows import (
     delete_document,
     insert_document,
     put_manifest,
+    relink_chunks,
+    renew_stamps,
     row_to_document,
     row_to_header,
     row_to_node,
@@ -193,6 +195,40 @@ class Store(Database):
                 ) from error
             new_generation(db)
         return old_keys or ()
+
+    def replace_extractions(self, keys: Mapping[str, bytes], entries: Mapping[str, str]) -> None:
+        """Link all chunks to new extractions in one transaction, and drop the old ones.
+
+        Args:
+            keys: Key of the cached extraction of every chunk, by node id.
+            entries: Entries that replace those in the manifests of the documents and the queue.
+
+        Raises:
+            IndexingError: If another writer has changed the documents or deleted the extractions.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        problem = f"another writer changed {self.path}: call reindex() again"
+        with self.transaction() as db:
+            chunks = db.execute("SELECT id FROM nodes WHERE level = 0").fetchall()
+            if {id_ for (id_,) in chunks} != keys.keys():
+                raise IndexingError(problem)
+            try:
+                old_keys = set(relink_chunks(db, self.path, keys))
+            except sqlite3.IntegrityError as error:
+                raise IndexingError(problem) from error
+            renew_stamps(db, self.path)
+            for name in (_MADE_WITH, QUEUE_MANIFEST):
+                row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
+                if row is not None:
+                    _, value = checked_row(row, self.path, f"{name} in the manifest")
+                    put_manifest(db, name, canonical_json({**json.loads(value), **entries}))
+            _drop_unused(db, old_keys)
+            new_generation(db)
+
+    def count_chunks(self) -> int:
+        """Return the number of chunks of all documents."""
+        [(count,)] = self.read("SELECT count(*) FROM nodes WHERE level = 0")
+        return int(count)
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Delete cached content that no node references.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, object_fingerprint
+from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter

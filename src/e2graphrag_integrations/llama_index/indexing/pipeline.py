@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llama_index.core.schema import Document
@@ -24,6 +24,7 @@ from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.indexing.planner import TreeChanges, TreePlanner
+from e2graphrag_integrations.llama_index.indexing.reindex import reindex_records
 from e2graphrag_integrations.llama_index.indexing.reuse import (
     stored_contents,
     stored_summaries,
@@ -123,6 +124,19 @@ class InsertPipeline:
                 self.storage.delete_documents(changes.removed, from_docstore=changes.from_docstore)
             return changes.changed
 
+    def reindex(
+        self, progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> IndexReport:
+        """Extract all chunks again and return a report; see `E2GraphRAGIndex.reindex`."""
+        self.check_writable()
+        with self.lock:
+            self.storage.prepare_write()
+            with self._progress() as bar:
+                control = RunControl(StageTimer(progress or bar), stop=stop or StopSignal())
+                sink = MemorySink(self.cache)
+                self.report = reindex_records(self.storage, self._components(), sink, control)
+            return self.report
+
     def check_writable(self) -> None:
         """Reject writes in a forked process, and through an index opened from a pickle.
 
@@ -153,9 +167,16 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
+        components.warn_if_outdated(self.storage.struct.made_with)
+        with self._progress() as progress:
+            return self._insert_with(progress, changes, components, runner, stop)
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[ProgressListener | None]:
+        """Return a progress bar, if the user wants one."""
         bar = ProgressBar() if self.show_progress else None
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
-            return self._insert_with(bar, changes, components, runner, stop)
+            yield bar
 
     def _insert_with(
         self,

@@ -11,9 +11,11 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.subjects import SubjectTable, SubjectTableBuilder
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, TREE, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
@@ -32,7 +34,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     Snapshot,
 )
 from e2graphrag_integrations.store.records import StaleSnapshotError, canonical_json
-from e2graphrag_integrations.types import NOUN, Node
+from e2graphrag_integrations.types import NOUN, SUBJECT_LABELS, Node
 
 RECORD_ID = "e2_tree"
 """Reserved metadata key of the document id; user metadata never contains it."""
@@ -73,7 +75,18 @@ def build_snapshot(
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_metadata_records(records, table),
         bm25_factory=lambda snapshot: _build_bm25(snapshot, docstore),
+        subject_candidates=_subject_candidates(records),
     )
+
+
+def _subject_candidates(records: Sequence[DocumentRecord]) -> SubjectTable:
+    builder, chunk = SubjectTableBuilder(), 0
+    for record in records:
+        has_candidates = not SUBJECT_LABELS.isdisjoint(record.mentions.labels)
+        for number, sentences in enumerate(record.mentions.to_chunks() if has_candidates else ()):
+            builder.add(chunk + number, split_subjects(sentences)[0])
+        chunk += len(record.mentions.chunk_sizes)
+    return builder.table()
 
 
 def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
@@ -105,7 +118,10 @@ def _add_mentions(
     form_row = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
     row_of_name = np.asarray([form_row.get(form, -1) for form in forms], dtype=np.int64)
     rows = row_of_name[name_rows] if len(name_rows) else name_rows
+    is_candidate = np.asarray([lb in SUBJECT_LABELS for lb in mentions.labels], dtype=np.bool_)
     kept = rows >= 0  # the normal form of some names is empty
+    if len(name_rows):
+        kept &= ~is_candidate[label_rows]
     named = np.zeros(len(form_row), dtype=np.bool_)
     if len(name_rows):
         named[rows[kept & is_name[label_rows]]] = True

@@ -88,7 +88,7 @@ class IndexStorage:
         self._snapshot_lock = process_lock()
         self._snapshot: Snapshot | None = None
         self.changed_by: int | None = None
-        self._saved_payloads = dict(struct.payloads)
+        self._saved = _state(struct)
 
     @property
     def where(self) -> str:
@@ -213,10 +213,10 @@ class IndexStorage:
             StoreError: If a store failed.
         """
         stored = self.context.index_store.get_index_struct(self.struct.index_id)
-        if isinstance(stored, E2GraphRAGIndexStruct) and stored.payloads != self._saved_payloads:
+        if isinstance(stored, E2GraphRAGIndexStruct) and _state(stored) != self._saved:
             self.struct.copy_from(stored)
-            self._saved_payloads = dict(stored.payloads)
-        elif self._saved_payloads != self.struct.payloads:
+            self._saved = _state(stored)
+        elif self._saved != _state(self.struct):
             self._save_struct()  # an earlier write failed to save it
         self._remove_leftovers()
 
@@ -230,7 +230,7 @@ class IndexStorage:
                 f"({type(error).__name__}: {error}): fix the index store; the next write saves it"
             ) from error
         self.nodes.set_struct_digest(self.struct.index_id, self.struct.digest)
-        self._saved_payloads = dict(self.struct.payloads)
+        self._saved = _state(self.struct)
 
     @_changes_the_index
     def put(
@@ -284,6 +284,17 @@ class IndexStorage:
             for document in documents if old else ():
                 self.nodes.replace_ref_doc_metadata(document.nodes)
         self._remove_leftovers()
+
+    @_changes_the_index
+    def put_mentions(self, records: Sequence[DocumentRecord], made_with: Mapping[str, str]) -> None:
+        """Replace the records of all documents by records with other mentions.
+
+        Raises:
+            StoreError: If the index store failed; the next write saves the records.
+        """
+        self.struct.made_with = dict(made_with)
+        self.struct.put_records(records)
+        self._save_struct()
 
     @_changes_the_index
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
@@ -420,3 +431,8 @@ class IndexStorage:
                 f"{self.where} has changed, but a store failed to remove old entries "
                 f"({type(error).__name__}: {error}): fix the store; the next write removes them"
             ) from error
+
+
+def _state(struct: E2GraphRAGIndexStruct) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a copy of everything in a struct that a write can change."""
+    return dict(struct.payloads), dict(struct.made_with)

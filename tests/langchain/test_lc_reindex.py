@@ -1,0 +1,53 @@
+"""A LangChain index of older extraction rules keeps them until it is extracted again."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from fakes import FailingEmbedder, first_extraction_rules
+
+DOCUMENTS = [
+    Document(id="anna", page_content="Anna Berg\nAnna Berg was a pilot. She met Bert in Oslo."),
+    Document(id="emil", page_content="Emil Dahl was a sailor. Emil Dahl left Oslo."),
+]
+NEW = Document(id="new", page_content="Fay Lind was a miller. Fay Lind knew Anna Berg.")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
+    options = {"embeddings": "hashing", "extractor": names, "tree_per": "document"}
+    path = tmp_path / "i.e2g"
+    with first_extraction_rules():
+        E2GraphRAGIndex.from_documents(DOCUMENTS, path=path, **options).close()
+    with E2GraphRAGIndex.open(path, **options | {"embeddings": FailingEmbedder()}) as index:
+        assert index.is_outdated
+        index.upsert([NEW])
+        report = await index.areindex() if is_async else index.reindex()
+        assert report.documents == 2
+        assert not index.is_outdated
+        assert index.corpus.is_dirty  # pending documents remain pending
+    with (
+        E2GraphRAGIndex.open(path, **options) as index,
+        E2GraphRAGIndex.from_documents([*DOCUMENTS, NEW], **options) as fresh,
+    ):
+        index.build()
+        assert list(index.corpus.rag.export()) == list(fresh.corpus.rag.export())
+
+
+def test_the_vector_store_does_not_change(tmp_path, names):
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    options = {"embeddings": "hashing", "extractor": names, "vector_store": store}
+    with (
+        first_extraction_rules(),
+        E2GraphRAGIndex.from_documents(DOCUMENTS, path=tmp_path / "i.e2g", **options),
+    ):
+        before = dict(store.store)
+        assert before
+    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **options) as index:
+        index.reindex()
+        assert index.similarity_search("Who was a sailor?")
+    assert store.store == before
