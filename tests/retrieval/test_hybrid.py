@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import permutations
 
@@ -17,6 +18,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError, RerankError
+from e2graphrag_integrations.types import NOUN
 from fakes import STORY, CountingLLM, numbered
 from strategies import FakeEmbedder
 
@@ -235,6 +237,25 @@ def test_a_noun_is_linked_only_if_it_is_a_title(index_of):
         assert [link.entity for link in trace.links] == linked
         assert trace.unlinked == ()
         assert ("entities" in trace.lists) == bool(linked)
+
+
+def test_a_noun_is_not_linked_to_a_name_of_the_same_spelling(index_of):
+    class Words:
+        fingerprint = "fake:words"
+
+        def extract(self, texts):
+            found = [re.search("[Pp]erson", text) for text in texts]
+            return [[[Mention(m[0], *m.span(), _label(m[0]))] if m else []] for m in found]
+
+    def _label(word):
+        return "NAME" if word[0].isupper() else NOUN
+
+    documents = [(None, "They heard Person at night."), (None, "The sea."), (None, "The sky.")]
+    rag = index_of(*documents, extractor=Words())
+    assert rag.retrieve("which person saw the sea?").trace.links == ()
+    assert [one.entity for one in rag.retrieve("Who saw Person?").trace.links] == ["person"]
+    titled = index_of(*documents, ("Person", "It plays."), extractor=Words())
+    assert [one.entity for one in titled.retrieve("which person?").trace.links] == ["person"]
 
 
 def test_without_a_linked_name_there_is_no_entity_list(rag):

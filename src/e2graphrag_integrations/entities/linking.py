@@ -45,7 +45,10 @@ class Linking:
 
 
 def link(
-    mentions: Iterable[Mention], entities: Mapping[str, int], aliases: Aliases | None = None
+    mentions: Iterable[Mention],
+    entities: Mapping[str, int],
+    aliases: Aliases | None = None,
+    noun_entities: Mapping[str, int] | None = None,
 ) -> Linking:
     """Link each mention by the first rule that finds an entity in the index.
 
@@ -53,17 +56,21 @@ def link(
         mentions: The mentions in the query.
         entities: The normal forms of all entities in the index.
         aliases: Alternative names of the entities. None disables aliases, as in the paper.
+        noun_entities: The normal forms that common nouns can link to. None allows all, as in the
+            paper.
     """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}
     lookups = 0
     for mention in mentions:
-        found = _by_name(mention, entities)
-        if found is None and aliases is not None and mention.label != NOUN:
+        is_noun = mention.label == NOUN
+        known = noun_entities if is_noun and noun_entities is not None else entities
+        found = _by_name(mention, known)
+        if found is None and aliases is not None and not is_noun:
             lookups += 1
             found = _by_alias(mention, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
         if found is None:
-            found = _by_part(mention, entities)
+            found = _by_part(mention, known)
         if found is None:
             unlinked[mention.entity] = None
         elif found.entity not in links or links[found.entity].score < found.score:

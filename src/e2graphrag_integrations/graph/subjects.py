@@ -201,6 +201,11 @@ class Subjects:
         return {name: row for row, name in enumerate(self.names)}
 
     @lazy
+    def subject_index(self) -> dict[str, int]:
+        """The row of each normal form that names the subject of a document."""
+        return {self.names[row]: row for row in np.unique(self.entities).tolist()}
+
+    @lazy
     def is_subject(self) -> NDArray[np.bool_]:
         """Whether each entity names the subject of a document, shape (entities,)."""
         mask = np.zeros(len(self.names), dtype=np.bool_)

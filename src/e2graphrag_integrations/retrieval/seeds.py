@@ -152,19 +152,25 @@ class Seeds:
 def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linking:
     """Link the names in the query to entities.
 
-    A common noun is linked only if it is the title of a document; BM25 covers the others.
+    A common noun is linked only to the subject of a document, so that "person" does not mean a band
+    of that name; BM25 covers the others. A name is not linked to a common noun either.
     """
     if not query.mentions:
         return Linking((), ())
-    subjects = snapshot.subjects
-    found = link(query.mentions, subjects.index, snapshot.aliases if use_aliases else None)
-    named = snapshot.graph.named
+    subjects, named = snapshot.subjects, snapshot.graph.named
+    found = link(
+        query.mentions,
+        subjects.index,
+        snapshot.aliases if use_aliases else None,
+        subjects.subject_index,
+    )
 
-    def is_name_or_title(row: int) -> bool:
-        return row >= len(named) or bool(named[row]) or row in subjects.documents
+    def is_name_or_subject(form: str) -> bool:
+        row = subjects.index[form]
+        return form in subjects.subject_index or bool(named[row])
 
     nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
     return Linking(
-        tuple(one for one in found.links if is_name_or_title(subjects.index[one.entity])),
+        tuple(one for one in found.links if is_name_or_subject(one.entity)),
         tuple(name for name in found.unlinked if name not in nouns),
     )
