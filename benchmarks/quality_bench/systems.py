@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.graph.subjects import SubjectTable
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -159,11 +158,9 @@ class WithoutSubjects:
 
     def _reduce(self, snapshot: Snapshot) -> Snapshot:
         table = snapshot.subject_candidates
-        kept = np.flatnonzero(table.is_heading != self.headings)
-        names = [table.names[row] for row in kept.tolist()]
         return replace(
             snapshot,
-            subject_candidates=SubjectTable(table.chunks[kept], table.is_heading[kept], names),
+            subject_candidates=table.select(table.is_definition == self.headings),
             prebuilt_bm25=snapshot.bm25,
         )
 

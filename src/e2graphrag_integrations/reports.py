@@ -191,6 +191,11 @@ class Stats(_Report):
 
     `extraction_rules` is the version of the rules that extracted the entities. `is_outdated` tells
     whether `reindex` would extract them with a newer version.
+
+    `subjects` counts the documents by the source of their subject: `title`, `metadata`, `heading`,
+    `file` or `definition`, and `none` for documents whose subject is unknown. `sections` is the
+    number of sections whose heading counts. `trusted_sources` are the sources of which the index
+    uses all names, because enough documents support them.
     """
 
     documents: int
@@ -205,6 +210,9 @@ class Stats(_Report):
     bytes: int
     extraction_rules: int
     is_outdated: bool
+    subjects: Mapping[str, int] = field(default_factory=dict)
+    sections: int = 0
+    trusted_sources: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -19,7 +19,11 @@ HEADING = "subject:heading"
 DEFINITION = "subject:definition"
 """Label of a name that the first sentence of a text defines, as in "Rush is a band"."""
 
-SUBJECT_LABELS = frozenset({HEADING, DEFINITION})
+SECTION_LABELS = tuple(f"subject:h{level}" for level in range(1, 7))
+"""Labels of the headings of sections, by level. A heading also holds for the chunks that follow, up
+to the next heading of its level or above."""
+
+SUBJECT_LABELS = frozenset({HEADING, DEFINITION, *SECTION_LABELS})
 """Labels of mentions that name the subject of a text. They are not part of the entity graph.
 
 No extractor uses them: pipelines have labels without colons, such as "HEADING".

@@ -140,7 +140,7 @@ def test_without_subjects_leaves_out_one_kind_of_subject(open_index, headings, l
     snapshot = rag._session.snapshot()
     assert len(snapshot.subject_candidates.names) > 1
     reduced = WithoutSubjects(HybridStrategy(), headings=headings)._reduced(snapshot)
-    assert set(reduced.subject_candidates.is_heading) == {left == HEADING}
+    assert set(reduced.subject_candidates.is_definition) == {left == DEFINITION}
 
 
 PASSAGES = [

@@ -131,6 +131,9 @@ def test_stats_prints_the_counts_of_an_index(book_index, call):
     code, out, _ = call("stats", book_index)
     assert code == 0
     assert f"chunks: {stats['chunks']}\n" in out
+    assert stats["subjects"] == {"none": 1}
+    assert "subjects: none 1\n" in out
+    assert "trusted_sources: -\n" in out
 
 
 def test_verify_distinguishes_intact_from_damaged_files(book_index, call):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations.graph import pagerank as pagerank_module
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.subjects import Subject, Subjects
+from e2graphrag_integrations.graph.subjects import Subject, SubjectChoice, Subjects
 from e2graphrag_integrations.search.fusion import top_rows
 
 
@@ -23,7 +23,8 @@ def chunks_of(*lines):
 
 def titled(graph, titles):
     """Return the entities of documents with the given titles."""
-    return Subjects.from_subjects(graph, [Subject((t,)) if t else Subject() for t in titles])
+    choice = SubjectChoice([Subject((t,)) if t else Subject() for t in titles])
+    return Subjects.from_choice(graph, choice)
 
 
 def pagerank_of(graph, titles=(None,), documents=None):

@@ -6,10 +6,13 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.entities.subjects import subject_candidates
 from e2graphrag_integrations.graph.builder import build_graph
+from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
+from e2graphrag_integrations.graph.sections import Section, sections_in_texts
+from e2graphrag_integrations.graph.subject_table import SubjectTableBuilder
 from e2graphrag_integrations.graph.subjects import (
     Subject,
+    SubjectChoice,
     Subjects,
-    SubjectTableBuilder,
     choose_subjects,
 )
 from e2graphrag_integrations.graph.titles import title_form
@@ -22,20 +25,28 @@ def graph_of(*chunks):
 
 def named(graph, *names):
     """Return the entities of documents whose subjects have the given names."""
-    return Subjects.from_subjects(graph, [Subject(tuple(some)) for some in names])
+    choice = SubjectChoice([Subject(tuple(some)) for some in names])
+    return Subjects.from_choice(graph, choice)
 
 
-def chosen(texts, titles=None, graph=None):
-    """Return the subjects of documents with one chunk each."""
+def table_of(*texts):
+    """Return the candidates in the texts of chunks."""
     builder = SubjectTableBuilder()
     for chunk, text in enumerate(texts):
         builder.add(chunk, subject_candidates(text))
+    return builder.table()
+
+
+def chosen(texts, titles=None, graph=None, in_metadata=None, files=None):
+    """Return the subjects of documents with one chunk each."""
+    nothing = [None] * len(texts)
     return choose_subjects(
         graph or graph_of(*("" for _ in texts)),
-        titles or [None] * len(texts),
-        builder.table(),
+        titles or nothing,
+        table_of(*texts),
         np.arange(len(texts)),
-    )
+        NamesInMetadata(in_metadata or nothing, files or nothing),
+    ).of_documents
 
 
 def test_names_of_subjects_follow_the_entities_of_the_graph():
@@ -111,9 +122,82 @@ def test_definitions_are_subjects_only_where_most_documents_have_one():
 
 
 def test_only_the_first_chunk_of_a_document_names_its_subject():
-    builder = SubjectTableBuilder()
-    for chunk, text in enumerate([RUSH, TOTO]):
-        builder.add(chunk, subject_candidates(text.partition("\n")[2]))
-    chunk_documents = np.asarray([0, 0])
-    [subject] = choose_subjects(graph_of("", ""), [None], builder.table(), chunk_documents)
-    assert subject.names == ("Rush",)
+    bodies = [text.partition("\n")[2] for text in (RUSH, TOTO)]
+    choice = choose_subjects(graph_of("", ""), [None], table_of(*bodies), np.asarray([0, 0]))
+    assert choice.of_documents == [Subject(("Rush",), "definition")]
+    assert choice.trusted == {"definition"}
+
+
+def test_junk_title_does_not_count_as_a_title():
+    graph = graph_of("rush", "rush toto")
+    titles = ["Microsoft Word - rush.doc", "untitled"]
+    assert [one.source for one in chosen([RUSH, TOTO], titles, graph)] == ["heading", "heading"]
+
+
+def test_title_in_the_metadata_comes_after_the_title():
+    subjects = chosen(["It grew.", "It fell."], ["Dune", None], in_metadata=["Sand", "Rain"])
+    assert subjects == [Subject(("Dune",), "title"), Subject(("Rain",), "metadata")]
+
+
+def test_file_name_is_a_subject_only_where_other_documents_mention_some():
+    files = ["Toto", "Rush"]
+    assert chosen(["It grew.", "It fell."], files=files) == [Subject(), Subject()]
+    subjects = chosen(["It grew.", "It fell."], graph=graph_of("", "toto"), files=files)
+    assert subjects == [Subject(("Toto",), "file"), Subject(("Rush",), "file")]
+
+
+BOOK = (
+    "# Palaces\n\nThey are old.\n\n## 1. Weena\n\nShe swam.",
+    "Then she slept.",
+    "At night.\n\n### Eloi\n\nThey sang.",
+    "## Morlocks\n\nThey ate.",
+)
+
+
+def test_sections_hold_up_to_the_next_heading_of_their_level():
+    chunk_documents = np.asarray([0, 0, 0, 0, 1])
+    table = table_of(*BOOK, "Another document.")
+    assert sorted(sections_in_texts(table, chunk_documents), key=lambda one: one[1:]) == [
+        Section("1. Weena", 0, 3),
+        Section("Palaces", 0, 4),
+        Section("Eloi", 2, 3),
+        Section("Morlocks", 3, 4),
+    ]
+
+
+def test_no_headings_give_no_sections():
+    assert list(sections_in_texts(table_of("Plain."), np.asarray([0]))) == []
+    assert list(sections_in_texts(table_of(), np.asarray([], dtype=np.int64))) == []
+
+
+def test_section_counts_only_if_its_heading_is_a_name_that_other_chunks_mention():
+    graph = graph_of("weena eloi", "morlocks", "", "weena", "")
+    chunk_documents = np.asarray([0, 0, 0, 0, 1])
+    table = table_of(*BOOK, "Another document.")
+    choice = choose_subjects(graph, [None, None], table, chunk_documents)
+    subjects = Subjects.from_choice(graph, choice)
+    names = [[subjects.names[row] for row in subjects.sections_of(chunk)] for chunk in range(5)]
+    assert names == [["weena"], ["weena"], ["eloi", "weena"], ["morlocks"], []]
+    assert subjects.sections[graph.index["morlocks"]] == [Section("Morlocks", 3, 4)]
+    assert subjects.documents == {}
+    nowhere_else = choose_subjects(
+        graph_of("weena", "", "", "", ""), [None, None], table, chunk_documents
+    )
+    assert nowhere_else.sections == []
+
+
+def test_all_headings_of_sections_are_trusted_if_other_documents_mention_enough_of_them():
+    texts = ["## Rush\n\nThey sang.", "## Toto\n\nThey sang."]
+    graph = graph_of("", "rush")
+    choice = choose_subjects(graph, [None, None], table_of(*texts), np.asarray([0, 1]))
+    assert choice.trusted == {"section"}
+    subjects = Subjects.from_choice(graph, choice)
+    names = [[subjects.names[row] for row in subjects.sections_of(chunk)] for chunk in range(2)]
+    assert names == [["rush"], ["toto"]]
+
+
+def test_headings_of_parts_of_a_text_never_count():
+    text = "Weena swam.\n\n## Introduction\n\nShe swam.\n\n## Chapter 3\n\n## 1.2 Results\n"
+    graph = graph_of("introduction", "introduction chapter results 3")
+    choice = choose_subjects(graph, [None, None], table_of(text, ""), np.asarray([0, 1]))
+    assert choice.sections == []

@@ -32,7 +32,7 @@ def links_from(open_index):
         linked = title_links(rows, snapshot, relevance_of, mask)
         return {
             (int(nodes.document[row]), int(nodes.position[row])): pytest.approx(score)
-            for row, score in zip(*linked, strict=True)
+            for row, score in zip(linked.rows, linked.scores, strict=True)
         }
 
     return follow

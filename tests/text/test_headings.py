@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations.text.headings import first_line_heading
+from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
 
 BODY = "Jeffrey Thomas Porcaro was an American drummer, songwriter and record producer."
 
@@ -38,3 +38,38 @@ def test_a_short_first_line_is_a_heading(first_line, heading):
 )
 def test_other_first_lines_are_not_headings(text):
     assert first_line_heading(text) is None
+
+
+MARKDOWN = """\
+# [The Palace](https://example.org) #
+
+Of **green** porcelain.
+
+Weena
+-----
+She swam.
+
+```sh
+# not a heading
+```
+
+   ### *Eloi* ###
+#no heading
+| a | b |
+|---|---|
+"""
+
+
+def test_markdown_headings_have_levels_and_spans_in_the_text():
+    headings = list(markdown_headings(MARKDOWN))
+    assert [(h.name, h.level) for h in headings] == [("The Palace", 1), ("Weena", 2), ("Eloi", 3)]
+    assert [
+        MARKDOWN[h.start :].startswith(p) for h, p in zip(headings, ("#", "W", "   #"), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "#", "# ", "---", "\n===", f"# {'word ' * 13}", "a" * 500 + "\n---"]
+)
+def test_other_lines_are_no_markdown_headings(text):
+    assert list(markdown_headings(text)) == []

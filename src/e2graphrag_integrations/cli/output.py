@@ -317,6 +317,8 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
         _print_json(counts)
         return
     settings = counts.pop("settings")
+    counts["subjects"] = ", ".join(f"{name} {n}" for name, n in stats.subjects.items()) or "-"
+    counts["trusted_sources"] = ", ".join(stats.trusted_sources) or "-"
     lines = (f"{name}: {value}" for name, value in counts.items())
     _print_table(("count", "value"), counts.items(), lines)
     lines = (f"  {name} = {value}" for name, value in settings.items())

@@ -1,14 +1,15 @@
-"""Candidates for the subject of a text: its heading, and the names that it defines."""
+"""Candidates for the subject of a text: its headings, and the names that it defines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from e2graphrag_integrations.entities.definitions import defined_names
-from e2graphrag_integrations.text.headings import first_line_heading
+from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
 from e2graphrag_integrations.types import (
     DEFINITION,
     HEADING,
+    SECTION_LABELS,
     SUBJECT_LABELS,
     Mention,
     Sentences,
@@ -32,15 +33,21 @@ def split_subjects(sentences: Sentences) -> tuple[list[Mention], Sentences]:
 
 
 def subject_candidates(text: str) -> list[Mention]:
-    """Return the heading in the first line, and the names that the first sentence defines.
+    """Return the candidates for the subject of a text.
 
-    The span of a name is that of the heading, or of the text before the verb of the definition.
+    These are the heading in the first line, the names that the first sentence defines, and the
+    Markdown headings of its sections. The span of a defined name is the start of the sentence.
     """
     candidates = []
     start = len(text) - len(text.lstrip())
     heading = first_line_heading(text)
     if heading is not None:
-        candidates.append(Mention(heading, start, start + len(heading), HEADING))
+        name = heading.lstrip("# ") or heading  # Markdown
+        candidates.append(Mention(name, start, start + len(heading), HEADING))
         start += len(heading)
     candidates += [Mention(name, start, start, DEFINITION) for name in defined_names(text[start:])]
+    candidates += [
+        Mention(own.name, own.start, own.end, SECTION_LABELS[own.level - 1])
+        for own in markdown_headings(text)
+    ]
     return candidates

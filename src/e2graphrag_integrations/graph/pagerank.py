@@ -29,6 +29,9 @@ _TITLE_MENTIONS = 3
 """Number of mentions that a document's title adds to each of its chunks. ln(1 + 3) = 2 ln(1 + 1),
 so the title's entity has twice the weight of an entity that the chunk mentions once."""
 
+_HEADING_MENTIONS = 1
+"""Number of mentions that the heading of a section adds to each of its chunks."""
+
 _EXACT_LIMIT = 20_000
 """Maximum number of chunks for which each iteration covers the whole graph. In a larger index, it
 covers only a subgraph."""
@@ -305,7 +308,7 @@ def _propagate(
 
 
 def _mention_counts(graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> csr_array:
-    """Return the mentions of each entity in each chunk, including titles."""
+    """Return the mentions of each entity in each chunk, including titles and headings."""
     mentions = graph.postings.T.tocoo()
     # Every chunk of a document mentions each name of the document's subject.
     first = np.searchsorted(entities.documents_of_entities, chunk_documents)
@@ -313,9 +316,11 @@ def _mention_counts(graph: EntityGraph, entities: Subjects, chunk_documents: Int
     titled = np.repeat(np.arange(len(chunk_documents)), sizes)
     titles = entities.entities[concatenated_ranges(first, sizes)]
     shape = graph.postings.shape[1], len(entities.names)
-    rows = np.concatenate([mentions.row, titled])
-    columns = np.concatenate([mentions.col, titles])
-    values = np.concatenate([mentions.data, np.full(len(titled), _TITLE_MENTIONS)]).astype(float)
+    in_sections = np.full(len(entities.section_chunks), _HEADING_MENTIONS)
+    counts_of_titles = np.full(len(titled), _TITLE_MENTIONS)
+    rows = np.concatenate([mentions.row, titled, entities.section_chunks])
+    columns = np.concatenate([mentions.col, titles, entities.section_entities])
+    values = np.concatenate([mentions.data, counts_of_titles, in_sections]).astype(float)
     index_type = smallest_int_type(max(*shape, len(rows)))
     coordinates = rows.astype(index_type), columns.astype(index_type)
     counts = coo_array((values, coordinates), shape=shape).tocsr()

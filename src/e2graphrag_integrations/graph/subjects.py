@@ -1,14 +1,16 @@
 """The subjects of documents: the names that each document is about, and the documents about a name.
 
-A title names the subject of its document. Without a title, the heading in the first line does, or
-the names that the first sentence defines. Both are rules that fit some corpora and not others, so
-each is used only where the corpus supports it (`choose_subjects`).
+A title names the subject of its document. Without a title, the heading in the first line does, the
+file name, or the names that the first sentence defines. These are rules that fit some corpora and
+not others, so each is used only where the corpus supports it (`choose_subjects`). The heading of a
+section is a further subject of its chunks, with less weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, Self
 
 import numpy as np
@@ -17,11 +19,15 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
+from e2graphrag_integrations.graph.sections import Section, choose_sections, sections_in_texts
+from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import title_form
-from e2graphrag_integrations.types import HEADING, Mention
+from e2graphrag_integrations.text.title_rules import is_junk_title
 
-SubjectSource = Literal["title", "heading", "definition"]
-"""Where a subject comes from."""
+SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]
+"""Where a subject comes from: the title, a title in the metadata, the heading in the first line,
+the file name, the names that the first sentence defines, or the heading of a section."""
 
 _MIN_HEADINGS_NAMED = 0.05
 """Minimum share of headings that other documents mention by name. Below it, first lines are not
@@ -31,50 +37,6 @@ mentions is used in any case."""
 _MIN_DEFINITIONS = 0.5
 """Minimum share of documents that begin with a definition. It is 91 % in an encyclopedia, and a
 third or less in news, chats, transcripts and novels."""
-
-
-@dataclass(frozen=True, eq=False)
-class SubjectTable:
-    """The candidates for the subject of each chunk, ordered by chunk.
-
-    Attributes:
-        chunks: The chunk of each candidate.
-        is_heading: Whether it is a heading; otherwise, it is a defined name.
-        names: The candidate as written.
-    """
-
-    chunks: IntArray
-    is_heading: NDArray[np.bool_]
-    names: Sequence[str]
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Return a table without candidates."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), ())
-
-
-class SubjectTableBuilder:
-    """Collects candidates chunk by chunk."""
-
-    def __init__(self) -> None:
-        self._chunks: list[int] = []
-        self._is_heading: list[bool] = []
-        self._names: list[str] = []
-
-    def add(self, chunk: int, candidates: Sequence[Mention]) -> None:
-        """Add the candidates of a chunk; chunks must be ascending."""
-        for candidate in candidates:
-            self._chunks.append(chunk)
-            self._is_heading.append(candidate.label == HEADING)
-            self._names.append(candidate.entity)
-
-    def table(self) -> SubjectTable:
-        """Return the table."""
-        return SubjectTable(
-            np.asarray(self._chunks, dtype=np.int64),
-            np.asarray(self._is_heading, dtype=np.bool_),
-            self._names,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,43 +52,87 @@ class Subject:
     source: SubjectSource | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class SubjectChoice:
+    """The subjects of documents and sections.
+
+    Attributes:
+        of_documents: The subject of each document.
+        sections: The sections whose headings count, with the normal form of the heading.
+        trusted: The sources that the corpus supports, so that all their names are used.
+    """
+
+    of_documents: Sequence[Subject]
+    sections: Sequence[tuple[str, Section]] = ()
+    trusted: frozenset[SubjectSource] = frozenset()
+
+
 def choose_subjects(
     graph: EntityGraph,
     titles: Sequence[str | None],
     candidates: SubjectTable,
     chunk_documents: IntArray,
-) -> list[Subject]:
-    """Return the subject of each document.
+    metadata: NamesInMetadata | None = None,
+) -> SubjectChoice:
+    """Return the subject of each document, and the sections whose headings count.
 
-    The title comes first, then the heading in the first line, then the defined names. A heading is
-    used if other documents mention it by name, or if they mention at least 5 % of all headings.
-    Defined names are used if at least half of all documents begin with a definition.
+    The first of these sources that applies is used: the title, a title in the metadata, the heading
+    in the first line, the file name, and the defined names. A heading or file name is used if other
+    documents mention it by name, or if they mention at least 5 % of all of its kind. Defined names
+    are used if at least half of all documents begin with a definition.
 
     Args:
         graph: The entity graph.
         titles: The title of each document.
-        candidates: The candidates of all chunks. Only those of a document's first chunk count.
+        candidates: The candidates of all chunks. Of those that are no headings of sections, only
+            those of a document's first chunk count.
         chunk_documents: The document of each chunk, ascending.
+        metadata: The names in the metadata.
     """
+    metadata = metadata or NamesInMetadata([None] * len(titles), [None] * len(titles))
+    known: list[Subject] = [
+        _titled(title, other) for title, other in zip(titles, metadata.titles, strict=True)
+    ]
     headings, definitions = _first_candidates(candidates, chunk_documents, len(titles))
-    is_mentioned = {
-        document: _is_mentioned(title_form(heading), document, graph, chunk_documents)
-        for document, heading in headings.items()
-        if not titles[document]
-    }
-    trusts_headings = sum(is_mentioned.values()) >= _MIN_HEADINGS_NAMED * len(is_mentioned)
-    trusts_definitions = len(definitions) >= _MIN_DEFINITIONS * len(titles)
-    subjects = []
-    for document, title in enumerate(titles):
-        if title_form(title):
-            subjects.append(Subject((title or "",), "title"))
-        elif document in headings and (trusts_headings or is_mentioned[document]):
-            subjects.append(Subject((headings[document],), "heading"))
-        elif document in definitions and trusts_definitions:
-            subjects.append(Subject(tuple(definitions[document]), "definition"))
-        else:
-            subjects.append(Subject())
-    return subjects
+    files = {document: name for document, name in enumerate(metadata.files) if name}
+    trusted: set[SubjectSource] = set()
+    if definitions and len(definitions) >= _MIN_DEFINITIONS * len(titles):
+        trusted.add("definition")
+    lower: list[tuple[SubjectSource, dict[int, str]]] = [("heading", headings), ("file", files)]
+    for source, names in lower:
+        unknown = {d: name for d, name in names.items() if not known[d].names}
+        is_mentioned = {
+            document: _is_mentioned(title_form(name), document, graph, chunk_documents)
+            for document, name in unknown.items()
+        }
+        if unknown and sum(is_mentioned.values()) >= _MIN_HEADINGS_NAMED * len(unknown):
+            trusted.add(source)
+        for document, name in unknown.items():
+            if source in trusted or is_mentioned[document]:
+                known[document] = Subject((name,), source)
+    if "definition" in trusted:
+        for document, defined in definitions.items():
+            if not known[document].names:
+                known[document] = Subject(tuple(defined), "definition")
+    sections = choose_sections(
+        [*metadata.sections, *sections_in_texts(candidates, chunk_documents)],
+        graph,
+        chunk_documents,
+    )
+    if sections.are_trusted:
+        trusted.add("section")
+    return SubjectChoice(known, sections.sections, frozenset(trusted))
+
+
+def _titled(title: str | None, in_metadata: str | None) -> Subject:
+    sources: tuple[tuple[str | None, SubjectSource], ...] = (
+        (title, "title"),
+        (in_metadata, "metadata"),
+    )
+    for name, source in sources:
+        if name and title_form(name) and not is_junk_title(name):
+            return Subject((name,), source)
+    return Subject()
 
 
 def _first_candidates(
@@ -137,11 +143,12 @@ def _first_candidates(
     headings: dict[int, str] = {}
     definitions: dict[int, list[str]] = {}
     owners = chunk_documents[candidates.chunks]
-    is_first = candidates.chunks == first_chunks[owners]
+    is_first = (candidates.chunks == first_chunks[owners]) & (candidates.levels <= 0)
+    is_heading = candidates.is_first_line
     for row in np.flatnonzero(is_first).tolist():
         document, name = int(owners[row]), candidates.names[row]
-        if candidates.is_heading[row]:
-            headings[document] = name
+        if is_heading[row]:
+            headings.setdefault(document, name)
         else:
             definitions.setdefault(document, []).append(name)
     return headings, definitions
@@ -158,42 +165,67 @@ def _is_mentioned(form: str, document: int, graph: EntityGraph, chunk_documents:
 
 @dataclass(frozen=True, eq=False)
 class Subjects:
-    """The subjects of all documents, as entities.
+    """The subjects of all documents and sections, as entities.
 
     Attributes:
         names: Normal forms: first the graph's, in its order, then those of subjects that no text
             mentions.
         entities, documents_of_entities: The row in `names` and the document of each name of a
             subject, ordered by document.
-        of_documents: The subject of each document.
+        section_entities, section_chunks: Each chunk in a section, and the entity that the heading
+            of the section names, ordered by chunk and entity.
+        choice: Where the subjects come from.
     """
 
     names: Sequence[str]
     entities: IntArray
     documents_of_entities: IntArray
-    of_documents: Sequence[Subject] = field(default=())
+    section_entities: IntArray
+    section_chunks: IntArray
+    choice: SubjectChoice
 
     @classmethod
-    def from_subjects(cls, graph: EntityGraph, subjects: Sequence[Subject]) -> Self:
-        """Combine the graph's entities with the subject of each document."""
+    def from_choice(cls, graph: EntityGraph, choice: SubjectChoice) -> Self:
+        """Combine the graph's entities with the subjects of documents and sections."""
         forms = [
             list(dict.fromkeys(form for name in subject.names if (form := title_form(name))))
-            for subject in subjects
+            for subject in choice.of_documents
         ]
-        new = dict.fromkeys(f for some in forms for f in some if f not in graph.index)
+        of_sections = (form for form, _ in choice.sections)
+        all_forms = chain(chain.from_iterable(forms), of_sections)
+        new = dict.fromkeys(form for form in all_forms if form not in graph.index)
         rows = {form: len(graph.names) + number for number, form in enumerate(new)}
         entities = [graph.index.get(f, rows.get(f, -1)) for some in forms for f in some]
+        pairs = {
+            (chunk, graph.index.get(form, rows.get(form, -1)))
+            for form, section in choice.sections
+            for chunk in range(section.first, section.end)
+        }
+        in_sections = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2)
         return cls(
             [*graph.names, *new],
             np.asarray(entities, dtype=np.int64),
             np.repeat(np.arange(len(forms)), [len(some) for some in forms]),
-            subjects,
+            np.ascontiguousarray(in_sections[:, 1]),
+            np.ascontiguousarray(in_sections[:, 0]),
+            choice,
         )
 
     def names_of(self, document: int) -> IntArray:
         """Return the rows of the names of a document's subject."""
         first, end = np.searchsorted(self.documents_of_entities, [document, document + 1])
         return self.entities[first:end]
+
+    def sections_of(self, chunk: int) -> IntArray:
+        """Return the rows of the entities that the headings above a chunk name, ascending."""
+        first, end = np.searchsorted(self.section_chunks, [chunk, chunk + 1])
+        return self.section_entities[first:end]
+
+    def source_of(self, entity: int) -> SubjectSource | None:
+        """Return where an entity comes from as a subject, or None if it is no subject."""
+        if entity in self.documents:
+            return self.choice.of_documents[self.documents[entity][0]].source
+        return "section" if entity in self.sections else None
 
     @lazy
     def index(self) -> dict[str, int]:
@@ -207,9 +239,10 @@ class Subjects:
 
     @lazy
     def is_subject(self) -> NDArray[np.bool_]:
-        """Whether each entity names the subject of a document, shape (entities,)."""
+        """Whether each entity names the subject of a document or section, shape (entities,)."""
         mask = np.zeros(len(self.names), dtype=np.bool_)
         mask[self.entities] = True
+        mask[self.section_entities] = True
         return mask
 
     @lazy
@@ -220,3 +253,11 @@ class Subjects:
         for entity, document in pairs:
             documents.setdefault(entity, []).append(document)
         return documents
+
+    @lazy
+    def sections(self) -> dict[int, list[Section]]:
+        """For each entity that the headings of sections name, the sections, ascending."""
+        sections: dict[int, list[Section]] = {}
+        for form, section in sorted(self.choice.sections, key=lambda one: one[1].first):
+            sections.setdefault(self.index[form], []).append(section)
+        return sections

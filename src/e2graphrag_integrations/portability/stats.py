@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -17,6 +19,8 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         snapshot: The snapshot of the store's current generation, for all counts.
     """
     nodes, manifest = snapshot.nodes, store.manifest()
+    choice = snapshot.subjects.choice
+    subjects = Counter(subject.source or "none" for subject in choice.of_documents)
     return Stats(
         documents=len(snapshot.documents),
         chunks=len(snapshot.chunk_nodes),
@@ -30,5 +34,8 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         bytes=file_size(store.path),
         extraction_rules=index_version(manifest),
         is_outdated=is_outdated(manifest),
+        subjects=dict(subjects.most_common()),
+        sections=len(choice.sections),
+        trusted_sources=tuple(sorted(choice.trusted)),
         settings=dict(sorted(manifest.items())),
     )

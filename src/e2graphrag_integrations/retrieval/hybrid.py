@@ -22,7 +22,13 @@ from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.title_links import title_links
-from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Route, Trace
+from e2graphrag_integrations.retrieval.trace import (
+    FollowedSubject,
+    Listing,
+    RankedLists,
+    Route,
+    Trace,
+)
 from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -203,6 +209,7 @@ class _HybridSearch:
         )
         self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
         self.specificity = self.graph_weight = 0.0
+        self.followed: tuple[FollowedSubject, ...] = ()
         if strategy.entity_weight and self.seeds.ranked:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
             self.graph_weight = float(self.specificity**strategy.gate)
@@ -248,9 +255,10 @@ class _HybridSearch:
         rows, scores = fuse(lists, self.strategy.rrf_k, len(nodes.ids))
         best = np.flatnonzero(nodes.level[rows] == 0)[: self.strategy.title_link_sources]
         sources = list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
-        linked, scores = title_links(sources, self.snapshot, self.relevance.of_chunks, self.allowed)
-        order = np.lexsort((linked, -scores))[: self.list_length]
-        linked, scores = linked[order], scores[order]
+        links = title_links(sources, self.snapshot, self.relevance.of_chunks, self.allowed)
+        self.followed = links.followed
+        order = np.lexsort((links.rows, -links.scores))[: self.list_length]
+        linked, scores = links.rows[order], links.scores[order]
         strength = min(1.0, float(scores[0])) if len(scores) else 0.0
         weight = self.strategy.title_link_weight * strength
         return WeightedList("title_links", "score", weight, "local", linked, scores)
@@ -282,6 +290,7 @@ class _HybridSearch:
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
+            title_links=self.followed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},
         )

@@ -1,13 +1,15 @@
-"""Title links between a chunk and a document whose title it mentions, in both directions."""
+"""Title links between a chunk and a document or section whose subject it mentions, both ways."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.retrieval.trace import FollowedSubject
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -18,21 +20,37 @@ _MAX_DOCUMENTS = 100
 """Ignore a title that links to more documents than this: it is too common to be informative."""
 
 
+@dataclass(frozen=True, eq=False)
+class TitleLinks:
+    """The result of following title links.
+
+    Attributes:
+        rows: Node rows of the linked chunks, strongest link first.
+        scores: Their scores, all above 0.
+        followed: The subjects whose links were followed, strongest first.
+    """
+
+    rows: IntArray
+    scores: Floats
+    followed: tuple[FollowedSubject, ...]
+
+
 def title_links(
     sources: Sequence[tuple[int, float]],
     snapshot: Snapshot,
     relevance: Callable[[IntArray], Floats],
     allowed: NDArray[np.bool_] | None = None,
-) -> tuple[IntArray, Floats]:
+) -> TitleLinks:
     """Return the chunks that title links reach from the source chunks, and their scores.
 
     A two-hop query (a bridge question of HotpotQA, Yang et al. 2018) describes one document and
-    asks about another, and one of the two mentions the title of the other. Links therefore run in
+    asks about another, and one of the two mentions the subject of the other. Links therefore run in
     both directions. A linked chunk scores `source * strength * relevance`:
 
     * source: the score of the source chunk, relative to the best source chunk;
-    * strength: `1 / n` if the source chunk mentions a title that n documents share;
-      `1 / log2(2 + n)` if n other documents mention the title of the source chunk's document;
+    * strength: `1 / n` if the source chunk mentions a subject that n documents or sections share;
+      `1 / log2(2 + n)` if n other documents mention the subject of the source chunk's document or
+      section;
     * relevance: the relevance of the linked chunk to the query.
 
     If several links reach a chunk, the one with the highest `source * strength` is used.
@@ -43,46 +61,50 @@ def title_links(
         relevance: Returns the relevance of chunks, given their numbers.
         allowed: Mask over chunks, shape (chunks,); None allows all.
 
-    Returns:
-        Node rows and scores of the linked chunks, both of shape (linked chunks,), strongest link
-        first. Chunks with a score of 0 are omitted.
     """
     links = [
-        (score / sources[0][1] * strength, targets)
+        (score / sources[0][1] * strength, entity, targets)
         for row, score in sources
-        for strength, targets in _links_from(int(snapshot.nodes.first_leaf[row]), snapshot)
+        for strength, entity, targets in _links_from(int(snapshot.nodes.first_leaf[row]), snapshot)
     ]
     target_chunks: list[IntArray] = []
     target_strengths: list[Floats] = []
+    followed: dict[int, int] = {}  # chunks by entity
     count = 0
-    for strength, targets in sorted(links, key=lambda link: -link[0]):
+    for strength, entity, targets in sorted(links, key=lambda link: -link[0]):
         for target in targets:
             chunks = target if allowed is None else target[allowed[target]]
             target_chunks.append(chunks)
             target_strengths.append(np.full(len(chunks), strength))
             count += len(chunks)
+            followed[entity] = followed.get(entity, 0) + len(chunks)
         if count >= _MAX_CHUNKS:
             break
     if not count:
-        return np.empty(0, dtype=np.int64), np.empty(0)
+        return TitleLinks(np.empty(0, dtype=np.int64), np.empty(0), ())
     chunks = np.concatenate(target_chunks)
     strongest = first_occurrences(chunks)
     scores = np.concatenate(target_strengths)[strongest] * relevance(chunks[strongest])
     rows = snapshot.chunk_nodes[chunks[strongest]]
-    return rows[scores > 0], scores[scores > 0]
+    subjects = snapshot.subjects
+    described = (
+        FollowedSubject(subjects.names[entity], subjects.source_of(entity), number)
+        for entity, number in followed.items()
+        if number
+    )
+    return TitleLinks(rows[scores > 0], scores[scores > 0], tuple(described))
 
 
-def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterable[IntArray]]]:
-    """Yield the strength and the target chunks of each title link from a chunk."""
+def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, int, list[IntArray]]]:
+    """Yield the strength, the entity and the target chunks of each title link from a chunk."""
     chunk_documents, subjects = snapshot.chunk_documents, snapshot.subjects
     document = int(chunk_documents[chunk])
-    own = subjects.names_of(document)
+    own = np.union1d(subjects.names_of(document), subjects.sections_of(chunk))
     entities = snapshot.personalized_pagerank.entities_of(chunk)
     for entity in np.setdiff1d(entities[subjects.is_subject[entities]], own).tolist():
-        titled = subjects.documents[entity]
-        if len(titled) <= _MAX_DOCUMENTS:
-            bounds = (np.searchsorted(chunk_documents, [other, other + 1]) for other in titled)
-            yield 1 / len(titled), (np.arange(first, end) for first, end in bounds)
+        targets = _chunks_about(entity, document, snapshot)
+        if 0 < len(targets) <= _MAX_DOCUMENTS:
+            yield 1 / len(targets), entity, targets
     for name in own[own < len(snapshot.graph.names)].tolist():
         chunks, _ = snapshot.graph.chunks(name)
         sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
@@ -91,7 +113,22 @@ def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, Iterabl
         chunks = chunks[chunk_documents[chunks] != document]
         mentioning = _count_distinct(chunk_documents[chunks])
         if 0 < mentioning <= _MAX_DOCUMENTS:
-            yield 1 / float(np.log2(2 + mentioning)), [chunks]
+            yield 1 / float(np.log2(2 + mentioning)), name, [chunks]
+
+
+def _chunks_about(entity: int, document: int, snapshot: Snapshot) -> list[IntArray]:
+    """Return the chunks of each document, and of each section of another document, about a name.
+
+    A section of a document about the name adds nothing to the document.
+    """
+    subjects, chunk_documents = snapshot.subjects, snapshot.chunk_documents
+    titled = subjects.documents.get(entity, [])
+    bounds = [np.searchsorted(chunk_documents, [other, other + 1]) for other in titled]
+    for section in subjects.sections.get(entity, ()):
+        other = int(chunk_documents[section.first])
+        if other != document and other not in titled:
+            bounds.append(np.asarray([section.first, section.end]))
+    return [np.arange(first, end) for first, end in bounds]
 
 
 def _count_distinct(documents: IntArray) -> int:

@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.graph.subjects import SubjectSource
 from e2graphrag_integrations.search.fusion import first_occurrences
 
 Route = Literal["local", "global"]
+
+_MAX_SHOWN = 5
+"""Maximum number of subjects of title links that `explain` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,22 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedSubject:
+    """The subject of a document or section whose title links were followed.
+
+    Attributes:
+        subject: The normal form of its name.
+        source: Where the name comes from: `title`, `metadata`, `heading`, `file`, `definition` or
+            `section`.
+        chunks: Number of chunks that the links lead to.
+    """
+
+    subject: str
+    source: SubjectSource | None
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The steps of one retrieval.
 
@@ -132,6 +152,8 @@ class Trace:
         pairs: Pairs of linked entities (`PaperStrategy`, local).
         hop_steps: Each h that was tried, in order (`PaperStrategy`, local).
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
+        title_links: The subjects whose title links were followed, strongest first
+            (`HybridStrategy`).
         lists: The ranked lists by name, before any cut.
         cuts: Number of nodes dropped, by the limit that dropped them.
         timings: Seconds per step.
@@ -148,6 +170,7 @@ class Trace:
     pairs: tuple[Pair, ...] = ()
     hop_steps: tuple[HopStep, ...] = ()
     chosen_h: int | None = None
+    title_links: tuple[FollowedSubject, ...] = ()
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -175,10 +198,18 @@ class Trace:
         for step in self.hop_steps:
             chosen = "  <- chosen" if step.h == self.chosen_h else ""
             lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){chosen}")
+        if self.title_links:
+            lines.append(f"title links: {self._describe_title_links()}")
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
         return "\n".join(map(printable, [*lines, f"time: {timings}"]))
+
+    def _describe_title_links(self) -> str:
+        shown = self.title_links[:_MAX_SHOWN]
+        described = [f"{one.subject} ({one.source}, {one.chunks} chunk(s))" for one in shown]
+        more = len(self.title_links) - len(shown)
+        return ", ".join([*described, *([f"{more} more"] if more else [])])
 
     def _describe_links(self) -> str:
         if self.mode == "global":

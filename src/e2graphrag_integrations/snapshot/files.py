@@ -22,7 +22,7 @@ from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.subjects import SubjectTable
+from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists
@@ -289,7 +289,8 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
         "subjects": subjects.data,
         "subjects_bounds": subjects.bounds,
         "subject_chunks": snapshot.subject_candidates.chunks,
-        "subject_is_heading": snapshot.subject_candidates.is_heading,
+        "subject_levels": snapshot.subject_candidates.levels,
+        "subject_starts": snapshot.subject_candidates.starts,
     }
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(mentions, name)
@@ -342,7 +343,8 @@ def _restore(
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
         subject_candidates=SubjectTable(
             arrays["subject_chunks"],
-            arrays["subject_is_heading"],
+            arrays["subject_levels"],
+            arrays["subject_starts"],
             StringArray(arrays["subjects"], arrays["subjects_bounds"]),
         ),
     )

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
-from e2graphrag_integrations.graph.subjects import SubjectTable
+from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
@@ -231,7 +231,8 @@ class SnapshotMerger:
         chunks = self._gather("subjects", older.chunks, newer.chunks)
         return SubjectTable(
             chunks + self._shifts("chunks", "subjects"),
-            self._gather("subjects", older.is_heading, newer.is_heading),
+            self._gather("subjects", older.levels, newer.levels),
+            self._gather("subjects", older.starts, newer.starts),
             [names[i] for i in self._items("subjects").tolist()],
         )
 

@@ -19,8 +19,10 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.subjects import Subjects, SubjectTable, choose_subjects
+from e2graphrag_integrations.graph.subject_table import SubjectTable
+from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
@@ -241,10 +243,15 @@ class Snapshot:
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
-        chosen = choose_subjects(
-            self.graph, self.titles, self.subject_candidates, self.chunk_documents
+        records, chunks = self.records, self.chunk_nodes
+        records_of_chunks = records.starts[chunks], records.ends[chunks], records.indices
+        names = names_in_metadata(
+            self.documents, self.chunk_documents, records.values, records_of_chunks
         )
-        return Subjects.from_subjects(self.graph, chosen)
+        choice = choose_subjects(
+            self.graph, self.titles, self.subject_candidates, self.chunk_documents, names
+        )
+        return Subjects.from_choice(self.graph, choice)
 
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:

@@ -15,7 +15,7 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.subjects import SubjectTable, SubjectTableBuilder
+from e2graphrag_integrations.graph.subject_table import SubjectTable, SubjectTableBuilder
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, TREE, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns

@@ -1,0 +1,136 @@
+"""Rules that tell names from templates, dates, ids, file names and chapter numbers in titles."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath, PureWindowsPath
+
+_FILE_SUFFIX = (
+    r"\.(?:docx?|pdf|pptx?|xlsx?|odt|odp|rtf|txt|md|markdown|rst|html?|xhtml|tex|dvi|ps|eps|indd"
+    r"|qxd|pages|key|csv|tsv|json|xml|epub|jpe?g|png|tiff?)"
+)
+_FILE_NAME = re.compile(rf"\S.*{_FILE_SUFFIX}\s*", re.IGNORECASE)
+_PROGRAM = re.compile(
+    r"(?:Microsoft|MS)\s+(?:Word|PowerPoint|Excel|Office\s\w+)\s+-\s", re.IGNORECASE
+)
+_TEMPLATE = re.compile(
+    r"(?:(?:untitled|unbenannt|sans titre|sin t[ií]tulo|no title|unknown|title|none|null|n/a"
+    r"|documento?|dokument|power\s?point[ -]presentation|pr[eé]sentation|präsentation|slide|sheet"
+    r"|book|chapter|page|scan|image|img|new (?:document|page|presentation)|blank)"
+    r"[\s_#-]*(?:\d+|\(\d+\))?)",
+    re.IGNORECASE,
+)
+_ID = re.compile(
+    r"(?:doi:\s*)?10\.\d{4,}/\S+|\w+://\S+|www\.\S+|[0-9a-f]{8,}(?:-[0-9a-f]{4,})*|\S*\d\S*_\S*",
+    re.IGNORECASE,
+)
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?\.?"
+_DATE = re.compile(
+    rf"(?:\w+day,?\s+)?(?:{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_DAY}\s+{_MONTH}(?:,?\s+\d{{4}})?"
+    rf"|{_MONTH},?\s+\d{{4}})",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[^\W\d_]")
+_YEAR = re.compile(r"\d{1,4}")
+
+_NUMBER = re.compile(
+    r"(?:(?:chapter|section|part|appendix|annex|article|step|figure|table)\s+)?"
+    r"(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z])(?:[.):]+|\b)\s*(?:[-–—:]\s*)?",
+    re.IGNORECASE,
+)
+_STRUCTURE = frozenset(
+    """
+    abstract acknowledgements acknowledgments advantages answer answers api appendices appendix
+    applications background bibliography biography career changelog comments conclusion conclusions
+    configuration contact contents definition definitions description details disadvantages
+    discussion download early life epilogue etymology evaluation example examples exercises
+    experiments extract faq features figures footnotes foreword further reading future work general
+    glossary history index information installation install introduction legacy license limitations
+    links see also external links main manual menu method methodology methods more motivation name
+    navigation news note notes objectives options origin other outline overview parameters personal
+    plot preface preliminaries problem problems process prologue properties publications purpose
+    quickstart quick start readme reception recommendations reference references related related
+    work requirements research resources result results returns reviews search security setup
+    solution solutions source sources structure subjects summary support table of contents tables
+    terminology test tests theory topics troubleshooting tutorial types uses usage use version works
+    """.split()
+)
+"""Words of headings that name a part of a text, and not a subject."""
+
+_FUNCTION_WORDS = frozenset(
+    "a an and as at by de del der des die du for from in la le les of on or the to und van von "
+    "vs with".split()
+)
+_DRAFT_WORD = re.compile(
+    r"v\d+|r\d+|final|draft|copy|kopie|new|old|tmp|temp|test|scan|img|image|dsc|screenshot|file"
+    r"|export|output|backup|version|rev(?:ision)?|edited|signed|readme|changelog|license|index|main"
+    r"|notes?|docs?|page|part|chapter",
+    re.IGNORECASE,
+)
+_SHORT_NUMBER = 2
+"""Maximum number of digits of a number in a file name that is a name, as in "Apollo 13.pdf"."""
+
+
+def is_junk_title(title: str) -> bool:
+    """Return whether a title says nothing about the text: a template, a date, an id or a file.
+
+    >>> [is_junk_title(t) for t in ("Microsoft Word - a.doc", "untitled", "Dune (novel)", "1984")]
+    [True, True, False, False]
+    """
+    title = " ".join(title.split())
+    if _YEAR.fullmatch(title):
+        return False
+    if not _LETTER.search(title) or _PROGRAM.match(title):
+        return True
+    return any(
+        pattern.fullmatch(title) is not None for pattern in (_TEMPLATE, _FILE_NAME, _ID, _DATE)
+    )
+
+
+def section_name(heading: str) -> str | None:
+    """Return the name in a section heading, without its number; None if it has no name.
+
+    >>> [section_name(h) for h in ("3.1 The Palace", "Chapter 3", "1.2 Results", "Weena")]
+    ['The Palace', None, None, 'Weena']
+    """
+    number = _NUMBER.match(heading)
+    name = heading[number.end() :] if number is not None else heading
+    if number is not None and number.group().strip().isalpha():
+        name = heading  # "A Story" or "I, Claudius" do not begin with a number
+    words = [word for word in re.findall(r"\w+", name.casefold()) if word not in _FUNCTION_WORDS]
+    has_letters = any(_LETTER.search(word) for word in words)
+    if not has_letters or is_junk_title(name) or _STRUCTURE.issuperset(words):
+        return None
+    return name.strip()
+
+
+def name_of_file(path: str) -> str | None:
+    """Return the stem of a file name if it reads as a name, else None.
+
+    All words begin with a capital letter, except for words such as "of", and none has a digit or
+    belongs to the state of a file, such as "final".
+
+    >>> name_of_file("books/Palace of Green Porcelain.pdf"), name_of_file("scan_0042.pdf")
+    ('Palace of Green Porcelain', None)
+    """
+    pure = PureWindowsPath(path) if "\\" in path else PurePosixPath(path)
+    if not re.fullmatch(_FILE_SUFFIX, pure.suffix, re.IGNORECASE) or "://" in path:
+        return None
+    words = re.sub(r"[_\s]+|(?<=\w)-(?=[A-Z])", " ", pure.stem).split()
+    name = " ".join(words)
+    bare = [re.sub(r"^\W+|\W+$", "", word) for word in words]
+    if not words or is_junk_title(name) or section_name(name) is None:
+        return None
+    return name if all(map(_is_name_word, bare)) and _LETTER.search(bare[0]) else None
+
+
+def _is_name_word(word: str) -> bool:
+    if word.isdigit():
+        return len(word) <= _SHORT_NUMBER
+    if not word or any(character.isdigit() for character in word):
+        return not word
+    return word in _FUNCTION_WORDS or (not word[0].islower() and not _DRAFT_WORD.fullmatch(word))

@@ -1,0 +1,56 @@
+"""Subjects from the metadata that LlamaIndex's readers and parsers write."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.node_parser import MarkdownNodeParser
+
+DIARY = Document(id_="diary", text="Weena met the Morlocks in London.")
+MARKDOWN = """# Guide
+
+## Weena
+
+She swam in the river.
+
+### Clothes
+
+She wore white.
+
+## Morlocks
+
+They ate at night.
+"""
+
+
+def subjects_of(index):
+    return index.storage.snapshot().subjects
+
+
+def test_header_path_holds_for_the_chunk(index_of):
+    nodes = MarkdownNodeParser().get_nodes_from_documents([Document(id_="guide", text=MARKDOWN)])
+    [clothes] = [node for node in nodes if "wore white" in node.text]
+    assert clothes.metadata["header_path"] == "/Guide/Weena/"
+    index = index_of([DIARY])
+    index.insert_nodes(nodes)
+    subjects, table = subjects_of(index), index.storage.snapshot()
+    [chunk] = [
+        number
+        for number, row in enumerate(table.chunk_nodes.tolist())
+        if table.nodes.ids[row] == clothes.node_id
+    ]
+    assert [subjects.names[row] for row in subjects.sections_of(chunk)][-1] == "weena"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "source"),
+    [
+        ({"title": "Weena"}, "title"),
+        ({"Title": "Weena"}, "metadata"),
+        ({"file_name": "Weena.pdf", "file_path": "/data/Weena.pdf"}, "file"),
+    ],
+)
+def test_common_metadata_keys_give_the_subject(index_of, metadata, source):
+    own = Document(id_="a", text="She swam in the river.", metadata=metadata)
+    sources = [one.source for one in subjects_of(index_of([own, DIARY])).choice.of_documents]
+    assert sorted(sources, key=str) == sorted([None, source], key=str)
