@@ -30,10 +30,11 @@ def test_title_keys_have_an_order():
     assert names_in([record | {"title": 3}]).titles == ["second"]
 
 
-def test_titles_that_differ_between_pages_are_headings_of_their_chunks():
+def test_titles_that_differ_between_pages_are_those_of_their_chunks():
     names = names_in([{"title": "Weena"}, {"title": "Weena"}, {"title": "Eloi"}])
     assert names.titles == [None]
-    assert names.sections == [Section("Weena", 0, 2), Section("Eloi", 2, 3)]
+    assert names.titled == [Section("Weena", 0, 2), Section("Eloi", 2, 3)]
+    assert names.sections == []
 
 
 def test_headings_of_the_markdown_splitters_are_sections():

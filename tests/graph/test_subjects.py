@@ -158,9 +158,9 @@ def test_sections_hold_up_to_the_next_heading_of_their_level():
     chunk_documents = np.asarray([0, 0, 0, 0, 1])
     table = table_of(*BOOK, "Another document.")
     assert sorted(sections_in_texts(table, chunk_documents), key=lambda one: one[1:]) == [
-        Section("1. Weena", 0, 3),
+        Section("1. Weena", 0, 3, begins_chunk=False),
         Section("Palaces", 0, 4),
-        Section("Eloi", 2, 3),
+        Section("Eloi", 2, 3, begins_chunk=False),
         Section("Morlocks", 3, 4),
     ]
 
@@ -170,34 +170,36 @@ def test_no_headings_give_no_sections():
     assert list(sections_in_texts(table_of(), np.asarray([], dtype=np.int64))) == []
 
 
-def test_section_counts_only_if_its_heading_is_a_name_that_other_chunks_mention():
-    graph = graph_of("weena eloi", "morlocks", "", "weena", "")
-    chunk_documents = np.asarray([0, 0, 0, 0, 1])
-    table = table_of(*BOOK, "Another document.")
-    choice = choose_subjects(graph, [None, None], table, chunk_documents)
+ENTRIES = (
+    "# Bands\n\nThese are bands.\n\n",
+    "## 1. Rush\n\nRush is a Canadian rock band that was formed in Toronto.",
+    "## Toto\n\nToto is an American rock band that was formed in Los Angeles.",
+    "## See also\n\nOther lists.",
+)
+
+
+def sections_of(*texts):
+    """Return the names of the sections of each chunk, for one document with these chunks."""
+    graph = graph_of(*("" for _ in texts))
+    chunk_documents = np.zeros(len(texts), dtype=np.int64)
+    choice = choose_subjects(graph, [None], table_of(*texts), chunk_documents)
     subjects = Subjects.from_choice(graph, choice)
-    names = [[subjects.names[row] for row in subjects.sections_of(chunk)] for chunk in range(5)]
-    assert names == [["weena"], ["weena"], ["eloi", "weena"], ["morlocks"], []]
-    assert subjects.sections[graph.index["morlocks"]] == [Section("Morlocks", 3, 4)]
-    assert subjects.documents == {}
-    nowhere_else = choose_subjects(
-        graph_of("weena", "", "", "", ""), [None, None], table, chunk_documents
-    )
-    assert nowhere_else.sections == []
+    rows = [subjects.sections_of(chunk).tolist() for chunk in range(len(texts))]
+    return [sorted(subjects.names[row] for row in own) for own in rows], choice.trusted
 
 
-def test_all_headings_of_sections_are_trusted_if_other_documents_mention_enough_of_them():
-    texts = ["## Rush\n\nThey sang.", "## Toto\n\nThey sang."]
-    graph = graph_of("", "rush")
-    choice = choose_subjects(graph, [None, None], table_of(*texts), np.asarray([0, 1]))
-    assert choice.trusted == {"section"}
-    subjects = Subjects.from_choice(graph, choice)
-    names = [[subjects.names[row] for row in subjects.sections_of(chunk)] for chunk in range(2)]
-    assert names == [["rush"], ["toto"]]
+def test_headings_of_entries_are_subjects_of_their_sections():
+    names, trusted = sections_of(*ENTRIES)
+    assert names == [["bands"], ["bands", "rush"], ["bands", "toto"], ["bands"]]
+    assert "section" in trusted
 
 
-def test_headings_of_parts_of_a_text_never_count():
-    text = "Weena swam.\n\n## Introduction\n\nShe swam.\n\n## Chapter 3\n\n## 1.2 Results\n"
-    graph = graph_of("introduction", "introduction chapter results 3")
-    choice = choose_subjects(graph, [None, None], table_of(text, ""), np.asarray([0, 1]))
-    assert choice.sections == []
+def test_headings_do_not_count_where_most_sections_begin_without_a_definition():
+    assert sections_of(*BOOK) == ([[], [], [], []], frozenset())
+
+
+def test_titles_that_differ_between_pages_count_without_a_definition():
+    metadata = NamesInMetadata([None], [None], titled=[Section("Rush", 0, 1), Section("?", 1, 2)])
+    graph = graph_of("", "")
+    choice = choose_subjects(graph, [None], table_of("", ""), np.zeros(2, dtype=np.int64), metadata)
+    assert choice.sections == [("rush", Section("Rush", 0, 1))]

@@ -8,7 +8,20 @@ from langchain_text_splitters import MarkdownHeaderTextSplitter
 
 from fakes import NameExtractor
 
-MARKDOWN = "# Guide\n\n## Weena\n\nShe swam in the river.\n\n## Morlocks\n\nThey ate at night."
+MARKDOWN = """# Guide
+
+## Weena
+
+A friend of the traveller is good at swimming in the river.
+
+## Morlocks
+
+They are people who eat at night.
+
+## Eloi
+
+They are people who sing.
+"""
 DIARY = Document("Weena met the Morlocks in London.", metadata={"source": "diary"})
 
 
@@ -27,8 +40,10 @@ def test_headers_that_the_splitter_removed_are_subjects_of_their_chunks(lc_index
     assert index.stats().sections > 0
     trace = rag.retrieve("What happened in London?").trace
     assert ("morlocks", "section") in [(one.subject, one.source) for one in trace.title_links]
+    [link] = rag.retrieve("Who were the Eloi?").trace.links  # no text contains the name
+    assert link.entity == "eloi"
     hits = index.as_retriever(k=2).invoke("Who were the Morlocks?")
-    assert any("They ate at night." in hit.page_content for hit in hits)
+    assert any("They are people who eat at night." in hit.page_content for hit in hits)
 
 
 @pytest.mark.parametrize(

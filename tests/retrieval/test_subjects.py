@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
 from e2graphrag_integrations.retrieval.title_links import _links_from
 from strategies import FakeEmbedder
 
-GUIDE = "# Guide\n\n## Weena\n\nShe swam in the river.\n\n## Morlocks\n\nThey ate at night."
+ENTRIES = (
+    "# Guide\n\n## Weena\n\nWeena is a friend who swims in the river.\n\n",
+    "## Morlocks\n\nMorlocks are people who eat at night.\n\n",
+)
+
+
+def guide(*more):
+    """Return a document with one segment per section."""
+    texts = [*ENTRIES, *more]
+    ends = [len("".join(texts[: number + 1])) for number in range(len(texts))]
+    spans = zip([0, *ends[:-1]], ends, strict=True)
+    segments = [(start, end, {"part": number}) for number, (start, end) in enumerate(spans)]
+    return SourceDocument("guide", "".join(texts), segments=segments)
 
 
 class Recorder(FakeEmbedder):
@@ -27,14 +39,14 @@ def test_headings_and_metadata_are_not_embedded(open_index):
     for metadata in ({}, {"Title": "Guide", "file_name": "Guide.md", "Header 2": "Weena"}):
         embedder = Recorder()
         rag = open_index(embedder=embedder)
-        rag.add(SourceDocument("guide", GUIDE, metadata=metadata))
+        rag.add(replace(guide(), metadata=metadata))
         embedded.append(embedder.texts)
     assert embedded[0] == embedded[1]
 
 
 def test_trace_names_the_subjects_that_title_links_follow(open_index):
-    rag = open_index(chunk_size=12, chunk_overlap=0)
-    rag.add([SourceDocument("guide", GUIDE), SourceDocument("a", "Weena met Bert in Oslo.")])
+    rag = open_index(split_segments=True)
+    rag.add([guide(), SourceDocument("a", "Weena met Bert in Oslo.")])
     rag.add(SourceDocument("b", "He ran.", title="Bert (singer)"))
     trace = rag.retrieve("What happened in Oslo?").trace
     followed = {(one.subject, one.source) for one in trace.title_links}
@@ -44,27 +56,15 @@ def test_trace_names_the_subjects_that_title_links_follow(open_index):
     assert {one["source"] for one in trace.to_dict()["title_links"]} == {"section", "title"}
 
 
-def test_sections_link_only_to_other_documents(open_index):
-    rag = open_index(chunk_size=12, chunk_overlap=0)
-    rag.add(
-        SourceDocument("guide", f"{GUIDE}\n\n## More\n\nWeena met the Morlocks. Anna met Weena.")
-    )
-    rag.add(SourceDocument("a", "Anna met Weena."))
-    trace = rag.retrieve("Where was Anna?").trace
-    assert {one.source for one in trace.title_links} == {"section"}
+def test_sections_link_to_others_of_their_document_but_not_to_themselves(open_index):
+    rag = open_index(split_segments=True)
+    rag.add(guide("## Eloi\n\nEloi are friends of the Morlocks. Eloi sing."))
     snapshot = rag._session.snapshot()
-    subjects, [weena] = snapshot.subjects, [snapshot.graph.index["weena"]]
-    guide = snapshot.documents.index("guide")
-    assert subjects.sections[weena]
-    chunks = np.flatnonzero(snapshot.chunk_documents == guide).tolist()
-    targets = [
-        target
-        for chunk in chunks
-        for _, _, found in _links_from(chunk, snapshot)
-        for target in np.concatenate(found).tolist()
+    links = [
+        {target for _, _, found in _links_from(chunk, snapshot) for own in found for target in own}
+        for chunk in range(len(snapshot.chunk_nodes))
     ]
-    assert targets
-    assert not set(targets) & set(chunks)
+    assert links == [set(), {2}, {1}]
 
 
 def test_stats_count_the_sources_of_subjects(open_index):

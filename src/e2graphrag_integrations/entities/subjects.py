@@ -45,9 +45,12 @@ def subject_candidates(text: str) -> list[Mention]:
         name = heading.lstrip("# ") or heading  # Markdown
         candidates.append(Mention(name, start, start + len(heading), HEADING))
         start += len(heading)
+    sections = list(markdown_headings(text))
+    for own in sections:
+        if not text[start : own.start].strip():  # the sentence comes after all headings
+            start = max(start, own.end)
     candidates += [Mention(name, start, start, DEFINITION) for name in defined_names(text[start:])]
     candidates += [
-        Mention(own.name, own.start, own.end, SECTION_LABELS[own.level - 1])
-        for own in markdown_headings(text)
+        Mention(own.name, own.start, own.end, SECTION_LABELS[own.level - 1]) for own in sections
     ]
     return candidates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +43,13 @@ class NamesInMetadata:
         titles: The title of each document in its metadata.
         files: The name of each document's file, if it reads as a name.
         sections: The chunks that have one heading in their metadata.
+        titled: The chunks that have one title, in documents with several titles.
     """
 
     titles: Sequence[str | None]
     files: Sequence[str | None]
     sections: Sequence[Section] = ()
+    titled: Sequence[Section] = ()
 
 
 def names_in_metadata(
@@ -59,7 +61,7 @@ def names_in_metadata(
     """Return the names in the metadata.
 
     A document has the title or file that all its records share. Where they differ, as in a tree of
-    several pages, each title is a heading of its own chunks.
+    several pages, each title is that of its own chunks.
 
     Args:
         documents: The id of each document.
@@ -67,37 +69,77 @@ def names_in_metadata(
         records: The metadata records.
         records_of_chunks: The starts and ends of each chunk's records, and the rows of the records.
     """
-    relevant = {row: one for row, one in enumerate(records) if not _KEYS.isdisjoint(one)}
-    titles: list[dict[str, None]] = [{} for _ in documents]
-    files: list[dict[str, None]] = [{} for _ in documents]
-    pairs: list[tuple[int, int]] = []  # chunk and record
-    owners = chunk_documents.tolist()
-    if relevant:
-        starts, ends, rows = records_of_chunks
-        chunks = np.repeat(np.arange(len(starts)), ends - starts)
-        used = rows[concatenated_ranges(starts, ends - starts)]
-        pairs = list(zip(chunks.tolist(), used.tolist(), strict=True))
-    title_of = {row: _title(one) for row, one in relevant.items()}
-    file_of = {row: next(_texts(one, FILE_KEYS), None) for row, one in relevant.items()}
-    for chunk, row in pairs:
-        for values, found in ((title_of, titles), (file_of, files)):
-            value = values.get(row)
-            if value is not None:
-                found[owners[chunk]][value] = None
-    shared = [next(iter(own)) if len(own) == 1 else None for own in titles]
-    names = [name_of_file(next(iter(own))) if len(own) == 1 else None for own in files]
-    names = [
-        name or (name_of_file(id_) if "." in id_ else None)
-        for name, id_ in zip(names, documents, strict=True)
+    keys = _KEYS.intersection(key for record in records for key in record)
+    starts, ends, rows = records_of_chunks
+    sizes = ends - starts
+    chunks = np.repeat(np.arange(len(starts)), sizes)
+    used = rows[concatenated_ranges(starts, sizes)]
+    owners = chunk_documents[chunks]
+    title_of = _by_record(records, [key for key in TITLE_KEYS if key in keys], is_junk_title)
+    file_of = _by_record(records, [key for key in FILE_KEYS if key in keys])
+    titles = _shared(title_of, used, owners, len(documents))
+    files = _shared(file_of, used, owners, len(documents))
+    file_names = [
+        (name_of_file(file) if file else None) or (name_of_file(id_) if "." in id_ else None)
+        for file, id_ in zip(files, documents, strict=True)
     ]
     headings: dict[int, list[str]] = {}
-    for chunk, row in pairs:
-        own = _headings(relevant[row]) if row in relevant else []
-        if title_of.get(row) is not None and shared[owners[chunk]] is None:
-            own.append(str(title_of[row]))
-        if own:
-            headings.setdefault(chunk, []).extend(own)
-    return NamesInMetadata(shared, names, list(_runs(headings, owners)))
+    own_titles: dict[int, list[str]] = {}
+    differs = {row for row in range(len(documents)) if titles[row] is None}
+    has_headings = not keys.isdisjoint((HEADER_PATH, *HEADING_LISTS, *HEADER_KEYS))
+    if has_headings or (title_of and differs):
+        columns = (column.tolist() for column in (chunks, used, owners))
+        for chunk, row, owner in zip(*columns, strict=True):
+            if has_headings:
+                headings.setdefault(chunk, []).extend(_headings(records[row]))
+            if row in title_of and owner in differs:
+                own_titles.setdefault(chunk, []).append(title_of[row])
+    document_of = chunk_documents.tolist()
+    return NamesInMetadata(
+        titles, file_names, list(_runs(headings, document_of)), list(_runs(own_titles, document_of))
+    )
+
+
+def _by_record(
+    records: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    is_excluded: Callable[[str], bool] = lambda _: False,
+) -> dict[int, str]:
+    """Return the first text of each record that has one, by row."""
+    if not keys:
+        return {}
+    found: dict[int, str] = {}
+    known: dict[str, bool] = {}  # most records of a document have the same title
+    for row, record in enumerate(records):
+        for text in _texts(record, keys):
+            if text not in known:
+                known[text] = is_excluded(text)
+            if not known[text]:
+                found[row] = text
+                break
+    return found
+
+
+def _shared(
+    values: Mapping[int, str], used: IntArray, owners: IntArray, documents: int
+) -> list[str | None]:
+    """Return the value that all records of each document share, if they do.
+
+    Args:
+        values: The value of each record that has one.
+        used: The records of all chunks.
+        owners: The document of each of these chunks.
+        documents: Number of documents.
+    """
+    shared: list[str | None] = [None] * documents
+    differing: set[int] = set()
+    rows, first = np.unique(used, return_index=True)
+    for row, owner in zip(rows.tolist(), owners[first].tolist(), strict=True) if values else ():
+        value = values.get(row)
+        if value is not None and shared[owner] not in (None, value):
+            differing.add(owner)
+        shared[owner] = shared[owner] or value
+    return [None if row in differing else value for row, value in enumerate(shared)]
 
 
 def _texts(record: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:

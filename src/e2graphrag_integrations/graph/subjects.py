@@ -20,7 +20,13 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
-from e2graphrag_integrations.graph.sections import Section, choose_sections, sections_in_texts
+from e2graphrag_integrations.graph.sections import (
+    MIN_DEFINITIONS,
+    Section,
+    are_entries,
+    named_sections,
+    sections_in_texts,
+)
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.text.title_rules import is_junk_title
@@ -33,10 +39,6 @@ _MIN_HEADINGS_NAMED = 0.05
 """Minimum share of headings that other documents mention by name. Below it, first lines are not
 titles: in chat logs they are dates, in transcripts speakers. A heading that another document
 mentions is used in any case."""
-
-_MIN_DEFINITIONS = 0.5
-"""Minimum share of documents that begin with a definition. It is 91 % in an encyclopedia, and a
-third or less in news, chats, transcripts and novels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def choose_subjects(
     The first of these sources that applies is used: the title, a title in the metadata, the heading
     in the first line, the file name, and the defined names. A heading or file name is used if other
     documents mention it by name, or if they mention at least 5 % of all of its kind. Defined names
-    are used if at least half of all documents begin with a definition.
+    are used if at least half of all documents begin with a definition, and the headings of sections
+    if at least half of all sections do.
 
     Args:
         graph: The entity graph.
@@ -96,7 +99,7 @@ def choose_subjects(
     headings, definitions = _first_candidates(candidates, chunk_documents, len(titles))
     files = {document: name for document, name in enumerate(metadata.files) if name}
     trusted: set[SubjectSource] = set()
-    if definitions and len(definitions) >= _MIN_DEFINITIONS * len(titles):
+    if definitions and len(definitions) >= MIN_DEFINITIONS * len(titles):
         trusted.add("definition")
     lower: list[tuple[SubjectSource, dict[int, str]]] = [("heading", headings), ("file", files)]
     for source, names in lower:
@@ -114,14 +117,13 @@ def choose_subjects(
         for document, defined in definitions.items():
             if not known[document].names:
                 known[document] = Subject(tuple(defined), "definition")
-    sections = choose_sections(
-        [*metadata.sections, *sections_in_texts(candidates, chunk_documents)],
-        graph,
-        chunk_documents,
-    )
-    if sections.are_trusted:
+    sections = named_sections(metadata.titled)
+    headings_of_sections = [*metadata.sections, *sections_in_texts(candidates, chunk_documents)]
+    defining_chunks = set(candidates.chunks[candidates.is_definition].tolist())
+    if are_entries(headings_of_sections, defining_chunks):
+        sections += named_sections(headings_of_sections)
         trusted.add("section")
-    return SubjectChoice(known, sections.sections, frozenset(trusted))
+    return SubjectChoice(known, sections, frozenset(trusted))
 
 
 def _titled(title: str | None, in_metadata: str | None) -> Subject:
@@ -234,8 +236,9 @@ class Subjects:
 
     @lazy
     def subject_index(self) -> dict[str, int]:
-        """The row of each normal form that names the subject of a document."""
-        return {self.names[row]: row for row in np.unique(self.entities).tolist()}
+        """The row of each normal form that names the subject of a document or section."""
+        rows = np.union1d(self.entities, self.section_entities)
+        return {self.names[row]: row for row in rows.tolist()}
 
     @lazy
     def is_subject(self) -> NDArray[np.bool_]:

@@ -152,8 +152,8 @@ class Seeds:
 def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linking:
     """Link the names in the query to entities.
 
-    A common noun is linked only to the subject of a document, so that "person" does not mean a band
-    of that name; BM25 covers the others. A name is not linked to a common noun either.
+    A common noun is linked only to the subject of a document or section, so that "person" does not
+    mean a band of that name; BM25 covers the others. A name is not linked to a common noun either.
     """
     if not query.mentions:
         return Linking((), ())

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.graph.sections import Section
 from e2graphrag_integrations.retrieval.trace import FollowedSubject
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -49,8 +50,8 @@ def title_links(
 
     * source: the score of the source chunk, relative to the best source chunk;
     * strength: `1 / n` if the source chunk mentions a subject that n documents or sections share;
-      `1 / log2(2 + n)` if n other documents mention the subject of the source chunk's document or
-      section;
+      `1 / log2(2 + n)` if n other documents mention the subject of the source chunk's document, or
+      n chunks outside of its section the heading of the section;
     * relevance: the relevance of the linked chunk to the query.
 
     If several links reach a chunk, the one with the highest `source * strength` is used.
@@ -102,32 +103,43 @@ def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, int, li
     own = np.union1d(subjects.names_of(document), subjects.sections_of(chunk))
     entities = snapshot.personalized_pagerank.entities_of(chunk)
     for entity in np.setdiff1d(entities[subjects.is_subject[entities]], own).tolist():
-        targets = _chunks_about(entity, document, snapshot)
+        targets = _chunks_about(entity, snapshot)
         if 0 < len(targets) <= _MAX_DOCUMENTS:
             yield 1 / len(targets), entity, targets
+    titles = set(subjects.names_of(document).tolist())
     for name in own[own < len(snapshot.graph.names)].tolist():
         chunks, _ = snapshot.graph.chunks(name)
-        sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
-        if _count_distinct(chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
-            continue  # The sample alone exceeds the limit, so skip the full count.
-        chunks = chunks[chunk_documents[chunks] != document]
-        mentioning = _count_distinct(chunk_documents[chunks])
+        if name in titles:
+            sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]
+            if _count_distinct(chunk_documents[sample]) > _MAX_DOCUMENTS + 1:
+                continue  # The sample alone exceeds the limit, so skip the full count.
+            chunks = chunks[chunk_documents[chunks] != document]
+            mentioning = _count_distinct(chunk_documents[chunks])
+        else:
+            chunks = chunks[~_within(chunks, subjects.sections[name])]
+            mentioning = len(chunks)
         if 0 < mentioning <= _MAX_DOCUMENTS:
             yield 1 / float(np.log2(2 + mentioning)), name, [chunks]
 
 
-def _chunks_about(entity: int, document: int, snapshot: Snapshot) -> list[IntArray]:
-    """Return the chunks of each document, and of each section of another document, about a name.
+def _within(chunks: IntArray, sections: Sequence[Section]) -> NDArray[np.bool_]:
+    """Return whether each chunk lies in one of the sections."""
+    inside = np.zeros(len(chunks), dtype=np.bool_)
+    for section in sections:
+        inside |= (chunks >= section.first) & (chunks < section.end)
+    return inside
 
-    A section of a document about the name adds nothing to the document.
-    """
+
+def _chunks_about(entity: int, snapshot: Snapshot) -> list[IntArray]:
+    """Return the chunks of each document about a name, and of each section in other documents."""
     subjects, chunk_documents = snapshot.subjects, snapshot.chunk_documents
     titled = subjects.documents.get(entity, [])
     bounds = [np.searchsorted(chunk_documents, [other, other + 1]) for other in titled]
-    for section in subjects.sections.get(entity, ()):
-        other = int(chunk_documents[section.first])
-        if other != document and other not in titled:
-            bounds.append(np.asarray([section.first, section.end]))
+    bounds += [
+        np.asarray([section.first, section.end])
+        for section in subjects.sections.get(entity, ())
+        if int(chunk_documents[section.first]) not in titled
+    ]
     return [np.arange(first, end) for first, end in bounds]
 
 

@@ -32,7 +32,7 @@ class Heading(NamedTuple):
     Attributes:
         name: The heading without markup.
         level: Its level: 1 is the highest.
-        start, end: The span of its line.
+        start, end: The span of its line, and of the line below it if that underlines it.
     """
 
     name: str
@@ -87,7 +87,7 @@ def markdown_headings(text: str) -> Iterator[Heading]:
 
 def _heading(line: str, start: int, previous_start: int, previous: str) -> Heading | None:
     """Return the heading that ends with a line, if there is one."""
-    level = None
+    level, end = None, start + len(line)
     atx = _ATX.fullmatch(line)
     if atx is not None:
         level, name = len(atx[1]), atx[2]
@@ -97,4 +97,4 @@ def _heading(line: str, start: int, previous_start: int, previous: str) -> Headi
         return None
     name = _LINK.sub(r"\1", name).strip("*_` \t")
     is_short = 0 < len(name.split()) <= MAX_HEADING_WORDS
-    return Heading(name, level, start, start + len(name)) if is_short else None
+    return Heading(name, level, start, end) if is_short else None
