@@ -11,19 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations import (
-    E2GraphRAG,
-    SentenceTransformerEmbedder,
-    SourceDocument,
-    SpacyEntityExtractor,
-)
+from e2graphrag_integrations import E2GraphRAG, SourceDocument, SpacyEntityExtractor
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
+from quality_bench.embedders import DEFAULT, EMBEDDERS
 from quality_bench.models import CachedExtractor
 from quality_bench.vectors import CachedEmbedder, VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache"
-
-MODEL = "all-MiniLM-L6-v2"
 
 Kind = Literal["passages", "spans", "pages"]
 """What a set measures: gold passages among the first k, gold characters in a token budget, or gold
@@ -99,6 +93,7 @@ class Corpus:
         within: Whether a question searches only its own document.
         control: Whether names are no help in finding its gold passages, so that the hybrid must
             only not lose.
+        model: Name of the embedding model, a key of `EMBEDDERS`.
         cache: Folder of the index files and of the vectors.
     """
 
@@ -108,6 +103,7 @@ class Corpus:
     protocol: Protocol = "field"
     within: bool = False
     control: bool = False
+    model: str = DEFAULT
     cache: Path = CACHE
 
     @property
@@ -164,13 +160,16 @@ class Corpus:
     def embedder(self) -> CachedEmbedder:
         """The model that all systems share."""
         vectors = VectorCache(self.cache / "vectors.sqlite")
-        return CachedEmbedder(SentenceTransformerEmbedder(), MODEL, vectors)
+        name, create = EMBEDDERS[self.model]
+        return CachedEmbedder(create(), name, vectors)
 
     @property
     def path(self) -> Path:
-        """The index file. Its name changes with the rules of extraction."""
+        """The index file. Its name changes with the embedder and the rules of extraction."""
         rules = f"{self.extractor.fingerprint} {SUBJECT_RULES}"
-        return self.cache / f"{self.label}.{hashlib.sha256(rules.encode()).hexdigest()[:8]}.e2g"
+        digest = hashlib.sha256(rules.encode()).hexdigest()[:8]
+        model = "" if self.model == DEFAULT else f".{self.model}"
+        return self.cache / f"{self.label}{model}.{digest}.e2g"
 
     def index(self) -> E2GraphRAG:
         """Open the cached index of the set, or build it with extractive summaries."""
@@ -206,15 +205,23 @@ LABELS = tuple(
 """Every set in every protocol that it has, with the title in the text first."""
 
 
-def corpora(data: Path, names: Sequence[str]) -> list[Corpus]:
-    """Return sets by label: `hotpotqa` for the protocol `field`, or for example `hotpotqa-text`."""
+def corpora(data: Path, names: Sequence[str], model: str = DEFAULT) -> list[Corpus]:
+    """Return sets by label: `hotpotqa` for the protocol `field`, or for example `hotpotqa-text`.
+
+    Args:
+        data: Folder of the sets.
+        names: Labels.
+        model: Name of the embedding model, a key of `EMBEDDERS`.
+    """
     found = []
     for label in names:
         name, _, protocol = label.partition("-")
         options = SETS[name]
         if protocol and (protocol not in _PASSAGES_ONLY or options["kind"] != "passages"):
             raise SystemExit(f"{label}: only passage sets have the protocols text and none")
-        found.append(Corpus(name, data / name, protocol=protocol or "field", **options))  # type: ignore[arg-type] # checked above
+        found.append(
+            Corpus(name, data / name, protocol=protocol or "field", model=model, **options)  # type: ignore[arg-type] # checked above
+        )
     return found
 
 

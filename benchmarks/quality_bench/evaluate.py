@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quality_bench.corpora import Corpus, Question, corpora
+from quality_bench.embedders import DEFAULT
 from quality_bench.measures import coverage, interval, latencies, score
 from quality_bench.passage_graph import PassageGraph
 from quality_bench.systems import BASELINES, system, systems
@@ -147,6 +148,7 @@ def evaluate_all(
     names: Sequence[str],
     split: str,
     *,
+    model: str = DEFAULT,
     every: int = 1,
     workers: int = 2,
     latency: bool = False,
@@ -158,21 +160,22 @@ def evaluate_all(
         labels: Sets with protocols.
         names: Names of systems.
         split: `dev` or `report`.
+        model: Name of the embedding model.
         every: Use every n-th question.
         workers: Number of processes, each with one thread.
         latency: Whether to measure latencies.
     """
     if workers == 1:
-        for corpus in corpora(data, labels):
+        for corpus in corpora(data, labels, model):
             yield evaluate(corpus, names, split, every, latency=latency)
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes
-    ordered = sorted(corpora(data, labels), key=_when)
+    ordered = sorted(corpora(data, labels, model), key=_when)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         jobs = [
-            pool.submit(_evaluate, data, label, names, split=split, every=every, latency=latency)
-            for label in (corpus.label for corpus in ordered)
+            pool.submit(evaluate, corpus, names, split, every, latency=latency)
+            for corpus in ordered
         ]
         for job in as_completed(jobs):
             yield job.result()
@@ -186,13 +189,6 @@ def _when(corpus: Corpus) -> tuple[int, int]:
     protocols = ("text", "field", "none") if corpus.kind == "passages" else ("field",)
     size = (corpus.folder / "corpus.jsonl").stat().st_size
     return protocols.index(corpus.protocol), -size
-
-
-def _evaluate(
-    data: Path, label: str, names: Sequence[str], *, split: str, every: int, latency: bool
-) -> list[Scores]:
-    [corpus] = corpora(data, [label])
-    return evaluate(corpus, names, split, every, latency=latency)
 
 
 def pooled(label: str, parts: Sequence[Scores]) -> Scores:
