@@ -77,8 +77,14 @@ def hostile_index(tmp_path: Path) -> Path:
 
 
 def test_every_command_is_swept():
-    swept = {"index", "query", "update", "delete", "resume", "status", "stats", "verify", "compact"}
-    assert set(get_command(app).commands) == swept | {"export", "import", "demo"}
+    swept = {"index", "query", "update", "delete", "resume", "status", "stats", "verify"}
+    assert set(get_command(app).commands) == swept | {
+        "compact",
+        "reindex",
+        "export",
+        "import",
+        "demo",
+    }
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
@@ -86,7 +92,7 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     for options in ([], ["--explain"], ["--context"], ["--profile"], ["--strategy", "paper"]):
         result = check("query", hostile_index, question, *options)
         assert (result.code, r"\x1b[31m\x9b2J" in result.out) == (0, True)
-    for command in ("status", "stats", "verify", "compact"):
+    for command in ("status", "stats", "verify", "compact", "reindex"):
         assert check(command, hostile_index).code == 0
         check(command, hostile_index, "--json")
     assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME

@@ -9,6 +9,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import LazySequence, lazy
+from e2graphrag_integrations.retrieval.breadth import spread_over_documents
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Route
@@ -64,9 +65,13 @@ def fuse(lists: Sequence[WeightedList], rrf_k: float, node_count: int) -> tuple[
 
 
 def window_candidates(
-    lists: Sequence[WeightedList], relevance: Relevance, rrf_k: float, snapshot: Snapshot
+    lists: Sequence[WeightedList],
+    relevance: Relevance,
+    rrf_k: float,
+    snapshot: Snapshot,
+    diversity: float,
 ) -> Sequence[Candidate]:
-    """Rank windows by their relevance, boosted by the other lists.
+    """Rank windows by their relevance, boosted by the other lists and spread over documents.
 
     Each other list multiplies the relevance of its chunks' windows by
     `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A chunk
@@ -87,6 +92,9 @@ def window_candidates(
         factors[listed] *= 1 + (1 + rrf_k) * one.contributions(rrf_k)
         contributions[listed] += one.contributions(rrf_k)
     scores = relevance_scores * factors[window_places]
+    order = np.lexsort((windows, -scores))
+    documents = snapshot.nodes.document[window_nodes[windows[order]]]
+    scores[order] = spread_over_documents(scores[order], documents, diversity)
     order = np.lexsort((windows, -scores))
     # Chunks without a relevant window score no higher than the lowest-scoring window.
     lowest = scores[order[-1]] if len(order) else 1.0

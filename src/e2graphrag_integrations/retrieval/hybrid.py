@@ -11,6 +11,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
+from e2graphrag_integrations.retrieval.breadth import cover_question, is_overview
 from e2graphrag_integrations.retrieval.candidates import (
     WeightedList,
     fuse,
@@ -36,9 +37,12 @@ _MIN_LIST_LENGTH = 200
 """Minimum number of nodes or windows per list; a larger k increases it. A node outside a list gets
 no score from that list."""
 
-_LOCAL_SPECIFICITY = 0.5
-"""Minimum entity specificity at which the trace reports the route as local. The ranking does not
-use this threshold."""
+_MIN_POOL = 20
+"""Minimum number of the best nodes from which the result is selected."""
+
+_LOCAL_WEIGHT = 0.1
+"""Minimum weight of the entity lists at which the route is local if they contain the first result.
+The ranking does not use this threshold."""
 
 _FLOAT_RANGES = {
     "rrf_k": (0, 1000),
@@ -51,6 +55,7 @@ _FLOAT_RANGES = {
     "idf_power": (0, 10),
     "relevance_power": (0.1, 10),
     "neighbor_decay": (0, 1),
+    "diversity": (0, 1),
     "damping": (0, 1),
 }
 _INT_RANGES = {"title_link_sources": (0, 1000), "n_iter": (1, 1000), "rerank_top_n": (1, 1000)}
@@ -101,6 +106,10 @@ class HybridStrategy:
         title_link_sources: Number of top chunks from which title links are followed.
         damping: Probability that PageRank follows an edge instead of restarting at a query entity.
         n_iter: Number of power iterations of PageRank.
+        diversity: Weight of breadth (`retrieval/breadth.py`); 0 ranks each node for itself. Nodes
+            are selected so that they together contain the words of the question. Under a token
+            budget, further windows of a document are discounted unless it dominates the ranking,
+            and an overview question ("Summarize the meeting") gets windows on many topics.
         include_summaries: Whether summaries compete with chunks.
         use_aliases: Whether surnames, initials and misspellings link to entities.
         use_path_chunks: Whether chunks along the shortest paths between the query's entities form
@@ -126,6 +135,7 @@ class HybridStrategy:
     title_link_sources: int = 8
     damping: float = 0.5
     n_iter: int = 10
+    diversity: float = 0.3
     include_summaries: bool = True
     use_aliases: bool = True
     use_path_chunks: bool = False
@@ -166,13 +176,17 @@ class HybridStrategy:
         lists = search.weighted_lists()
         # `mode="local"` has no relevance list, so it has no windows to rank.
         if query.packs_windows and query.mode != "local":
-            windows = window_candidates(lists, search.relevance, self.rrf_k, snapshot)
-            return windows, search.trace(lists, cut=0)
+            windows = window_candidates(
+                lists, search.relevance, self.rrf_k, snapshot, self.diversity
+            )
+            return windows, search.trace(lists, windows[:1], cut=0)
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
-        best, cut = rows[:top], len(rows[top:])
+        cut = len(rows[top:])
         # `mode="local"` has no vector, which the relevance needs.
         is_local = query.mode == "local"
+        rows, scores = search.select(rows, scores, top)
+        best = rows[:top]
         spans = [None] * len(best) if is_local else search.relevance.best_spans(best)
         candidates = [
             Candidate(
@@ -184,7 +198,7 @@ class HybridStrategy:
             )
             for row, score, span in zip(best.tolist(), scores[:top].tolist(), spans, strict=True)
         ]
-        return candidates, search.trace(lists, cut)
+        return candidates, search.trace(lists, candidates[:1], cut)
 
 
 class _HybridSearch:
@@ -215,6 +229,24 @@ class _HybridSearch:
             self.graph_weight = float(self.specificity**strategy.gate)
             if strategy.coverage_factor and query.mode != "local":
                 self.graph_weight *= min(1.0, strategy.coverage_factor * self.seeds.coverage)
+
+    def select(self, rows: IntArray, scores: Floats, count: int) -> tuple[IntArray, Floats]:
+        """Return the nodes that together cover the question, best first, and their scores."""
+        pool = rows[: max(_MIN_POOL, count)]
+        is_off = not self.strategy.diversity or self.query.mode == "local"
+        if is_off or len(pool) < 2:  # noqa: PLR2004 - nothing to choose from
+            return rows[:count], scores[:count]
+        windows, owners = self.snapshot.dense.windows_of(pool)
+        places, values = cover_question(
+            self.relevance.terms,
+            scores[: len(pool)],
+            windows,
+            owners,
+            bm25=self.snapshot.bm25,
+            diversity=self.strategy.diversity,
+            count=count,
+        )
+        return pool[places], np.asarray(values)
 
     def weighted_lists(self) -> list[WeightedList]:
         """Return the lists to fuse."""
@@ -263,10 +295,19 @@ class _HybridSearch:
         weight = self.strategy.title_link_weight * strength
         return WeightedList("title_links", "score", weight, "local", linked, scores)
 
-    def trace(self, lists: Sequence[WeightedList], cut: int) -> Trace:
-        """Return the trace, in which the dense and BM25 lists rank nodes by best window."""
+    def trace(self, lists: Sequence[WeightedList], first: Sequence[Candidate], cut: int) -> Trace:
+        """Return the trace, in which the dense and BM25 lists rank nodes by best window.
+
+        Args:
+            lists: The fused lists.
+            first: The best candidate, if there is one. It decides the route.
+            cut: Number of nodes below the cut.
+        """
         query, seeds, ids = self.query, self.seeds, self.snapshot.nodes.ids
-        route: Route = "local" if self.specificity >= _LOCAL_SPECIFICITY else "global"
+        named = (
+            one.row in other.ranks for one in first for other in lists if other.route == "local"
+        )
+        route: Route = "local" if self.graph_weight >= _LOCAL_WEIGHT and any(named) else "global"
         if query.mode != "auto":
             route, reason = query.mode, "requested by the caller"
         elif not seeds.ranked:
@@ -275,6 +316,7 @@ class _HybridSearch:
             reason = (
                 f"entity specificity {self.specificity:.2f} -> graph weight {self.graph_weight:.2f}"
             )
+        is_general = query.mode != "local" and not seeds.ranked
         listings: dict[str, Listing] = {}
         if query.mode != "local":
             owners = self.snapshot.dense.window_nodes
@@ -290,6 +332,7 @@ class _HybridSearch:
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
+            overview=is_general and is_overview(self.relevance.terms, self.snapshot.bm25),
             title_links=self.followed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},

@@ -15,6 +15,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
@@ -28,6 +29,7 @@ from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
+    DiverseStrategy,
     Query,
     RerankingStrategy,
     Strategy,
@@ -82,6 +84,9 @@ def retrieve(
             candidates, trace = rerank(
                 query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
             )
+    if trace.overview and isinstance(strategy, DiverseStrategy) and query.packs_windows:
+        with measure("cover", timings):
+            candidates = cover_topics(candidates, reader, snapshot.bm25, strategy.diversity)
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, reader, components)
     if query.allowed is not None and not query.allowed.any():

@@ -82,7 +82,8 @@ class Relevance:
         return self.snapshot.dense.window_nodes
 
     @lazy
-    def _terms(self) -> list[str]:
+    def terms(self) -> list[str]:
+        """The words of the question."""
         return bm25_terms(self.query.question)
 
     @lazy
@@ -101,7 +102,7 @@ class Relevance:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
         return self.snapshot.bm25.search(
-            self._terms, self.list_length, allowed, idf_power=self.idf_power
+            self.terms, self.list_length, allowed, idf_power=self.idf_power
         )
 
     @lazy
@@ -112,7 +113,7 @@ class Relevance:
         full score is that of a window of average length that contains every query term once.
         """
         _, scores = self.bm25
-        full = self.snapshot.bm25.reference_score(self._terms, idf_power=self.idf_power)
+        full = self.snapshot.bm25.reference_score(self.terms, idf_power=self.idf_power)
         if not len(scores) or not full:
             return 0.0
         return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
@@ -185,7 +186,7 @@ class Relevance:
     def _scores_of_nodes(self) -> Mapping[int, float]:
         if self.query.vector is None:
             windows, scores = self.bm25
-            full = self.snapshot.bm25.reference_score(self._terms, idf_power=self.idf_power)
+            full = self.snapshot.bm25.reference_score(self.terms, idf_power=self.idf_power)
             scores = scores / full if full else scores
         else:
             windows, scores = self.dense
@@ -216,6 +217,6 @@ class Relevance:
             values += self.dense_weight * np.maximum(0, cosine) / cosines[0]
         _, best = self.bm25
         if len(best):
-            scores = self.snapshot.bm25.score_rows(self._terms, windows, idf_power=self.idf_power)
+            scores = self.snapshot.bm25.score_rows(self.terms, windows, idf_power=self.idf_power)
             values += self.bm25_weight * self.bm25_confidence * scores / best[0]
         return values

@@ -187,6 +187,15 @@ class RerankingStrategy(Strategy, Protocol):
         """Number of candidates that the reranker reads."""
 
 
+@runtime_checkable
+class DiverseStrategy(Strategy, Protocol):
+    """A strategy whose windows the pipeline selects for breadth if `trace.overview` is true."""
+
+    @property
+    def diversity(self) -> float:
+        """Weight of breadth, in [0, 1]; 0 keeps the strategy's order."""
+
+
 def check_strategy(strategy: object) -> None:
     """Check that an object is a strategy.
 

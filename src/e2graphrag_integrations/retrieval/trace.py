@@ -152,6 +152,8 @@ class Trace:
         pairs: Pairs of linked entities (`PaperStrategy`, local).
         hop_steps: Each h that was tried, in order (`PaperStrategy`, local).
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
+        overview: Whether the question asks about an entire text, so that a token budget is filled
+            with windows that together cover the topics (`HybridStrategy`).
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
         lists: The ranked lists by name, before any cut.
@@ -170,6 +172,7 @@ class Trace:
     pairs: tuple[Pair, ...] = ()
     hop_steps: tuple[HopStep, ...] = ()
     chosen_h: int | None = None
+    overview: bool = False
     title_links: tuple[FollowedSubject, ...] = ()
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     cuts: Mapping[str, int] = field(default_factory=dict)
@@ -198,6 +201,8 @@ class Trace:
         for step in self.hop_steps:
             chosen = "  <- chosen" if step.h == self.chosen_h else ""
             lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){chosen}")
+        if self.overview:
+            lines.append("breadth: an overview, so a token budget covers many topics")
         if self.title_links:
             lines.append(f"title links: {self._describe_title_links()}")
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]

@@ -131,6 +131,32 @@ class BM25Index:
         """Return the score of a text of mean length that contains each term once."""
         return float(sum(self._idf(term) ** (1 + idf_power) for term in terms)) / (1 + _K1)
 
+    def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float64]:
+        """Return BM25's saturated frequency of each term in the given texts, in [0, 1).
+
+        Args:
+            terms: Terms.
+            rows: Texts, shape (rows,).
+
+        Returns:
+            Values of shape (rows, terms); 0 where a text lacks the term.
+        """
+        values = np.zeros((len(rows), len(terms)))
+        for place, term in enumerate(terms):
+            if idf := self.idf(term):
+                values[:, place] = self.score_rows([term], rows) / idf
+        return values
+
+    @property
+    def idf_of_unique(self) -> float:
+        """The IDF of a term that occurs in one text; 0 without texts."""
+        n_texts = self.weights.shape[0]
+        return log1p((n_texts - 0.5) / 1.5) if n_texts else 0.0
+
+    def idf(self, term: str) -> float:
+        """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
+        return self._idf(term) if term in self._columns else 0.0
+
     def _score_all(self, terms: Iterable[str], idf_power: float) -> NDArray[np.float32]:
         scores = np.zeros(self.weights.shape[0], dtype=np.float32)
         for term in terms:

@@ -1,0 +1,224 @@
+"""Breadth: results that together cover what a question asks for.
+
+Ranking nodes one by one repeats what the best node already says. Three measures add breadth:
+
+* `cover_question` selects nodes that together contain the words of the question;
+* `spread_over_documents` discounts further windows of a document, unless it dominates the ranking;
+* `cover_topics` selects windows that together contain the frequent words of the ranking, for
+  questions about an entire text (`is_overview`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.text.words import bm25_terms
+
+_DOMINANT_SHARE = 0.8
+"""A document with this share of the ranking's scores is what the question is about: further windows
+of it are not discounted. The shares are measured on the best 200 windows."""
+
+_SHARE_WINDOWS = 200
+"""Number of windows from which the shares of documents are computed."""
+
+_TOPIC_WINDOWS = 200
+"""Number of windows among which an overview is selected."""
+
+_TOPIC_WEIGHT = 2.5
+"""Weight of coverage per unit of diversity in an overview, at most 1 in total. It is higher than
+for other questions because "Summarize the meeting" hardly says which windows are relevant."""
+
+_REPEATED = 0.3
+"""Value of a word that a selected window already contains."""
+
+_MIN_SPECIFIC = 0.25
+"""A question is specific if the relative IDF of its words, without request words, sums to this."""
+
+_REQUEST_WORDS = frozenset(
+    "a about all am an and any are article articles as at be been being book books brief "
+    "briefly but by can chapter collection content contents conversation corpus could describe "
+    "did discuss discussed discussion discussions do document documents does entire entirety "
+    "essay explain file files find for from general generally gist give has have highlight "
+    "highlights how i idea ideas in into is issue issues it its key list main major me meeting "
+    "mention mentioned novel of on or outline overall overview page paper please point points "
+    "provide question report said say says should show story subject subjects summaries "
+    "summarise summarize summary takeaway takeaways tell text that the their them theme themes "
+    "there these they this those to topic topics transcript us was we were what which who whole "
+    "why will with you your".split()
+)
+"""Words that ask for an overview of a text, or that say nothing about its content."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """Words, their weights, and which texts contain them.
+
+    Attributes:
+        weights: Importance of each word, summing to 1, shape (words,).
+        matches: How well each text matches each word, in [0, 1], shape (texts, words).
+        repeated: Value of a word that a selected text matches completely, in [0, 1].
+    """
+
+    weights: Floats
+    matches: Floats
+    repeated: float = 0.0
+
+    def select(self, scores: Floats, weight: float, count: int) -> tuple[list[int], list[float]]:
+        """Select texts greedily by score and by the weight of the words that they add.
+
+        The value of a text is `(1 - weight) * score + weight * gain`, where both parts are relative
+        to their best text. Gains only shrink, so the values of the selected texts never increase.
+
+        Returns:
+            The selected texts, best first, and their values.
+        """
+        left = np.ones(len(scores), dtype=np.bool_)
+        uncovered = self.weights.copy()
+        gains = self.matches @ uncovered
+        best = max(float(gains.max(initial=0.0)), 1e-9)
+        relative = scores / max(float(scores.max(initial=0.0)), 1e-9)
+        selected: list[int] = []
+        values: list[float] = []
+        for _ in range(min(count, len(scores))):
+            all_values = (1 - weight) * relative + weight * gains / best
+            text = int(np.argmax(np.where(left, all_values, -1.0)))
+            selected.append(text)
+            values.append(float(all_values[text]))
+            left[text] = False
+            uncovered *= 1 - (1 - self.repeated) * self.matches[text]
+            gains = self.matches @ uncovered
+        return selected, values
+
+
+def cover_question(
+    terms: Sequence[str],
+    scores: Floats,
+    windows: IntArray,
+    owners: IntArray,
+    *,
+    bm25: BM25Index,
+    diversity: float,
+    count: int,
+) -> tuple[list[int], list[float]]:
+    """Select nodes that together contain the words of the question.
+
+    A greedy selection as in xQuAD (Santos et al. 2010), with the question's words as its aspects. A
+    word is weighted by its squared IDF. A node matches a word as its best window does: by BM25's
+    saturated term frequency.
+
+    Args:
+        terms: The words of the question.
+        scores: Scores of the nodes, best first, shape (nodes,).
+        windows: Windows of all nodes, shape (windows,).
+        owners: The place in `scores` of each window's node, shape (windows,).
+        bm25: Knows which windows contain which words.
+        diversity: Weight of the coverage, in [0, 1].
+        count: Number of nodes to select.
+
+    Returns:
+        Places in `scores`, best first, and the new scores, which never increase.
+    """
+    known = [term for term in dict.fromkeys(terms) if bm25.idf(term)]
+    weights = np.square([bm25.idf(term) for term in known])
+    matches = np.zeros((len(scores), len(known)))
+    np.maximum.at(matches, owners, bm25.saturations(known, windows))
+    selected, values = _Terms(weights / max(weights.sum(), 1e-9), matches).select(
+        scores, diversity, count
+    )
+    return selected, [value * float(scores[0]) for value in values]
+
+
+def spread_over_documents(scores: Floats, documents: IntArray, diversity: float) -> Floats:
+    """Return the scores of windows, with further windows of the same document discounted.
+
+    The n-th window of a document, from 0, is multiplied by `decay ** n`, where `decay` is
+    `min(1, share / 0.8) ** diversity` and `share` is the document's share of the scores of
+    the best 200 windows. Nothing changes if one document has 80 %: then the question is about that
+    document.
+
+    Args:
+        scores: Scores of windows, best first, shape (windows,).
+        documents: The document of each window, shape (windows,).
+        diversity: Strength of the discount, in [0, 1].
+    """
+    top = scores[:_SHARE_WINDOWS]
+    names, places = np.unique(documents, return_inverse=True)
+    shares = np.bincount(places[:_SHARE_WINDOWS], top, len(names)) / max(float(top.sum()), 1e-9)
+    if not diversity or not len(shares) or shares.max() >= _DOMINANT_SHARE:
+        return scores
+    decay = np.minimum(1, shares / _DOMINANT_SHARE) ** diversity
+    by_document = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[by_document], np.arange(len(names)))
+    earlier = np.empty(len(places), dtype=np.int64)
+    earlier[by_document] = np.arange(len(places)) - starts[places[by_document]]
+    discounted: Floats = scores * decay[places] ** earlier
+    return discounted
+
+
+def is_overview(terms: Sequence[str], bm25: BM25Index) -> bool:
+    """Return whether a question asks about an entire text: it has no specific words.
+
+    Words are specific by their IDF relative to that of a word in a single window, or of an unknown
+    word, which is 1. Words such as "summarize", "main" and "document" do not count.
+    """
+    content = [term for term in set(terms) if term not in _REQUEST_WORDS]
+    unknown = bm25.idf_of_unique
+    specific = sum((bm25.idf(term) or unknown) / unknown for term in content) if unknown else 1.0
+    return specific < _MIN_SPECIFIC
+
+
+def cover_topics(
+    candidates: Sequence[Candidate], reader: NodeReader, bm25: BM25Index, diversity: float
+) -> Sequence[Candidate]:
+    """Reorder the best 200 windows so that they cover the frequent words of all of them.
+
+    A word is weighted by the number of these windows that contain it, at least two, times its IDF.
+    Covering frequent words with few sentences is the objective of extractive summarization by
+    concepts (Gillick and Favre 2009). A word that is already covered keeps 30 % of its value.
+
+    Args:
+        candidates: Windows, best first.
+        reader: The texts.
+        bm25: Knows the IDF of each word.
+        diversity: Weight of coverage against relevance, in [0, 1].
+    """
+    top, rest = candidates[:_TOPIC_WINDOWS], _after(candidates, _TOPIC_WINDOWS)
+    words = [set(bm25_terms(text)) for text in _texts(top, reader)]
+    frequency = Counter(word for of_window in words for word in of_window)
+    shared = sorted(word for word, count in frequency.items() if count > 1)
+    weights = np.asarray([frequency[word] * bm25.idf(word) for word in shared])
+    if not weights.sum():
+        return candidates
+    matches = np.asarray([[float(word in own) for word in shared] for own in words])
+    terms = _Terms(weights / weights.sum(), matches, _REPEATED)
+    scores = np.asarray([one.score for one in top])
+    selected, values = terms.select(scores, min(1.0, _TOPIC_WEIGHT * diversity), len(top))
+    lowest = scores[-1]
+    reordered = [
+        replace(top[place], score=float(lowest + (scores[0] - lowest) * value))
+        for place, value in zip(selected, values, strict=True)
+    ]
+    return [*reordered, *rest]
+
+
+def _after(candidates: Sequence[Candidate], count: int) -> Sequence[Candidate]:
+    return candidates[count:] if len(candidates) > count else ()
+
+
+def _texts(candidates: Sequence[Candidate], reader: NodeReader) -> list[str]:
+    """Return the text of each window."""
+    nodes = reader.read([one.row for one in candidates])
+    spans = [one.best_span for one in candidates]
+    return [
+        node.text if span is None else node.text[span.start : span.end]
+        for node, span in zip(nodes, spans, strict=True)
+    ]
