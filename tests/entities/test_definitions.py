@@ -44,7 +44,7 @@ def test_definition_gives_the_names_of_its_subject(text, names):
         "It is a truth universally acknowledged that a single man must be in want of a wife.",
         "however, it was late",
         "Alice met Bob. She was late.",
-        "A long story about the many strange things that once happened in the old town to everyone was read.",
+        "A long story of the many odd things that happened in the old town to us was read by all.",
         "No verb here",
         "Unclosed (parenthesis is here",
     ],

@@ -132,10 +132,10 @@ async def test_contextual_compression_retriever_can_filter_by_metadata(retriever
     compressing = ContextualCompressionRetriever(
         base_compressor=SourceCompressor(source="map.pdf"), base_retriever=retriever
     )
-    found = compressing.invoke("Who went to Oslo by sea?")
+    found = compressing.invoke("Who met Anna in Oslo, and who burned the mill?")
     assert 0 < len(found) < 4
     assert {document.metadata["source"] for document in found} == {"map.pdf"}
-    assert await compressing.ainvoke("Who went to Oslo by sea?") == found
+    assert await compressing.ainvoke("Who met Anna in Oslo, and who burned the mill?") == found
 
 
 async def test_multi_query_retriever_removes_duplicates(retriever):
