@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quality_bench.calibration import calibration_table
 from quality_bench.report import goal_table, left_out_table, overview
 
 RESULTS = Path(__file__).parent / "results"
@@ -243,6 +244,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "hot_spots": ("hot_spots", hot_spots),
     "quality": ("quality_report", quality),
     "quality_goals": ("quality_report", quality_goals),
+    "second_embedder": ("quality_e5_report", quality),
+    "second_embedder_goals": ("quality_e5_report", quality_goals),
+    "calibration": ("calibration", calibration_table),
+    "calibration_e5": ("calibration_e5", calibration_table),
     "leave_one_out": ("leave_one_out", left_out_table),
 }
 """Tables by name: the result file each is made from, and the function that makes it."""

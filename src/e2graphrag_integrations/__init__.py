@@ -16,6 +16,10 @@ from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 
 if TYPE_CHECKING:
     __version__: str
+    from e2graphrag_integrations.embedders.calibration import (
+        RelevanceCalibration,
+        clipped_cosine,
+    )
     from e2graphrag_integrations.embedders.hashing import HashingEmbedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
@@ -67,6 +71,7 @@ __all__ = [
     "PaperStrategy",
     "Progress",
     "Prompts",
+    "RelevanceCalibration",
     "Reranker",
     "RetrievalResult",
     "RetrievedNode",
@@ -81,10 +86,12 @@ __all__ = [
     "TokenCounter",
     "Trace",
     "VerifyReport",
+    "clipped_cosine",
     "errors",
 ]
 
 _HOMES = {
+    "embedders.calibration": ("RelevanceCalibration", "clipped_cosine"),
     "embedders.hashing": ("HashingEmbedder",),
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),

@@ -20,6 +20,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     type_name,
 )
+from e2graphrag_integrations.embedders.calibration import Calibration, calibration_of
 from e2graphrag_integrations.embedders.fingerprints import (
     describe_fingerprint,
     embedder_fingerprint,
@@ -100,6 +101,7 @@ class Components:
         self._lock = process_rlock()
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
+        self._calibration: Calibration | None = None
         self._chunk_extractor: ChunkExtractor | None = None
         self._embedder_was_passed = embedder is not None
         self.extractor_was_passed = extractor is not None
@@ -173,7 +175,7 @@ class Components:
             changed = {key for key, value in manifest.items() if self._manifest.get(key) != value}
             self._manifest = dict(manifest) if changed else self._manifest
             if changed & {"embedder", "dimension"}:
-                self._windowed = None
+                self._windowed = self._calibration = None
             if "extractor" in changed:
                 self._chunk_extractor = None
 
@@ -248,6 +250,14 @@ class Components:
         """The fingerprint that identifies the embedder in cache keys."""
         _ = self.embedder
         return self._embedder_fingerprint
+
+    @property
+    def calibration(self) -> Calibration:
+        """Maps cosines of the embedder that built the index to relevance; loads no model."""
+        calibration = self._calibration
+        if calibration is None:
+            calibration = self._calibration = calibration_of(self._manifest.get("embedder"))
+        return calibration
 
     @property
     def extractor_fingerprint(self) -> str:

@@ -12,11 +12,26 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from e2graphrag_integrations import HashingEmbedder, HybridStrategy, SourceDocument
+from e2graphrag_integrations import (
+    HashingEmbedder,
+    HybridStrategy,
+    RelevanceCalibration,
+    SourceDocument,
+)
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.types import DEFINITION, HEADING, Mention
 from leave_one_out import leave_one_out, settings_of
+from quality_bench.calibration import (
+    Hits,
+    calibration_error,
+    cutoffs,
+    fit,
+    hits,
+    reliability,
+)
 from quality_bench.corpora import Question, Words, corpora, in_words
+from quality_bench.embedders import EMBEDDERS
 from quality_bench.evaluate import Scores, estimate, evaluate, pooled
 from quality_bench.linear_rag import HOTPOTQA, LinearRAG
 from quality_bench.measures import answer_string, content_words, interval, pages, passages
@@ -26,6 +41,7 @@ from quality_bench.report import (
     goal_table,
     goals,
     left_out_table,
+    no_loss,
     overview,
     regressions,
     table,
@@ -343,6 +359,64 @@ def test_the_index_file_changes_with_the_extractor(tmp_path, names):
 
     one, same, newer = (tiny(tmp_path, "hotpotqa", e) for e in (names, names, Newer()))
     assert one.path == same.path != newer.path
+
+
+def test_the_index_file_and_the_vectors_change_with_the_embedder(tmp_path, monkeypatch):
+    monkeypatch.setitem(EMBEDDERS, "other", ("other model", HashingEmbedder))
+    make_set(tmp_path, "hotpotqa")
+    [one], [other] = (corpora(tmp_path, ["hotpotqa"], model) for model in ("minilm", "other"))
+    assert other.path.name.startswith("hotpotqa.other.")
+    assert one.path.name.removeprefix("hotpotqa.") == other.path.name.removeprefix(
+        "hotpotqa.other."
+    )
+    cached = replace(other, cache=tmp_path).embedder
+    assert cached.fingerprint == "benchmark cache of other model"
+    # The model has no tokenizer, so windows are sized by the approximate count.
+    assert not hasattr(cached, "tokens")
+    assert len(WindowedEmbedder(cached).embed(["a text"])) == 1
+
+
+def test_a_calibration_is_fitted_to_sets_of_equal_weight():
+    true = RelevanceCalibration(slope=6.0, intercept=-3.0)
+    rng = np.random.default_rng(0)
+
+    def sampled(count, low, high):
+        cosines = rng.uniform(low, high, count)
+        return Hits(cosines, rng.random(count) < relevance_values(cosines))
+
+    def relevance_values(cosines):
+        return np.array([true(cosine) for cosine in cosines])
+
+    sets = {"a": sampled(20_000, 0.0, 0.6), "b": sampled(10_000, 0.3, 0.9)}
+    found = fit(list(sets.values()))
+    assert found.slope == pytest.approx(6, abs=0.3)
+    assert found.intercept == pytest.approx(-3, abs=0.15)
+    one = sets["a"]
+    assert calibration_error(relevance_values(one.cosines), one.gold) < 0.02
+    row = reliability(one, {"good": found, "bad": lambda _: 1.0})
+    assert row["good"]["error"] < 0.02 < row["bad"]["error"] == pytest.approx(1 - row["evidence"])
+    repeated = Hits(np.tile(one.cosines, 3), np.tile(one.gold, 3))
+    assert fit([repeated, sets["b"]]) == found
+    [everything, half] = cutoffs(sets, found, (0.01, 0.5))
+    assert everything["hits kept"] == everything["evidence kept"] == 1
+    assert half["cosine"] == pytest.approx(0.5, abs=0.02)
+    assert half["evidence among kept"] > half["hits kept"]
+
+
+def test_hits_are_evidence_if_their_document_is_gold(tmp_path, names):
+    make_set(tmp_path, "multihop_rag_facts")
+    one = tiny(tmp_path, "multihop_rag_facts-text", names)
+    found = hits(one, "report", k=3)
+    assert len(found.cosines) == len(found.gold) == 3 * len(one.questions("report"))
+    gold = sum(len(question.gold) for question in one.questions("report"))
+    assert 0 < found.gold.sum() <= gold
+    assert ((found.cosines >= 0) & (found.cosines <= 1)).all()
+
+
+def test_the_goal_of_another_embedder_is_not_to_lose_on_any_set():
+    found = results(0.9, low=-0.03)
+    [text, facts] = goals(found, no_loss(found)).values()
+    assert text == facts == {"min": -0.01, "value": -0.03, "met": False}
 
 
 def test_a_set_is_evaluated_in_all_systems_and_from_the_cache(tmp_path, names):

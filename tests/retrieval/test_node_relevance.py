@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import HashingEmbedder, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations import (
+    HashingEmbedder,
+    HybridStrategy,
+    PaperStrategy,
+    RelevanceCalibration,
+    SourceDocument,
+)
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
 from fakes import STORY
@@ -36,6 +44,11 @@ class EveryNode:
         rows = range(len(snapshot.nodes.ids))
         candidates = [Candidate(row, 1 / (row + 1), "global", ()) for row in rows]
         return candidates, Trace(query.question, self.name, query.mode)
+
+
+class Calibrated(EveryNode):
+    def __init__(self, relevance_calibration=None):
+        self.relevance_calibration = relevance_calibration
 
 
 @pytest.fixture
@@ -85,6 +98,40 @@ def test_relevance_is_the_cosine_of_the_best_window(rag, options):
     for node in nodes:
         assert type(node.relevance) is float
         assert node.relevance == pytest.approx(expected[node.node_id], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        (HybridStrategy, {}),
+        (HybridStrategy, {"token_budget": 60}),
+        (HybridStrategy, {"mode": "local", "fill": True, "k": 30}),
+        (HybridStrategy, {"mode": "global", "expand": "leaves"}),
+        (PaperStrategy, {"mode": "global"}),
+        (PaperStrategy, {"mode": "local", "fill": True, "k": 30}),
+        (Calibrated, {"k": 40}),
+    ],
+)
+def test_a_strategy_maps_cosines_to_relevance_without_changing_the_order(rag, strategy, options):
+    calibration = RelevanceCalibration(slope=8.0, intercept=-3.0)
+    calibrated = strategy(relevance_calibration=calibration)
+    nodes = rag.retrieve(QUESTION, strategy=calibrated, **options).nodes
+    plain = rag.retrieve(QUESTION, strategy=strategy(), **options).nodes
+    assert [(node.node_id, node.score) for node in nodes] == [
+        (node.node_id, node.score) for node in plain
+    ]
+    expected = cosines(rag)
+    assert [node.relevance for node in nodes] == pytest.approx(
+        [calibration(expected[node.node_id]) for node in nodes], abs=1e-6
+    )
+
+
+def test_a_calibration_is_only_for_cosines(rag):
+    strategy = HybridStrategy(relevance_calibration=lambda _: 0.123)
+    local = rag.retrieve(QUESTION, mode="local", strategy=strategy).nodes
+    without = replace(strategy, dense_weight=0)
+    by_words = rag.retrieve(QUESTION, mode="global", strategy=without).nodes
+    assert 0.123 not in {node.relevance for node in (*local, *by_words)}
 
 
 def test_negative_cosines_give_relevance_0(open_index, story):

@@ -88,8 +88,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             documents whose relevance is at least `search_kwargs["score_threshold"]`.
         search_kwargs: Overrides fields, such as `{"k": 3, "filter": {"page": 2}}`, as in a
             retriever of a LangChain vector store.
-        score_threshold: Minimum relevance of a document, from 0 to 1. The relevance is the cosine
-            of the best window.
+        score_threshold: Minimum relevance of a document, from 0 to 1. With
+            all-MiniLM-L6-v2, useful thresholds lie between 0.1 and 0.3 (docs/retrieval.md).
         mode: `auto` routes by the query; `local` ranks by entities first; `global` ranks without
             entities.
         strategy: The ranking strategy. None uses the strategy of the index.
@@ -99,8 +99,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             all chunks under it match.
         store_filter: A filter in the syntax of the index's vector store.
         include_scores: Whether to add `e2_relevance`, `e2_score`, `e2_route`, `e2_entities` and
-            `e2_reasons` to the metadata. The relevance is the cosine of the best window, in [0, 1];
-            the score is the strategy's own and is comparable only within one result.
+            `e2_reasons` to the metadata. The relevance is in [0, 1] and comparable across
+            questions; the score is the strategy's own and is comparable only within one result.
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
 

@@ -99,10 +99,10 @@ class E2GraphRAGRetriever(BaseRetriever):
     their specificity and reports the route `local` if the specificity is high, or `global`
     otherwise. `PaperStrategy` follows the E2GraphRAG paper.
 
-    The score of a `NodeWithScore` is the relevance of the node: the cosine of its best window,
-    in [0, 1], so that `SimilarityPostprocessor` can compare it with a cutoff. The strategy also
-    uses names and words and may therefore rank a node above one with a higher cosine. Its score is
-    then raised to that cosine: scores never increase along the ranking, a cutoff removes the end of
+    The score of a `NodeWithScore` is the relevance of the node, in [0, 1], so that
+    `SimilarityPostprocessor` can compare it with a cutoff. The strategy also uses names and words
+    and may therefore rank a node above one with a higher relevance. Its score is then raised to
+    that relevance: scores never increase along the ranking, a cutoff removes the end of
     the ranking, and components that sort by score keep the ranking. `E2RoutingEvent` contains the
     unchanged relevance and the strategy's own scores. docs/retrieval.md describes the relevance of
     queries that are answered without vectors.

@@ -44,7 +44,8 @@ def fill_to_k(
     for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
         reasons = (f"filled up to k: cosine {cosine:.4f}",)
-        neighbor = Candidate(row, score, "global", reasons, relevance=cosine)
+        relevance = query.calibration(cosine)
+        neighbor = Candidate(row, score, "global", reasons, relevance=relevance)
         for candidate in expand([neighbor], snapshot, query.expand):
             if candidate.row not in added and len(filled) < query.k:
                 added.add(candidate.row)

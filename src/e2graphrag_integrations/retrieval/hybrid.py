@@ -9,6 +9,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, short_repr
+from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.breadth import cover_question, is_overview
@@ -117,9 +118,13 @@ class HybridStrategy:
         reranker: Scores the best texts against the query and sets their final order; None keeps
             the fused order.
         rerank_top_n: Number of texts that the reranker reads.
+        relevance_calibration: Maps the cosine of a node to its relevance, such as
+            `RelevanceCalibration(slope, intercept)`; None uses the mapping that was fitted for the
+            embedder, or `clipped_cosine` if there is none. It does not affect the order.
 
     Raises:
-        InvalidInputError: If a number is out of range, or `reranker` has no method `rerank`.
+        InvalidInputError: If a number is out of range, `reranker` has no method `rerank`, or
+            `relevance_calibration` is not a function.
     """
 
     rrf_k: float = 1.0
@@ -141,6 +146,7 @@ class HybridStrategy:
     use_path_chunks: bool = False
     reranker: Reranker | None = None
     rerank_top_n: int = 30
+    relevance_calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         for name, (least, most) in _FLOAT_RANGES.items():
@@ -154,6 +160,7 @@ class HybridStrategy:
             check_int(name, getattr(self, name), least, most)
         if self.reranker is not None:
             check_protocol("reranker", self.reranker, Reranker)
+        check_calibration(self.relevance_calibration)
 
     @property
     def name(self) -> str:

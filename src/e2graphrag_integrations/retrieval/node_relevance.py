@@ -19,9 +19,9 @@ def add_relevance(
 ) -> list[RetrievedNode]:
     """Return result nodes with their relevance, clipped to [0, 1].
 
-    If the strategy does not give a node's relevance, it is the cosine between the question and the
-    node's best window. A question without a vector is not embedded for this purpose: the relevance
-    is then the fraction of the question's names that the node mentions.
+    If the strategy does not give a node's relevance, it is the calibrated cosine between the
+    question and the node's best window. A question without a vector is not embedded for this
+    purpose: the relevance is then the fraction of the question's names that the node mentions.
 
     Args:
         nodes: Nodes that `reader` has read.
@@ -36,7 +36,7 @@ def add_relevance(
         rows = np.asarray([candidates[place].row for place in missing])
         cosines = reader.snapshot.dense.best_cosines(query.vector, rows).tolist()
         for place, cosine in zip(missing, cosines, strict=True):
-            values[place] = cosine
+            values[place] = query.calibration(cosine)
     elif missing:
         names = {one.entity for one in trace.links} | set(trace.unlinked)
         for place in missing:

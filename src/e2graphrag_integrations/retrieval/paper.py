@@ -9,6 +9,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.entities.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
@@ -48,12 +49,15 @@ class PaperStrategy:
 
     Args:
         max_hops: Largest h, in edges; from 1 to 100.
+        relevance_calibration: Maps the cosine of a node to its relevance, as for `HybridStrategy`.
 
     Raises:
-        InvalidInputError: If `max_hops` is out of range.
+        InvalidInputError: If `max_hops` is out of range, or `relevance_calibration` is not a
+            function.
     """
 
     max_hops: int = 4
+    relevance_calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         is_int = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
@@ -61,6 +65,7 @@ class PaperStrategy:
             raise InvalidInputError(
                 f"max_hops={short_repr(self.max_hops)} must be an integer from 1 to {_MAX_HOPS}"
             )
+        check_calibration(self.relevance_calibration)
 
     @property
     def name(self) -> str:
@@ -189,7 +194,13 @@ class _PaperSearch:
         """Rank the k nearest nodes by cosine similarity; route `global`."""
         found = self._nearest(self.query.k)
         candidates = [
-            Candidate(row, cosine, "global", (f"cosine {cosine:.4f}",), relevance=cosine)
+            Candidate(
+                row,
+                cosine,
+                "global",
+                (f"cosine {cosine:.4f}",),
+                relevance=self.query.calibration(cosine),
+            )
             for row, cosine in found
         ]
         return self._finish(candidates, "global", reason, {"dense": self._dense_list(found)})
@@ -211,7 +222,11 @@ class _PaperSearch:
             figures = {"occurrence": round(float(occurrence[place]), 6), "cosine": round(cosine, 6)}
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
             reasons = (f"occurrence {occurrence[place]:.4f}", f"cosine {cosine:.4f}")
-            candidates.append(Candidate(row, 1 / rank, "global", reasons, relevance=cosine))
+            candidates.append(
+                Candidate(
+                    row, 1 / rank, "global", reasons, relevance=self.query.calibration(cosine)
+                )
+            )
         lists = {"dense": self._dense_list(found), "occurrence": tuple(ranked)}
         self.trace = replace(self.trace, cuts={"no query entity": len(found) - len(order)})
         return self._finish(candidates, "global", f"ranked by occurrence: {reason}", lists)

@@ -12,6 +12,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
@@ -70,7 +71,9 @@ def retrieve(
     components.revalidate(snapshot.made_with)
     timings: dict[str, float] = {}
     reader = NodeReader(snapshot, source, timings)
-    query = analyze(asked, snapshot, components, timings)
+    own: Calibration | None = getattr(strategy, "relevance_calibration", None)
+    calibration = components.calibration if own is None else own
+    query = analyze(replace(asked, calibration=calibration), snapshot, components, timings)
     with measure("rank", timings):
         needs_vector = not isinstance(strategy, VectorOptionalStrategy) or strategy.needs_vector(
             query, snapshot

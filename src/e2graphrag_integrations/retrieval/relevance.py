@@ -175,12 +175,13 @@ class Relevance:
     def of_node(self, row: int) -> float | None:
         """Return a node's relevance for the result, or None if no list contains the node.
 
-        This is the cosine of its best window. Without dense search, it is the BM25 score of its
-        best window, as a fraction of the query's full score.
+        This is the calibrated cosine of its best window. Without dense search, it is the BM25 score
+        of its best window, as a fraction of the query's full score.
         """
         if self.query.vector is None:
             return self._scores_of_nodes.get(row, 0.0)
-        return self._scores_of_nodes.get(row)
+        cosine = self._scores_of_nodes.get(row)
+        return None if cosine is None else self.query.calibration(cosine)
 
     @lazy
     def _scores_of_nodes(self) -> Mapping[int, float]:

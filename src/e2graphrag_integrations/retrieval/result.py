@@ -44,10 +44,12 @@ class RetrievedNode:
         child_ids: Ids of the nodes that a summary summarizes.
         best_span: Character range of the document that matches best; None for a summary, or if the
             strategy does not know it.
-        relevance: How close the node is to the question, in [0, 1], comparable across questions
-            and independent of the order. It is the cosine of the node's best window, or 0 if that
-            is negative. docs/retrieval.md describes the relevance of questions that are answered
-            without vectors.
+        relevance: How relevant the node is to the question, in [0, 1], comparable across questions
+            and independent of the order. It depends on the cosine of the node's best window: with
+            a calibrated embedder, such as all-MiniLM-L6-v2, it is the estimated probability that
+            the node is evidence for the answer; otherwise, it is the cosine, or 0 if that is
+            negative. docs/retrieval.md describes the calibration, and the relevance of questions
+            that are answered without vectors.
     """
 
     node_id: str

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import check_int, short_repr
+from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.trace import Route, Trace
@@ -35,7 +36,8 @@ class Query:
     """A question with its options.
 
     The caller sets the fields before `vector`, and may set `vector`. Before the strategy ranks, the
-    pipeline sets `mentions` and `allowed`, and also `vector` if it is missing and needed.
+    pipeline sets `mentions`, `allowed` and `calibration`, and also `vector` if it is missing and
+    needed.
 
     Attributes:
         question: The question in words, at most 32,000 characters.
@@ -53,6 +55,7 @@ class Query:
             question.
         mentions: Names and nouns in the question, without duplicates.
         allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
+        calibration: Maps the cosine of a node to its relevance.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -69,6 +72,7 @@ class Query:
     vector: FloatArray | None = None
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
+    calibration: Calibration = clipped_cosine
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):
@@ -131,8 +135,9 @@ class Candidate:
         best_span: Character range of the node's text that matches best, or None if unknown.
         is_window: Whether the candidate is only `best_span` instead of the complete node. A node
             may then have several candidates.
-        relevance: `RetrievedNode.relevance`, if the strategy knows it; None lets the pipeline
-            compute it. It does not affect the order.
+        relevance: `RetrievedNode.relevance`, if the strategy knows it, such as
+            `query.calibration(cosine)`; None lets the pipeline compute it. It does not affect the
+            order.
     """
 
     row: int
@@ -145,7 +150,11 @@ class Candidate:
 
 
 class Strategy(Protocol):
-    """Ranks the nodes of a snapshot for a query; has settings but no state."""
+    """Ranks the nodes of a snapshot for a query; has settings but no state.
+
+    It may have an attribute `relevance_calibration`, a function that maps the cosine of a node to
+    its relevance. Without it, or if it is None, the function of the embedder is used.
+    """
 
     @property
     def name(self) -> str:

@@ -1,0 +1,109 @@
+r"""Fit the relevance of hits to gold labels, and measure its reliability.
+
+From the repository's root, after `make bench-quality` has built the indexes:
+
+    python benchmarks/calibrate.py --data ../shared/data --out benchmarks/results/calibration.json
+    python benchmarks/calibrate.py --data ../shared/data --embedder e5 --out e5.json
+
+The relevance of a hit is the probability that it is evidence for the answer, given the cosine
+between the question and its best window. It is fitted on the first ten hits of the dev halves,
+where all sets weigh the same, and measured on the report halves, also for a fit without the
+measured set. Writes the JSON file, and a reliability curve (.svg) of the same name. `--ship` writes
+the fit to the package, for all indexes with this embedder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from e2graphrag_integrations import RelevanceCalibration, clipped_cosine
+from e2graphrag_integrations.embedders.calibration import CALIBRATIONS
+from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, probe_fingerprint
+from quality_bench.calibration import (
+    Hits,
+    calibration_table,
+    cutoffs,
+    fit,
+    hits,
+    plot,
+    reliability,
+)
+from quality_bench.corpora import corpora
+from quality_bench.embedders import DEFAULT, EMBEDDERS
+from runs import this_run
+
+SETS = ("hotpotqa-text", "lihuaworld-text", "multihop_rag_facts-text", "qmsum")
+"""Sets of different kinds: linked pages, chats, news and meetings."""
+
+CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--embedder", choices=tuple(EMBEDDERS), default=DEFAULT)
+    parser.add_argument("--k", type=int, default=10, help="number of hits of each question")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th question")
+    parser.add_argument("--ship", action="store_true", help="write the fit to the package")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    dev: dict[str, Hits] = {}
+    report: dict[str, Hits] = {}
+    for corpus in corpora(options.data, options.sets.split(","), options.embedder):
+        dev[corpus.label] = hits(corpus, "dev", options.k, options.every)
+        report[corpus.label] = hits(corpus, "report", options.k, options.every)
+        print(corpus.label, len(dev[corpus.label].gold), flush=True)
+    calibration = fit(list(dev.values()))
+    result = {
+        **this_run(),
+        "embedder": EMBEDDERS[options.embedder][0],
+        "k": options.k,
+        "calibration": asdict(calibration),
+        "sets": {label: measured(label, dev, one, calibration) for label, one in report.items()},
+        "cutoffs": cutoffs(report, calibration, CUTOFFS),
+    }
+    print(calibration, calibration_table(result), sep="\n")
+    options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    plot(report, calibration, options.out.with_suffix(".svg"))
+    if options.ship:
+        ship(options.embedder, calibration)
+
+
+def measured(
+    label: str, dev: dict[str, Hits], report: Hits, calibration: RelevanceCalibration
+) -> dict[str, Any]:
+    """Return the reliability on a set, also of a fit on the other sets."""
+    others = [one for other, one in dev.items() if other != label]
+    without = fit(others) if others else calibration
+    mappings = {"cosine": clipped_cosine, "calibrated": calibration, "left out": without}
+    return reliability(report, mappings) | {"fit without this set": asdict(without)}
+
+
+def ship(name: str, calibration: RelevanceCalibration) -> None:
+    """Write the calibration of an embedder to the package, in place of an older one."""
+    model, create = EMBEDDERS[name]
+    embedder = create()
+    known = [
+        one for one in json.loads(CALIBRATIONS.read_text(encoding="utf-8")) if one["model"] != model
+    ]
+    fingerprints = [embedder_fingerprint(embedder), probe_fingerprint(embedder)]
+    known.append(
+        {
+            "model": model,
+            **asdict(calibration),
+            "fingerprints": list(dict.fromkeys(fingerprints)),
+        }
+    )
+    CALIBRATIONS.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
