@@ -81,20 +81,20 @@ class _Terms:
         Returns:
             The selected texts, best first, and their values.
         """
-        left = np.ones(len(scores), dtype=np.bool_)
         uncovered = self.weights.copy()
+        kept = 1 - (1 - self.repeated) * self.matches
         gains = self.matches @ uncovered
-        best = max(float(gains.max(initial=0.0)), 1e-9)
-        relative = scores / max(float(scores.max(initial=0.0)), 1e-9)
+        scale = weight / max(float(gains.max(initial=0.0)), 1e-9)
+        parts = scores * ((1 - weight) / max(float(scores.max(initial=0.0)), 1e-9))
         selected: list[int] = []
         values: list[float] = []
         for _ in range(min(count, len(scores))):
-            all_values = (1 - weight) * relative + weight * gains / best
-            text = int(np.argmax(np.where(left, all_values, -1.0)))
+            all_values = parts + scale * gains
+            text = int(all_values.argmax())
             selected.append(text)
             values.append(float(all_values[text]))
-            left[text] = False
-            uncovered *= 1 - (1 - self.repeated) * self.matches[text]
+            parts[text] = -np.inf
+            uncovered *= kept[text]
             gains = self.matches @ uncovered
         return selected, values
 
@@ -119,7 +119,7 @@ def cover_question(
         terms: The words of the question.
         scores: Scores of the nodes, best first, shape (nodes,).
         windows: Windows of all nodes, shape (windows,).
-        owners: The place in `scores` of each window's node, shape (windows,).
+        owners: The place in `scores` of each window's node, ascending, shape (windows,).
         bm25: Knows which windows contain which words.
         diversity: Weight of the coverage, in [0, 1].
         count: Number of nodes to select.
@@ -130,7 +130,10 @@ def cover_question(
     known = [term for term in dict.fromkeys(terms) if bm25.idf(term)]
     weights = np.square([bm25.idf(term) for term in known])
     matches = np.zeros((len(scores), len(known)))
-    np.maximum.at(matches, owners, bm25.saturations(known, windows))
+    if len(owners) and known:
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        of_windows = bm25.saturations(known, windows)
+        matches[owners[first]] = np.maximum.reduceat(of_windows, first)
     selected, values = _Terms(weights / max(weights.sum(), 1e-9), matches).select(
         scores, diversity, count
     )

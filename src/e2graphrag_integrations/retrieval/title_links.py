@@ -100,14 +100,16 @@ def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, int, li
     """Yield the strength, the entity and the target chunks of each title link from a chunk."""
     chunk_documents, subjects = snapshot.chunk_documents, snapshot.subjects
     document = int(chunk_documents[chunk])
-    own = np.union1d(subjects.names_of(document), subjects.sections_of(chunk))
+    # Sets are faster than NumPy's set functions on a few items.
+    titles = set(subjects.names_of(document).tolist())
+    own = titles.union(subjects.sections_of(chunk).tolist())
     entities = snapshot.personalized_pagerank.entities_of(chunk)
-    for entity in np.setdiff1d(entities[subjects.is_subject[entities]], own).tolist():
+    others = set(entities[subjects.is_subject[entities]].tolist()).difference(own)
+    for entity in sorted(others):
         targets = _chunks_about(entity, snapshot)
         if 0 < len(targets) <= _MAX_DOCUMENTS:
             yield 1 / len(targets), entity, targets
-    titles = set(subjects.names_of(document).tolist())
-    for name in own[own < len(snapshot.graph.names)].tolist():
+    for name in sorted(name for name in own if name < len(snapshot.graph.names)):
         chunks, _ = snapshot.graph.chunks(name)
         if name in titles:
             sample = chunks[:: len(chunks) // (2 * _MAX_DOCUMENTS) + 1]

@@ -141,11 +141,15 @@ class BM25Index:
         Returns:
             Values of shape (rows, terms); 0 where a text lacks the term.
         """
-        values = np.zeros((len(rows), len(terms)))
-        for place, term in enumerate(terms):
+        values = np.zeros((len(terms), len(rows)))
+        rows = rows.astype(self.weights.indices.dtype)
+        for term, of_term in zip(terms, values, strict=True):
             if idf := self.idf(term):
-                values[:, place] = self.score_rows([term], rows) / idf
-        return values
+                texts, weights = self._postings(term)
+                positions = np.minimum(texts.searchsorted(rows), len(texts) - 1)
+                np.multiply(weights[positions], texts[positions] == rows, out=of_term)
+                of_term /= idf
+        return values.T
 
     @property
     def idf_of_unique(self) -> float:
