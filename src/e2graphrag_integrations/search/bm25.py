@@ -143,12 +143,12 @@ class BM25Index:
         """
         values = np.zeros((len(terms), len(rows)))
         rows = rows.astype(self.weights.indices.dtype)
-        for term, of_term in zip(terms, values, strict=True):
+        for place, term in enumerate(terms):
             if idf := self.idf(term):
                 texts, weights = self._postings(term)
                 positions = np.minimum(texts.searchsorted(rows), len(texts) - 1)
-                np.multiply(weights[positions], texts[positions] == rows, out=of_term)
-                of_term /= idf
+                found = texts[positions] == rows
+                values[place] = np.where(found, weights[positions] / idf, 0)
         return values.T
 
     @property
