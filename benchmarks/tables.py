@@ -1,4 +1,4 @@
-r"""Write the tables of docs/benchmarks.md from the results of the benchmarks.
+r"""Write the tables of docs/benchmarks.md and README.md from the results of the benchmarks.
 
 From the repository's root:
 
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from quality_bench.calibration import calibration_table
-from quality_bench.report import goal_table, left_out_table, overview
+from quality_bench.report import IN_BRIEF, goal_table, left_out_table, overview
 
 RESULTS = Path(__file__).parent / "results"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+_ROOT = Path(__file__).parents[1]
+DOCUMENTS = _ROOT / "docs" / "benchmarks.md", _ROOT / "README.md"
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
@@ -226,6 +227,12 @@ def quality(result: Result) -> str:
     return overview(result["sets"])
 
 
+def quality_in_brief(result: Result) -> str:
+    """Return the sets in brief: those of which parts are pooled, only together."""
+    sets = {name: one for name, one in result["sets"].items() if not name.startswith("wild_")}
+    return overview(sets, IN_BRIEF)
+
+
 def quality_goals(result: Result) -> str:
     return goal_table(result["goals"])
 
@@ -243,6 +250,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "edges": ("edge_cap", edges),
     "hot_spots": ("hot_spots", hot_spots),
     "quality": ("quality_report", quality),
+    "quality_in_brief": ("quality_report", quality_in_brief),
     "quality_goals": ("quality_report", quality_goals),
     "second_embedder": ("quality_e5_report", quality),
     "second_embedder_goals": ("quality_e5_report", quality_goals),
@@ -272,12 +280,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     options = parser.parse_args()
-    before = DOCUMENT.read_text(encoding="utf-8")
-    after = filled(before)
-    if not options.check:
-        DOCUMENT.write_text(after, encoding="utf-8")
-    elif after != before:
-        raise SystemExit(f"{DOCUMENT.name} differs from the results: run benchmarks/tables.py")
+    for document in DOCUMENTS:
+        before = document.read_text(encoding="utf-8")
+        after = filled(before)
+        if not options.check:
+            document.write_text(after, encoding="utf-8")
+        elif after != before:
+            raise SystemExit(f"{document.name} differs from the results: run benchmarks/tables.py")
 
 
 if __name__ == "__main__":

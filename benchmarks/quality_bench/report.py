@@ -127,13 +127,24 @@ OVERVIEW = (
 """Columns of the overview. Of several settings of a system, the better one counts."""
 
 
-def overview(results: Results) -> str:
-    """Return one line per set: its main measures for each system, and the difference."""
+IN_BRIEF = tuple(column for column in OVERVIEW if column[0] not in {"paper", "PageRank"})
+"""Columns of the table in the README."""
+
+Columns = Sequence[tuple[str, Sequence[str]]]
+
+
+def overview(results: Results, of_columns: Columns = OVERVIEW) -> str:
+    """Return one line per set: its main measures for each system, and the difference.
+
+    Args:
+        results: The results.
+        of_columns: Each column's title and its systems, of which the better one counts.
+    """
     head = [
         "set",
         "titles",
         "measures",
-        *(title for title, _ in OVERVIEW),
+        *(title for title, _ in of_columns),
         "hybrid - best baseline",
     ]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
@@ -145,7 +156,7 @@ def overview(results: Results) -> str:
         titles = (protocol or "field") if result["kind"] == "passages" else ""
         cells = [name + (" (control)" if result["control"] else ""), titles, " / ".join(versus)]
         systems = result["systems"]
-        rows = [[systems[name] for name in names if name in systems] for _, names in OVERVIEW]
+        rows = [[systems[name] for name in names if name in systems] for _, names in of_columns]
         columns = [[max(row[m] for row in some) for m in versus] if some else [] for some in rows]
         best = [max(values) for values in zip(*filter(None, columns), strict=True)]
         cells += [" / ".join(map(_marked, values, best)) for values in columns]
