@@ -138,7 +138,7 @@ bench-quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split report \
 		--out benchmarks/results/quality_report.json
 
-# The same configuration with multilingual-e5-small, and its calibration; the first run takes two hours.
+# The same configuration with multilingual-e5-small, and its calibration; the first run takes an hour.
 bench-second-embedder: $(VENV)/.installed-second-embedder
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split report --embedder e5 \
 		--sets hotpotqa-text,hotpotqa,multihop_rag_facts-text,lihuaworld --systems dense,bm25,rrf,rrf60,paper,hybrid \
