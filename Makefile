@@ -176,7 +176,7 @@ bench-speed: $(STAMP)
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
 
-# Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 70 minutes).
+# Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 80 minutes).
 bench-peers: $(STAMP)
 	$(BIN)/python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
 		--out benchmarks/results/peers.json

@@ -15,12 +15,19 @@ from typing import Any
 
 
 @contextmanager
-def stub_server(script: Path, latency_ms: float = 0) -> Iterator[str]:
-    """Run the server on a free port and yield its base URL."""
+def stub_server(script: Path, latency_ms: float = 0, wrapper: Path | None = None) -> Iterator[str]:
+    """Run the server on a free port and yield its base URL.
+
+    Args:
+        script: The stub.
+        latency_ms: Latency of each call of the LLM.
+        wrapper: A script that changes the stub and runs it.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(latency_ms)]
+    scripts = [str(one) for one in (wrapper, script) if one]
+    command = [sys.executable, *scripts, "--port", str(port), "--latency-ms", str(latency_ms)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     base = f"http://127.0.0.1:{port}"
     try:

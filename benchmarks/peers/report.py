@@ -7,7 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quality_bench.measures import interval
+
 CUTS = (2, 5, 10)
+
+CUT = 5
+"""The cut of the differences."""
+
+BY_QUESTION = f"R@{CUT} by question"
+"""Key of the recall of each question, in one line."""
+
+DIFFERENCE = "difference"
+"""Key of the text with the difference to a mode and its interval."""
+
+OURS = "e2graphrag", "hybrid"
+"""The system and the mode that the others are compared with."""
 
 
 def novel_row(raw: dict[str, Any]) -> dict[str, Any]:
@@ -19,25 +33,31 @@ def novel_row(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def passage_row(
-    raw: dict[str, Any], job: dict[str, Any], gold: Sequence[frozenset[str]]
+    raw: dict[str, Any], texts: Mapping[str, str], gold: Sequence[frozenset[str]]
 ) -> dict[str, Any]:
     """Return the row of `novel_row` with the recall of the gold passages in each mode."""
     if "error" in raw:
         return raw
-    owner = _owner_lookup(job)
+    owner = _owner_lookup(texts)
     modes = {}
     for mode, questions in raw["modes"].items():
         owners = [[owner(text) for text in one["passages"]] for one in questions]
         ranked = [list(dict.fromkeys(id_ for id_ in ids if id_)) for ids in owners]
-        recall = {
-            f"R@{cut}": statistics.mean(
+        recalls = {
+            cut: [
                 len(expected & set(ids[:cut])) / len(expected)
                 for expected, ids in zip(gold, ranked, strict=True)
-            )
+            ]
             for cut in CUTS
         }
-        unknown = sum(id_ is None for ids in owners for id_ in ids)
-        modes[mode] = _costs(questions) | _rounded(recall, 3) | {"texts without a passage": unknown}
+        figures = {f"R@{cut}": statistics.mean(recalls[cut]) for cut in CUTS}
+        figures[f"all@{CUT}"] = statistics.mean(recall == 1 for recall in recalls[CUT])
+        modes[mode] = {
+            **_costs(questions),
+            **_rounded(figures, 3),
+            BY_QUESTION: " ".join(format(recall, "g") for recall in recalls[CUT]),
+            "texts without a passage": sum(id_ is None for ids in owners for id_ in ids),
+        }
     return _summary(raw) | {"modes": modes}
 
 
@@ -63,10 +83,9 @@ def _rounded(values: Mapping[str, float], digits: int) -> dict[str, float]:
     return {name: round(value, digits) for name, value in values.items()}
 
 
-def _owner_lookup(job: dict[str, Any]) -> Callable[[str], str | None]:
+def _owner_lookup(texts: Mapping[str, str]) -> Callable[[str], str | None]:
     """Return a function that maps a chunk's text to the id of its passage, or None."""
-    titles, texts = job["titles"], job["texts"]
-    passages = {id_: " ".join(f"{titles[id_]} {text}".split()) for id_, text in texts.items()}
+    passages = {id_: " ".join(text.split()) for id_, text in texts.items()}
     cache: dict[str, str | None] = {}
 
     def owner(chunk: str) -> str | None:
@@ -87,7 +106,7 @@ class _Column:
         part: "index" or "query".
         head: The heading after the part.
         figure: Key of the figure.
-        spec: Format specification of the figure.
+        spec: Format specification of the figure; empty for text.
     """
 
     part: str
@@ -114,9 +133,14 @@ _PASSAGES = (
     _Column("index", "LLM calls", "llm_calls"),
     _Column("index", "s", "seconds"),
     *(_Column("query", f"R@{cut}", f"R@{cut}", ".3f") for cut in CUTS),
+    _Column("query", f"all@{CUT}", f"all@{CUT}", ".3f"),
+    _Column("query", f"hybrid minus this, R@{CUT}", DIFFERENCE, ""),
     _LLM_CALLS,
     _P50,
 )
+
+
+_PAIRED = "The difference is paired by question, with its 95% bootstrap interval."
 
 
 def tables(result: dict[str, Any]) -> str:
@@ -129,9 +153,9 @@ def tables(result: dict[str, Any]) -> str:
         ]
     if result["hotpotqa"]:
         parts += [
-            f"\n### hotpotqa: {result['passages']} passages\n",
-            f"{result['questions']['hotpotqa']} questions of the report split.\n",
-            *_table(_PASSAGES, result["hotpotqa"]),
+            f"\n### hotpotqa: {result['passages']:,} passages, the title in the first line\n",
+            f"{result['questions']['hotpotqa']} questions of the report split. {_PAIRED}\n",
+            *_table(_PASSAGES, _with_differences(result["hotpotqa"])),
         ]
     parts += ["\n### Settings\n", *_settings(result["novel"])]
     return "\n".join(parts) + "\n"
@@ -149,6 +173,31 @@ def _table(columns: Sequence[_Column], rows: Mapping[str, Any]) -> Iterator[str]
             figures = {"index": row["index"], "query": costs}
             cells = [format(figures[one.part][one.figure], one.spec) for one in columns]
             yield f"| {name} | {mode} | " + " | ".join(cells) + " |"
+
+
+def _with_differences(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows with the recall of the hybrid minus that of each other mode."""
+    system, mode = OURS
+    ours = _recalls(rows.get(system, {}).get("modes", {}).get(mode))
+    compared = {}
+    for name, row in rows.items():
+        modes = {
+            other: figures | {DIFFERENCE: _difference(ours, _recalls(figures))}
+            for other, figures in row.get("modes", {}).items()
+        }
+        compared[name] = row | {"modes": modes}
+    return compared
+
+
+def _recalls(figures: Mapping[str, str] | None) -> list[float]:
+    return [float(recall) for recall in figures[BY_QUESTION].split()] if figures else []
+
+
+def _difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    if not ours or ours == theirs:
+        return ""
+    difference = interval(ours, theirs)
+    return "{difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**difference)
 
 
 def _settings(rows: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,11 +61,7 @@ class Peer:
     package = "e2graphrag-integrations"
 
     def __init__(self, job: Job) -> None:
-        self._documents = [
-            SourceDocument(id_, text, title=job.titles.get(id_)) for id_, text in job.texts.items()
-        ]
-        if "TITLES" in os.environ:  # like the peers, which have no title field
-            self._documents = [SourceDocument(id_, text) for id_, text in job.titled.items()]
+        self._documents = [SourceDocument(id_, text) for id_, text in job.texts.items()]
         self._rag = E2GraphRAG.open(
             job.folder / "index.e2g",
             embedder=ServedEmbedder(job.api),

@@ -25,7 +25,7 @@ class Peer:
             "api_key": "none",
             "max_requests_concurrent": CALLS_AT_ONCE,
         }
-        self._texts = list(job.titled.values())
+        self._texts = list(job.texts.values())
         self._rag = GraphRAG(
             working_dir=str(job.folder),
             domain="Read the text: its people, places and what happens between them.",

@@ -21,7 +21,7 @@ class Peer:
 
     def __init__(self, job: Job) -> None:
         server: dict[str, Any] = {"base_url": job.api, "api_key": "none"}
-        self._texts = job.titled
+        self._texts = job.texts
         self._loop = asyncio.new_event_loop()
         self._rag = LightRAG(
             working_dir=str(job.folder),

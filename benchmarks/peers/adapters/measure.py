@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,7 +38,6 @@ class Job:
         texts: Texts of the documents by id.
         questions: Questions for every mode. The first one is a warm-up and does not count.
         modes: Retrieval modes, as the peer names them.
-        titles: Titles by document id; documents without one are missing.
     """
 
     base: str
@@ -46,15 +45,6 @@ class Job:
     texts: dict[str, str]
     questions: list[str]
     modes: list[str]
-    titles: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def titled(self) -> dict[str, str]:
-        """The texts with their titles in front, for peers without a title field."""
-        return {
-            id_: f"{self.titles[id_]}\n{text}" if id_ in self.titles else text
-            for id_, text in self.texts.items()
-        }
 
     @property
     def api(self) -> str:

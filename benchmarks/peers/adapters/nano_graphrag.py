@@ -47,7 +47,7 @@ class Peer:
             reply = await client.embeddings.create(model="stub", input=texts)
             return np.array([one.embedding for one in reply.data])
 
-        self._texts = list(job.titled.values())
+        self._texts = list(job.texts.values())
         self._rag = GraphRAG(
             working_dir=str(job.folder),
             enable_naive_rag=True,

@@ -42,7 +42,7 @@ class Peer:
             "timeout": TIMEOUT,
         }
         self._retriever = RaptorRetriever(
-            [Document(text=text, id_=id_) for id_, text in self._job.titled.items()],
+            [Document(text=text, id_=id_) for id_, text in self._job.texts.items()],
             llm=OpenAILike(model="stub", is_chat_model=True, context_window=128_000, **server),
             embed_model=OpenAILikeEmbedding(model_name="stub", **server),
             transformations=[SentenceSplitter(chunk_size=CHUNK, chunk_overlap=OVERLAP)],
