@@ -43,7 +43,7 @@ from stub import stub_server
 
 NOVEL = "pride_and_prejudice"
 
-STUB_OF_PASSAGES = HERE / "titled_stub.py"
+STUB_OF_PASSAGES = HERE / "passage_stub.py"
 
 DIGEST = "passages and questions"
 """Key of a hash. Rows are compared only if they measured the same passages and questions."""

@@ -12,10 +12,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "peers"))
 
+from passage_stub import change, load, titled_graph
 from passages import passage_job
 from report import BY_QUESTION, passage_row, tables
 from run import add_row, earlier
-from titled_stub import load, titled_graph
 
 from stub_server import SCRIPT
 
@@ -44,22 +44,42 @@ def test_passages_are_the_gold_ones_and_their_neighbors_with_the_title_in_the_te
         passage_job(tmp_path, 3, 2)
 
 
-@pytest.mark.shared
-def test_the_stub_reads_the_title_as_an_entity_of_the_first_sentence():
+@pytest.fixture
+def stub():
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
-    stub = load(str(SCRIPT))
+    return load(str(SCRIPT))
+
+
+@pytest.mark.shared
+def test_the_title_is_an_entity_of_the_first_sentence(stub):
     text = "Song of the South (film)\nSong of the South was made by Walt Disney. It is a musical."
-    entities, relations = titled_graph(stub, text, 15, 15)
+    entities, relations = titled_graph(stub.graph_of, text, 15, 15)
     names = [name for name, _, _ in entities]
     assert names == ["Song of the South", "Walt Disney"]
     assert {relation[:2] for relation in relations} == {("Song of the South", "Walt Disney")}
     assert "Song of the South" not in [name for name, _, _ in stub.graph_of(text, 15, 15)[0]]
 
 
-def test_the_stub_reads_a_text_of_one_line_as_before():
-    rules = SimpleNamespace(graph_of=lambda text, *limits: ([(text, *limits)], []))
-    assert titled_graph(rules, "Walt Disney lived.", 15, 10)[0] == [("Walt Disney lived.", 15, 10)]
+def test_a_text_of_one_line_is_read_as_before():
+    def graph_of(text, *limits):
+        return [(text, *limits)], []
+
+    assert titled_graph(graph_of, "Walt Disney lived.", 15, 10)[0] == [
+        ("Walt Disney lived.", 15, 10)
+    ]
+
+
+@pytest.mark.shared
+def test_the_changed_stub_answers_with_names_and_nouns_of_the_question(stub):
+    change(stub)
+    asked = "User Query: Which studio produced Song of the South?\n\n---Output---\nOutput:"
+    prompts = [("system", ""), ("user", f"high_level_keywords\n{asked}")]
+    kind, text = stub.make_reply(prompts, SimpleNamespace())
+    assert (kind, json.loads(text)) == (
+        "keywords",
+        {"high_level_keywords": ["studio"], "low_level_keywords": ["Song of the South"]},
+    )
 
 
 def row_of(*answers):
