@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,17 +86,22 @@ def _rounded(values: Mapping[str, float], digits: int) -> dict[str, float]:
 
 def _owner_lookup(texts: Mapping[str, str]) -> Callable[[str], str | None]:
     """Return a function that maps a chunk's text to the id of its passage, or None."""
-    passages = {id_: " ".join(text.split()) for id_, text in texts.items()}
+    passages = {id_: _plain(text) for id_, text in texts.items()}
     cache: dict[str, str | None] = {}
 
     def owner(chunk: str) -> str | None:
-        text = " ".join(chunk.split())
+        text = _plain(chunk)
         if text not in cache:
             matches = (id_ for id_, passage in passages.items() if text in passage)
             cache[text] = next(matches, None)
         return cache[text]
 
     return owner
+
+
+def _plain(text: str) -> str:
+    """Return the text without what peers change: white space, and HTML entities in LightRAG."""
+    return " ".join(html.unescape(text).split())
 
 
 @dataclass(frozen=True)

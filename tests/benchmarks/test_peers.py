@@ -115,3 +115,12 @@ def test_rows_of_other_systems_stay_unless_the_passages_changed(tmp_path):
     changed = earlier(out, job | {"questions": ["Warm-up?", "Q1?"]})
     assert list(changed["novel"]) == ["raptor"]
     assert changed["hotpotqa"] == {}
+
+
+def test_a_passage_is_recognized_without_its_html_entities_and_line_breaks():
+    texts = {"p1": "Lilo &amp; Stitch\nA film.", "p2": "Other\nText."}
+    questions = [COSTS | {"passages": ["Lilo & Stitch A film.", "Unknown"]}]
+    raw = {"version": "x 1", "settings": {}, "peak_mb": 1, "index": COSTS}
+    row = passage_row(raw | {"modes": {"mix": questions}}, texts, [frozenset({"p1"})])
+    assert row["modes"]["mix"]["R@2"] == 1
+    assert row["modes"]["mix"]["texts without a passage"] == 1
