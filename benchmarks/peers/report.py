@@ -92,7 +92,7 @@ def _owner_lookup(texts: Mapping[str, str]) -> Callable[[str], str | None]:
     def owner(chunk: str) -> str | None:
         text = _plain(chunk)
         if text not in cache:
-            matches = (id_ for id_, passage in passages.items() if text in passage)
+            matches = (id_ for id_, passage in passages.items() if text and text in passage)
             cache[text] = next(matches, None)
         return cache[text]
 
