@@ -99,6 +99,8 @@ def measure(
         job_file.write_text(json.dumps(job), encoding="utf-8")
         command = [python, "-m", f"adapters.{system.adapter}", str(job_file), str(out)]
         variables = offline() | dict(system.variables)
+        if system.environment is None:
+            variables["PYTHONPATH"] = str(HERE.parents[1] / "src")  # this checkout
         with log_file.open("w", encoding="utf-8") as log:
             try:
                 subprocess.run(
