@@ -535,6 +535,11 @@ class E2GraphRAG:
         return self._session.snapshot().graph
 
     @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self._strategy
+
+    @property
     def settings(self) -> Settings:
         """The settings of the index."""
         return self._index.settings

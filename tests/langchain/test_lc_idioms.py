@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from dataclasses import dataclass, replace
 
 import pytest
 from langchain_core.documents import Document
@@ -11,6 +12,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 
+from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever, corpus
 from fakes import NameExtractor
@@ -19,6 +21,17 @@ from langchain_fakes import MILL, SMALL, DigestChatModel, exported
 QUERY = "Who gave Anna the map?"
 EMBEDDING = DeterministicFakeEmbedding(size=32)
 OFFLINE = {key: value for key, value in SMALL.items() if key != "embeddings"}
+
+
+@dataclass(frozen=True)
+class Diverse(PaperStrategy):
+    """A strategy with a diversity, but without a pool."""
+
+    diversity: float = 0.0
+
+
+def mmr(**search_kwargs):
+    return {"search_type": "mmr", "search_kwargs": search_kwargs}
 
 
 def ids(documents):
@@ -64,24 +77,90 @@ def test_a_score_threshold_keeps_documents_with_that_relevance(index):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"search_type": "mmr"}, "'mmr' is not supported"),
         ({"search_type": "nearest"}, "search_type='nearest'"),
-        ({"search_kwargs": {"fetch_k": 20}}, "'fetch_k'.* is for 'mmr'"),
+        ({"search_kwargs": {"lambda_mult": 0.5}}, "lambda_mult=0.5 needs search_type='mmr'"),
+        ({"search_kwargs": {"fetch_k": 20}}, "fetch_k=20 needs search_type='mmr'"),
         ({"search_kwargs": {"top_k": 2}}, "unknown key 'top_k'"),
         ({"search_kwargs": {"score_threshold": 2}}, "score_threshold=2 must be"),
+        (mmr(lambda_mult=1.5), "lambda_mult=1.5 must be a number from 0"),
+        (mmr(lambda_mult=float("nan")), "lambda_mult=nan must be a number from 0"),
+        (mmr(lambda_mult="x"), "lambda_mult='x' must be a number from 0"),
+        (mmr(fetch_k=0), "fetch_k=0 must be a whole number from 1"),
+        (mmr(strategy=PaperStrategy()), "needs a strategy with the setting 'diversity'"),
+        (mmr(max_hops=2), "which PaperStrategy lacks: pass strategy=HybridStrategy"),
+        (mmr(strategy=Diverse(), fetch_k=5), "fetch_k=5 needs .* 'diversity_pool', which Diverse"),
         ({"search_kwargs": {"k": 2}, "k": 3}, "k= is also in search_kwargs"),
     ],
 )
 def test_unsupported_search_options_are_rejected(index, options, message):
-    with pytest.raises(InvalidInputError, match=message):
+    # Pydantic's ValidationError contains the messages of validators.
+    with pytest.raises((InvalidInputError, ValidationError), match=message):
         index.as_retriever(**options)
 
 
 def test_a_threshold_search_needs_a_threshold(index):
     with pytest.raises(ValidationError, match="needs"):
         index.as_retriever(search_type="similarity_score_threshold")
-    with pytest.raises(ValidationError, match="'mmr' is not supported"):
-        E2GraphRAGRetriever(index=index, search_type="mmr")
+
+
+def test_mmr_sets_the_diversity_of_the_strategy(index):
+    strategy = HybridStrategy(diversity=0.75, diversity_pool=7)
+    expected = index.as_retriever(k=3, strategy=strategy).invoke(QUERY)
+    retriever = index.as_retriever(
+        search_type="mmr", search_kwargs={"k": 3, "lambda_mult": 0.25, "fetch_k": 7}
+    )
+    assert retriever.retrieve_arguments()["strategy"] == strategy
+    assert retriever.invoke(QUERY) == asyncio.run(retriever.ainvoke(QUERY)) == expected
+    by_call = index.as_retriever(search_type="mmr").invoke(QUERY, k=3, lambda_mult=0.25, fetch_k=7)
+    assert by_call == expected
+    options = {"k": 3, "lambda_mult": 0.25, "fetch_k": 7}
+    assert index.max_marginal_relevance_search(QUERY, **options) == expected
+    assert asyncio.run(index.amax_marginal_relevance_search(QUERY, **options)) == expected
+    found = [node.node_id for node in index.search(QUERY, "mmr", **options).nodes]
+    again = asyncio.run(index.asearch(QUERY, search_type="mmr", **options))
+    assert found == [node.node_id for node in again.nodes] == ids(expected)
+
+
+def test_mmr_keeps_the_other_settings_of_the_strategy(index, lc_index_of, pages):
+    def strategy(index, **options):
+        return index.as_retriever(search_type="mmr", **options).retrieve_arguments()["strategy"]
+
+    assert strategy(index) == HybridStrategy(diversity=0.5)  # LangChain's default
+    given = HybridStrategy(rrf_k=7, diversity_pool=9)
+    assert strategy(index, strategy=given, lambda_mult=0) == replace(given, diversity=1)
+    assert strategy(lc_index_of(pages, strategy=given)) == replace(given, diversity=0.5)
+    core = E2GraphRAGRetriever(index=index.corpus.rag, search_type="mmr", lambda_mult=1)
+    assert core.retrieve_arguments()["strategy"] == HybridStrategy(diversity=0)
+    assert strategy(index, strategy=Diverse(), lambda_mult=0.25) == Diverse(diversity=0.75)
+
+
+def test_mmr_without_diversity_ranks_like_a_strategy_without_it(index):
+    expected = index.similarity_search(QUERY, k=5, strategy=HybridStrategy(diversity=0))
+    assert index.max_marginal_relevance_search(QUERY, k=5, lambda_mult=1) == expected
+
+
+def test_a_mmr_call_is_checked(index):
+    retriever = index.as_retriever(search_type="mmr")
+    with pytest.raises(InvalidInputError, match="lambda_mult=-1 must be"):
+        retriever.invoke(QUERY, lambda_mult=-1)
+    with pytest.raises(InvalidInputError, match="PaperStrategy lacks"):
+        retriever.invoke(QUERY, strategy=PaperStrategy())
+    with pytest.raises(InvalidInputError, match="lambda_mult=1 needs search_type='mmr'"):
+        index.as_retriever().invoke(QUERY, lambda_mult=1)
+    with pytest.raises(ValidationError, match="less than or equal to 1"):
+        index.max_marginal_relevance_search(QUERY, lambda_mult=2)
+    with pytest.raises(InvalidInputError, match="search_type='nearest'"):
+        index.search(QUERY, "nearest")
+
+
+def test_search_honors_a_score_threshold(index):
+    everything = index.search(QUERY, k=20).nodes
+    threshold = sorted(node.relevance for node in everything)[len(everything) // 2]
+    expected = [node for node in everything if node.relevance >= threshold]
+    options = {"k": 20, "score_threshold": threshold}
+    found = index.search(QUERY, "similarity_score_threshold", **options).nodes
+    again = asyncio.run(index.asearch(QUERY, "similarity_score_threshold", **options))
+    assert list(found) == list(again.nodes) == expected
 
 
 def test_fields_of_a_retriever_are_configurable(index):

@@ -647,6 +647,7 @@ def test_every_option_of_the_installed_engines_is_accepted(method):
         ("filterss", "filters"),
         ("doc_id", "doc_ids"),
         ("vector_store_query_mode", "strategy"),
+        ("vector_store_kwargs", "strategy"),
         ("color", None),
         ("llm", None),
     ],
@@ -664,6 +665,11 @@ def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
     for constructor in (E2GraphRAGRetriever, GraphProximitySelector):
         with pytest.raises(InvalidInputError, match=message):
             constructor(index, **{name: 3})
+
+
+def test_the_error_for_mmr_names_the_setting_for_diverse_nodes(index):
+    with pytest.raises(InvalidInputError, match=re.escape("HybridStrategy(diversity=0.5)")):
+        index.as_retriever(vector_store_query_mode="mmr", vector_store_kwargs={"mmr_threshold": 1})
 
 
 # Empty indexes

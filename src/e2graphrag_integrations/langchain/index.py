@@ -43,10 +43,12 @@ from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
+    DiversityOptions,
     NoOptions,
     OpenOptions,
     RetrieverOptions,
     SearchOptions,
+    SearchType,
 )
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
@@ -465,6 +467,11 @@ class E2GraphRAGIndex(DocumentIndex):
         return self.corpus.report
 
     @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self.corpus.rag.strategy
+
+    @property
     def is_outdated(self) -> bool:
         """Whether an older version of the extraction rules built the file; see `reindex`."""
         return self.corpus.rag.is_outdated
@@ -578,24 +585,58 @@ class E2GraphRAGIndex(DocumentIndex):
         return self.corpus.mirror.node_filter(store_filter, where)
 
     def search(
-        self, query: str, *, k: int | None = None, **options: Unpack[SearchOptions]
+        self,
+        query: str,
+        search_type: SearchType = "similarity",
+        *,
+        k: int | None = None,
+        score_threshold: float | None = None,
+        **options: Unpack[DiversityOptions],
     ) -> RetrievalResult:
         """Return the nodes that a retriever would find, with scores, reasons and a trace.
 
         Args:
             query: The question.
+            search_type: `similarity`, `similarity_score_threshold` or `mmr`.
             k: Number of nodes. None uses the `k` of the index.
+            score_threshold: Omits nodes with a lower relevance.
             **options: See `E2GraphRAGRetriever`.
+
+        Raises:
+            InvalidInputError: If an option is invalid, or `mmr` needs another strategy.
+            ValidationError: If an option is unknown or out of range.
         """
-        retriever = self.as_retriever(k=self.k if k is None else k, **options)
-        return self.retrieve(query, **retriever.retrieve_arguments())
+        retriever = self._retriever_for(search_type, k, score_threshold, **options)
+        result = self.retrieve(query, **retriever.retrieve_arguments())
+        return above_threshold(result, score_threshold)
 
     async def asearch(
-        self, query: str, *, k: int | None = None, **options: Unpack[SearchOptions]
+        self,
+        query: str,
+        search_type: SearchType = "similarity",
+        *,
+        k: int | None = None,
+        score_threshold: float | None = None,
+        **options: Unpack[DiversityOptions],
     ) -> RetrievalResult:
         """Run `search` in a thread; a build runs the `llm` in the caller's event loop."""
-        retriever = self.as_retriever(k=self.k if k is None else k, **options)
-        return await self.aretrieve(query, **retriever.retrieve_arguments())
+        retriever = self._retriever_for(search_type, k, score_threshold, **options)
+        result = await self.aretrieve(query, **retriever.retrieve_arguments())
+        return above_threshold(result, score_threshold)
+
+    def _retriever_for(
+        self,
+        search_type: SearchType,
+        k: int | None,
+        score_threshold: float | None,
+        **options: Unpack[DiversityOptions],
+    ) -> E2GraphRAGRetriever:
+        return self.as_retriever(
+            search_type=search_type,
+            k=self.k if k is None else k,
+            score_threshold=score_threshold,
+            **options,
+        )
 
     def similarity_search(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
@@ -656,14 +697,52 @@ class E2GraphRAGIndex(DocumentIndex):
         check_threshold(score_threshold)
         return _with_relevance(await self.asearch(query, k=k, **options), score_threshold)
 
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int | None = None,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """Return relevant documents that repeat each other little, best first.
+
+        Args:
+            query: The question.
+            k: Number of documents. None uses the `k` of the index.
+            fetch_k: Number of the best documents from which these are selected.
+            lambda_mult: 1 ranks by relevance alone, 0 by diversity alone.
+            **options: See `E2GraphRAGRetriever`.
+
+        Raises:
+            InvalidInputError: If the strategy has no `diversity` setting.
+            ValidationError: If a number is out of range.
+        """
+        result = self.search(query, "mmr", k=k, fetch_k=fetch_k, lambda_mult=lambda_mult, **options)
+        return to_documents(result, include_scores=False)
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int | None = None,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """Run `max_marginal_relevance_search` in a thread."""
+        result = await self.asearch(
+            query, "mmr", k=k, fetch_k=fetch_k, lambda_mult=lambda_mult, **options
+        )
+        return to_documents(result, include_scores=False)
+
     def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
         """Return a retriever with the given fields.
 
         `search_type` and `search_kwargs` are accepted as in a LangChain vector store.
 
         Raises:
-            InvalidInputError: If `search_type` or a key of `search_kwargs` is not supported, or an
-                option is given twice.
+            InvalidInputError: If `search_type` or a key of `search_kwargs` is not supported, an
+                option is given twice, or `search_type="mmr"` needs another strategy.
             ValidationError: If a field is unknown or invalid.
         """
         check_search_type(options.get("search_type", "similarity"))

@@ -68,11 +68,18 @@ class SearchOptions(TypedDict, total=False):
     expand: Expand
 
 
-SearchType = Literal["similarity", "similarity_score_threshold"]
-"""How a retriever selects documents: the best `k`, or only those above a relevance."""
+SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
+"""Which documents a retriever selects: the best, only those above a relevance, or diverse ones."""
 
 
-class CallOptions(SearchOptions, total=False):
+class DiversityOptions(SearchOptions, total=False):
+    """Options for a search with any `search_type`; `E2GraphRAGRetriever` describes each."""
+
+    lambda_mult: float | None
+    fetch_k: int | None
+
+
+class CallOptions(DiversityOptions, total=False):
     """Options for `invoke` that override the fields of a retriever for one call."""
 
     k: int

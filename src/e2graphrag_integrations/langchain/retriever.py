@@ -18,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from e2graphrag_integrations._utils.validation import check_choice, short_repr
+from e2graphrag_integrations._utils.validation import check_choice, check_int, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
@@ -33,6 +33,7 @@ from e2graphrag_integrations.langchain.options import (
 )
 from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
+from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
@@ -41,10 +42,18 @@ from e2graphrag_integrations.types import Segment
 ROUTE_EVENT = "e2graphrag.route"
 """Name of the custom event that reports the route and trace of a retrieval."""
 
+_DEFAULT_LAMBDA = 0.5
+"""The default `lambda_mult` of LangChain's vector stores."""
+
 
 @runtime_checkable
 class SearchableIndex(Protocol):
     """An index that a retriever can search: an `E2GraphRAG` or an `E2GraphRAGIndex`."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        ...
 
     def retrieve(self, question: str, **arguments: Unpack[RetrieveArguments]) -> RetrievalResult:
         """Return the nodes that best answer a question."""
@@ -84,12 +93,17 @@ class E2GraphRAGRetriever(BaseRetriever):
     Key init args:
         index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
         k: Number of documents; 10 by default.
-        search_type: `similarity`, or `similarity_score_threshold` for only those of the `k`
-            documents whose relevance is at least `search_kwargs["score_threshold"]`.
+        search_type: `similarity`; `similarity_score_threshold` for only those of the `k`
+            documents whose relevance is at least `search_kwargs["score_threshold"]`; or `mmr` for
+            documents that repeat each other little.
         search_kwargs: Overrides fields, such as `{"k": 3, "filter": {"page": 2}}`, as in a
             retriever of a LangChain vector store.
         score_threshold: Minimum relevance of a document, from 0 to 1. With
             all-MiniLM-L6-v2, useful thresholds lie between 0.1 and 0.3 (docs/retrieval.md).
+        lambda_mult: With `mmr`, from 1 (relevance alone) to 0 (diversity alone); 0.5 by default.
+            The `diversity` of the strategy becomes `1 - lambda_mult`.
+        fetch_k: With `mmr`, number of the best documents from which `k` are selected. None uses
+            the `diversity_pool` of the strategy, which is 20 by default.
         mode: `auto` routes by the query; `local` ranks by entities first; `global` ranks without
             entities.
         strategy: The ranking strategy. None uses the strategy of the index.
@@ -136,6 +150,8 @@ class E2GraphRAGRetriever(BaseRetriever):
     search_kwargs: dict[str, Any] = Field(default_factory=dict, repr=False)
     k: int = Field(default=10, gt=0)
     score_threshold: float | None = Field(default=None, ge=0, le=1)
+    lambda_mult: float | None = Field(default=None, ge=0, le=1)
+    fetch_k: int | None = Field(default=None, ge=1, le=MAX_POOL)
     mode: Mode = "auto"
     strategy: Any = None
     max_hops: int | None = Field(default=None, ge=1)
@@ -174,6 +190,11 @@ class E2GraphRAGRetriever(BaseRetriever):
                 "search_type='similarity_score_threshold' needs "
                 "search_kwargs={'score_threshold': ...}, a relevance from 0 to 1"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_diversity(self) -> Self:
+        self._call_arguments()
         return self
 
     @field_validator("strategy")
@@ -275,19 +296,29 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: Expand | None = None,
         include_scores: bool | None = None,
         score_threshold: float | None = None,
+        lambda_mult: float | None = None,
+        fetch_k: int | None = None,
     ) -> tuple[RetrieveArguments, bool, float | None]:
         """Return the arguments of `_call_arguments`; None means the field's value."""
         threshold = self.score_threshold if score_threshold is None else score_threshold
         check_threshold(threshold)
         strategy = self.strategy if strategy is None else strategy
         max_hops = self.max_hops if max_hops is None else max_hops
+        strategy = strategy if max_hops is None else _with_max_hops(strategy, max_hops)
+        lambda_mult = self.lambda_mult if lambda_mult is None else lambda_mult
+        fetch_k = self.fetch_k if fetch_k is None else fetch_k
+        if self.search_type == "mmr":
+            strategy = self.index.strategy if strategy is None else strategy
+            strategy = with_diversity(strategy, lambda_mult, fetch_k)
+        else:
+            _check_no_diversity(lambda_mult=lambda_mult, fetch_k=fetch_k)
         where = self.filter if filter is None else filter
         store_filter = self.store_filter if store_filter is None else store_filter
         arguments: RetrieveArguments = {
             "k": self.k if k is None else k,
             "mode": self.mode if mode is None else mode,
             "expand": self.expand if expand is None else expand,
-            "strategy": strategy if max_hops is None else _with_max_hops(strategy, max_hops),
+            "strategy": strategy,
             "where": None if where is None else user_filter(where),
             "fill": True,
         }
@@ -309,11 +340,6 @@ def check_search_type(value: object) -> None:
     Raises:
         InvalidInputError: If it is not supported.
     """
-    if value == "mmr":
-        raise InvalidInputError(
-            "search_type='mmr' is not supported: use 'similarity', or re-rank the documents, for "
-            "example with langchain_core.vectorstores.utils.maximal_marginal_relevance"
-        )
     check_choice("search_type", value, get_args(SearchType))
 
 
@@ -323,9 +349,6 @@ def check_search_kwargs(value: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
     """
-    for name in ("fetch_k", "lambda_mult"):
-        if name in value:
-            raise InvalidInputError(f"search_kwargs[{name!r}] is for 'mmr', which is not supported")
     names = [*CallOptions.__required_keys__, *CallOptions.__optional_keys__]
     unknown = [name for name in value if name not in names]
     if unknown:
@@ -347,6 +370,47 @@ def check_threshold(value: Any) -> None:
         raise InvalidInputError(
             f"score_threshold={short_repr(value)} must be a relevance from 0 to 1"
         )
+
+
+def with_diversity(strategy: Strategy, lambda_mult: float | None, fetch_k: int | None) -> Strategy:
+    """Return a strategy with the breadth that LangChain's arguments of `mmr` ask for.
+
+    Args:
+        strategy: A dataclass with a field `diversity`, such as `HybridStrategy`.
+        lambda_mult: The `diversity` becomes `1 - lambda_mult`; None means 0.5, as in LangChain.
+        fetch_k: The new `diversity_pool`; None keeps it.
+
+    Raises:
+        InvalidInputError: If the strategy lacks a setting, or a value is out of range.
+    """
+    lambda_mult = _DEFAULT_LAMBDA if lambda_mult is None else lambda_mult
+    is_number = isinstance(lambda_mult, int | float) and not isinstance(lambda_mult, bool)
+    if not (is_number and 0 <= lambda_mult <= 1):
+        raise InvalidInputError(
+            f"lambda_mult={short_repr(lambda_mult)} must be a number from 0 (diversity alone) to 1 "
+            "(relevance alone)"
+        )
+    changes: dict[str, Any] = {"diversity": 1 - lambda_mult}
+    if fetch_k is not None:
+        changes["diversity_pool"] = check_int("fetch_k", fetch_k, 1, MAX_POOL)
+    for name in changes:
+        if not _has_setting(strategy, name):
+            argument = "search_type='mmr'" if name == "diversity" else f"fetch_k={fetch_k}"
+            raise InvalidInputError(
+                f"{argument} needs a strategy with the setting {name!r}, which "
+                f"{type(strategy).__name__} lacks: pass strategy=HybridStrategy()"
+            )
+    return replace(strategy, **changes)  # type: ignore[type-var] # `_has_setting` checks it
+
+
+def _check_no_diversity(**values: object) -> None:
+    for name, value in values.items():
+        if value is not None:
+            raise InvalidInputError(f"{name}={short_repr(value)} needs search_type='mmr'")
+
+
+def _has_setting(strategy: object, name: str) -> bool:
+    return is_dataclass(strategy) and name in {field.name for field in fields(strategy)}
 
 
 def above_threshold(result: RetrievalResult, threshold: float | None) -> RetrievalResult:
@@ -415,7 +479,7 @@ def _route_event(result: RetrievalResult) -> dict[str, Any]:
 
 def _with_max_hops(strategy: Any, max_hops: int) -> Any:
     strategy = PaperStrategy() if strategy is None else strategy
-    if not is_dataclass(strategy) or "max_hops" not in {field.name for field in fields(strategy)}:
+    if not _has_setting(strategy, "max_hops"):
         raise InvalidInputError(
             f"max_hops={max_hops} has no effect: {type(strategy).__name__} has no such setting"
         )

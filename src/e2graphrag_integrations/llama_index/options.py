@@ -131,8 +131,13 @@ _OTHER_NAMES = {
     "retriever_mode": "mode",
     "alpha": "strategy",
     "vector_store_query_mode": "strategy",
+    "vector_store_kwargs": "strategy",
+    "mmr_threshold": "strategy",
 }
 """Option names in other retrievers, mapped to the equivalent option here."""
+
+_DIVERSITY_NAMES = ("vector_store_query_mode", "vector_store_kwargs", "mmr_threshold")
+"""Option names with which other retrievers select diverse nodes."""
 
 
 def reject_retriever_options(unknown: Iterable[str]) -> None:
@@ -149,4 +154,6 @@ def reject_retriever_options(unknown: Iterable[str]) -> None:
         close = difflib.get_close_matches(name, [*known, *_OTHER_NAMES], 1)
         suggestion = _OTHER_NAMES.get(close[0], close[0]) if close else ""
         hint = f"did you mean {suggestion!r}?" if close else f"the options are {', '.join(known)}"
+        if close and close[0] in _DIVERSITY_NAMES:
+            hint += " For diverse nodes ('mmr'), pass strategy=HybridStrategy(diversity=0.5)"
         raise InvalidInputError(f"unknown argument {name!r}: {hint}")

@@ -38,8 +38,8 @@ _MIN_LIST_LENGTH = 200
 """Minimum number of nodes or windows per list; a larger k increases it. A node outside a list gets
 no score from that list."""
 
-_MIN_POOL = 20
-"""Minimum number of the best nodes from which the result is selected."""
+MAX_POOL = 1000
+"""Largest number of nodes from which the result may be selected, unless `k` is larger."""
 
 _LOCAL_WEIGHT = 0.1
 """Minimum weight of the entity lists at which the route is local if they contain the first result.
@@ -59,7 +59,12 @@ _FLOAT_RANGES = {
     "diversity": (0, 1),
     "damping": (0, 1),
 }
-_INT_RANGES = {"title_link_sources": (0, 1000), "n_iter": (1, 1000), "rerank_top_n": (1, 1000)}
+_INT_RANGES = {
+    "title_link_sources": (0, 1000),
+    "n_iter": (1, 1000),
+    "diversity_pool": (1, MAX_POOL),
+    "rerank_top_n": (1, 1000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ class HybridStrategy:
             are selected so that they together contain the words of the question. Under a token
             budget, further windows of a document are discounted unless it dominates the ranking,
             and an overview question ("Summarize the meeting") gets windows on many topics.
+        diversity_pool: Number of the best nodes from which the result is selected; at least `k`.
         include_summaries: Whether summaries compete with chunks.
         use_aliases: Whether surnames, initials and misspellings link to entities.
         use_path_chunks: Whether chunks along the shortest paths between the query's entities form
@@ -141,6 +147,7 @@ class HybridStrategy:
     damping: float = 0.5
     n_iter: int = 10
     diversity: float = 0.3
+    diversity_pool: int = 20
     include_summaries: bool = True
     use_aliases: bool = True
     use_path_chunks: bool = False
@@ -239,7 +246,7 @@ class _HybridSearch:
 
     def select(self, rows: IntArray, scores: Floats, count: int) -> tuple[IntArray, Floats]:
         """Return the nodes that together cover the question, best first, and their scores."""
-        pool = rows[: max(_MIN_POOL, count)]
+        pool = rows[: max(self.strategy.diversity_pool, count)]
         is_off = not self.strategy.diversity or self.query.mode == "local"
         if is_off or len(pool) < 2:  # noqa: PLR2004 - nothing to choose from
             return rows[:count], scores[:count]
