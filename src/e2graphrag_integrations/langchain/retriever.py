@@ -400,7 +400,7 @@ def with_diversity(strategy: Strategy, lambda_mult: float | None, fetch_k: int |
                 f"{argument} needs a strategy with the setting {name!r}, which "
                 f"{type(strategy).__name__} lacks: pass strategy=HybridStrategy()"
             )
-    return replace(strategy, **changes)  # type: ignore[type-var] # `_has_setting` checks it
+    return replace(strategy, **changes)
 
 
 def _check_no_diversity(**values: object) -> None:
