@@ -27,6 +27,7 @@ EVERY = {"hotpotqa": 4, "lihuaworld": 2, "qmsum": 6, "graphrag_bench_novel": 16}
 SETTINGS = {
     "rrf_k": (0.5, 2),
     "gate": (1, 4),
+    "coverage_factor": (1, 4),
     "idf_power": (0.5, 2),
     "relevance_power": (1, 4),
     "neighbor_decay": (0.25, 0.75),
@@ -37,6 +38,8 @@ SETTINGS = {
     "bm25_weight": (0.5, 2),
     "entity_weight": (0.5, 2),
     "title_link_weight": (0.5, 2),
+    "diversity": (0.15, 0.6),
+    "diversity_pool": (10, 40),
 }
 """Half and double of each default. Two settings cannot exceed 1: for them, 0.25 and 0.75."""
 

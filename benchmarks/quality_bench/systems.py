@@ -175,6 +175,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "hybrid": HybridStrategy,
     "no-gate": lambda: HybridStrategy(gate=0),
     "no-coverage": lambda: HybridStrategy(coverage_factor=0),
+    "no-diversity": lambda: HybridStrategy(diversity=0),
     "no-headings": lambda: WithoutSubjects(HybridStrategy(), headings=True),
     "no-definitions": lambda: WithoutSubjects(HybridStrategy(), headings=False),
     "no-entities": lambda: HybridStrategy(entity_weight=0),

@@ -305,6 +305,7 @@ def test_an_overview_question_covers_more_topics_with_diversity(real, question):
     wide = real.retrieve(question, token_budget=100)
     assert len(found_topics(wide)) >= 2 + len(found_topics(narrow))
     assert wide.trace.overview
+    assert not narrow.trace.overview
     assert "breadth: an overview" in wide.trace.explain()
     assert wide.nodes == asyncio.run(real.aretrieve(question, token_budget=100)).nodes
 

@@ -83,7 +83,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve documents from an index without calling a language model.
 
     The strategy of the index ranks chunks and summaries. `HybridStrategy` weights entities by their
-    specificity and reports the route `local` if they are specific enough, `global` otherwise.
+    specificity and reports the route `local` if they found the first result, `global` otherwise.
     `PaperStrategy` follows the E2GraphRAG paper. The retriever returns exactly `k` documents if
     that many match the filter.
 
@@ -372,7 +372,7 @@ def check_threshold(value: Any) -> None:
         )
 
 
-def with_diversity(strategy: Strategy, lambda_mult: float | None, fetch_k: int | None) -> Strategy:
+def with_diversity(strategy: Any, lambda_mult: float | None, fetch_k: int | None) -> Any:
     """Return a strategy with the breadth that LangChain's arguments of `mmr` ask for.
 
     Args:
@@ -409,7 +409,7 @@ def _check_no_diversity(**values: object) -> None:
             raise InvalidInputError(f"{name}={short_repr(value)} needs search_type='mmr'")
 
 
-def _has_setting(strategy: object, name: str) -> bool:
+def _has_setting(strategy: Any, name: str) -> bool:
     return is_dataclass(strategy) and name in {field.name for field in fields(strategy)}
 
 
@@ -483,7 +483,7 @@ def _with_max_hops(strategy: Any, max_hops: int) -> Any:
         raise InvalidInputError(
             f"max_hops={max_hops} has no effect: {type(strategy).__name__} has no such setting"
         )
-    return replace(strategy, max_hops=max_hops)  # type: ignore[type-var] # mypy loses the instance
+    return replace(strategy, max_hops=max_hops)
 
 
 def _check_query(query: Any) -> str:

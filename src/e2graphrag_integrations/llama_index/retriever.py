@@ -96,7 +96,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
     By default, the strategy of the index ranks the nodes. `HybridStrategy` weights entities by
-    their specificity and reports the route `local` if the specificity is high, or `global`
+    their specificity and reports the route `local` if they found the first result, or `global`
     otherwise. `PaperStrategy` follows the E2GraphRAG paper.
 
     The score of a `NodeWithScore` is the relevance of the node, in [0, 1], so that

@@ -330,7 +330,8 @@ class _HybridSearch:
             reason = (
                 f"entity specificity {self.specificity:.2f} -> graph weight {self.graph_weight:.2f}"
             )
-        is_general = query.mode != "local" and not seeds.ranked
+        has_no_names = query.mode != "local" and not seeds.ranked
+        is_wide = has_no_names and self.strategy.diversity > 0
         listings: dict[str, Listing] = {}
         if query.mode != "local":
             owners = self.snapshot.dense.window_nodes
@@ -346,7 +347,7 @@ class _HybridSearch:
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
-            overview=is_general and is_overview(self.relevance.terms, self.snapshot.bm25),
+            overview=is_wide and is_overview(self.relevance.terms, self.snapshot.bm25),
             title_links=self.followed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},

@@ -144,7 +144,7 @@ class Trace:
         question: The question as asked.
         strategy: Name of the strategy.
         mode: The mode as requested.
-        route: The side that found most of the result.
+        route: The side that found the first result.
         reason: Why this route was chosen.
         mentions: Names and nouns in the question.
         links: Mentions linked to entities in the index.
