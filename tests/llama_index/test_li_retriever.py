@@ -801,7 +801,8 @@ async def test_concurrent_tasks_get_equal_results(index):
 
 
 def test_retrieval_continues_while_documents_are_inserted_and_deleted(index):
-    retriever = index.as_retriever()
+    # With diversity, the frequencies of words in the new document would change the order.
+    retriever = index.as_retriever(strategy=HybridStrategy(diversity=0))
     expected = with_scores(retriever.retrieve(LOCAL))
 
     def change() -> None:
