@@ -30,6 +30,9 @@ of it are not discounted. The shares are measured on the best 200 windows."""
 _SHARE_WINDOWS = 200
 """Number of windows from which the shares of documents are computed."""
 
+_MAX_SELECTED = 100
+"""Number of texts that are selected one by one; the others follow by score. Bounds the time."""
+
 _TOPIC_WINDOWS = 200
 """Number of windows among which an overview is selected."""
 
@@ -88,7 +91,7 @@ class _Terms:
         parts = scores * ((1 - weight) / max(float(scores.max(initial=0.0)), 1e-9))
         selected: list[int] = []
         values: list[float] = []
-        for _ in range(min(count, len(scores))):
+        for _ in range(min(count, len(scores), _MAX_SELECTED)):
             all_values = parts + scale * gains
             text = int(all_values.argmax())
             selected.append(text)
@@ -96,7 +99,8 @@ class _Terms:
             parts[text] = -np.inf
             uncovered *= kept[text]
             gains = self.matches @ uncovered
-        return selected, values
+        rest = np.argsort(-parts, kind="stable")[: min(count, len(scores)) - len(selected)]
+        return [*selected, *rest.tolist()], [*values, *parts[rest].tolist()]
 
 
 def cover_question(
