@@ -7,6 +7,7 @@ import zipfile
 import zlib
 
 from docx import Document
+from pypdf import PdfReader, PdfWriter
 
 
 def make_docx(replacements: dict[str, bytes], more: dict[str, bytes] | None = None) -> bytes:
@@ -27,6 +28,26 @@ def make_pdf(pages: list[str], title: str = "") -> bytes:
     """Return a PDF with one line of text per page."""
     contents = [f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode() for text in pages]
     return make_pdf_of(contents, list(range(len(pages))), title)
+
+
+def make_bookmarked_pdf(pages: list[str], bookmarks: list[tuple[int, str, int]]) -> bytes:
+    """Return a PDF with bookmarks, given as levels, titles and indices of pages."""
+    contents = [
+        "BT /F1 12 Tf 14 TL 72 720 Td "
+        + " ".join(f"({line}) Tj T*" for line in page.split("\n"))
+        + " ET"
+        for page in pages
+    ]
+    intact = make_pdf_of([content.encode() for content in contents], list(range(len(pages))))
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(intact)))
+    above = {}
+    for level, title, page in bookmarks:
+        above[level] = writer.add_outline_item(
+            title=title, page_number=page, parent=above.get(level - 1)
+        )
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
 
 
 def make_pdf_of(contents: list[bytes], pages: list[int], title: str = "") -> bytes:

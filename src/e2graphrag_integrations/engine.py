@@ -162,7 +162,8 @@ class E2GraphRAG:
                 regenerates few summaries.
             grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
             splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
-            split_segments: Whether to split each segment of a document separately.
+            split_segments: Whether to split each segment of a document separately, such as a page.
+                Segments that differ only in their `headings` are split together.
             is_chunk: Selects the segments, by their metadata, that are chunks already. They are
                 kept; the rest of the text is split.
             summarizer_id: Name that identifies the model behind a summarizer function. Later runs

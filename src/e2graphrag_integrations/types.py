@@ -30,6 +30,13 @@ No extractor uses them: pipelines have labels without colons, such as "HEADING".
 """
 
 
+HEADINGS = "headings"
+"""Metadata key of a segment for the list of the headings above it, highest first.
+
+The loaders and Docling write it. `split_segments` does not split where only this key differs.
+"""
+
+
 class Span(NamedTuple):
     """A half-open character range `[start, end)` in a document's text."""
 

@@ -13,7 +13,7 @@ from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.store.lock import IndexLock
-from file_makers import make_pdf
+from file_makers import make_bookmarked_pdf, make_pdf
 
 
 @pytest.fixture
@@ -48,6 +48,21 @@ def test_unknown_kinds_are_listed_and_unreadable_files_do_not_stop_the_others(
         assert rag.document_ids == ["a.txt", "b.csv", "c.json", "d.py", "page.html"]
     unread = call("index", folder, "--out", out, "--json").json(3)["unread_files"]
     assert set(unread) == {"broken.docx", "latin.txt", "e.jpg", "LICENSE"}
+
+
+def test_headings_of_files_are_metadata_and_name_sections(tmp_path, call):
+    (tmp_path / "a.html").write_text("<h1>Weena</h1><p>Weena is a friend who swims in the river.")
+    page = "Eloi\nEloi are people who sing."
+    (tmp_path / "b.pdf").write_bytes(make_bookmarked_pdf([page], [(1, "Eloi", 0)]))
+    out = tmp_path / "x.e2g"
+    assert call("index", tmp_path / "a.html", tmp_path / "b.pdf", "--out", out)[0] == 0
+    nodes = call("query", out, "Who are Weena and the Eloi?", "--json").json()["nodes"]
+    assert {node["document_id"]: node["metadata"] for node in nodes} == {
+        "a.html": {"headings": ["Weena"]},
+        "b.pdf": {"headings": ["Eloi"], "page": 1},
+    }
+    stats = call("stats", out, "--json").json()
+    assert (stats["sections"], stats["trusted_sources"]) == (2, ["definition", "section"])
 
 
 def test_many_files_of_unknown_kinds_are_summed_up(tmp_path, call):

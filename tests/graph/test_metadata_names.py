@@ -49,6 +49,19 @@ def test_headings_of_the_markdown_splitters_are_sections():
     ]
 
 
+def test_a_section_begins_a_chunk_only_if_the_chunk_begins_below_its_heading():
+    first, second = {"headings": ["Palaces", "Weena"]}, {"headings": ["Palaces", "Eloi"]}
+    records_of_chunks = (np.array([0, 1]), np.array([1, 3]), np.array([0, 0, 1]))
+    names = names_in_metadata(
+        ["a"], np.zeros(2, dtype=np.int64), [first, second], records_of_chunks
+    )
+    assert sorted(names.sections) == [
+        Section("Eloi", 1, 2, begins_chunk=False),
+        Section("Palaces", 0, 2),
+        Section("Weena", 0, 2),
+    ]
+
+
 def test_file_names_come_from_the_metadata_or_the_id():
     names = names_in(
         [{"file_name": "Weena.txt", "source": "Eloi.txt"}],

@@ -96,6 +96,25 @@ def test_split_segments_keeps_chunks_within_segments(open_index, story):
     assert by_sentence.verify().ok
 
 
+def test_split_segments_does_not_split_at_headings(open_index, story):
+    def spans(*segments):
+        rag = open_index(split_segments=True, chunk_size=1000)
+        rag.add(SourceDocument("a", story.text, segments=segments))
+        nodes = rag.retrieve("x", k=50, mode="global").nodes
+        return sorted((node.start, node.end) for node in nodes if not node.level)
+
+    end = len(story.text)
+    page, headings = {"page": 1}, {"headings": ["Alice"]}
+    one = spans((0, end, page))
+    assert spans((0, 31, page), (31, end, page | headings)) == one
+    assert spans((31, 90, headings), (90, end, {"headings": ["Bob"]})) == one
+    pages = spans((0, 90, page), (90, end, {"page": 2}))
+    assert len(pages) > len(one)
+    parts = (0, 31, page), (31, 90, page | headings), (90, end, {"page": 2} | headings)
+    assert spans(*parts) == pages
+    assert spans((0, 31, headings), (31, end, headings)) != one  # segments of their own
+
+
 def test_a_node_over_several_segments_has_the_metadata_of_each(open_index, story):
     half = story.text.index(" Later")
     pages = [(0, half, {"page": 1}), (half, len(story.text), {"page": 2})]

@@ -131,6 +131,6 @@ def test_text_has_inserted_but_no_deleted_words_and_no_copies_for_old_programs(t
 
 
 def test_images_are_not_unpacked(tmp_path: Path):
-    limits = LoaderLimits(unpacked_bytes=100_000)
+    limits = LoaderLimits(unpacked_bytes=500_000)
     (tmp_path / "a.docx").write_bytes(make_docx({}, {"word/media/image1.png": bytes(10**6)}))
     assert "Alice" in read_file(tmp_path / "a.docx", limits=limits).text

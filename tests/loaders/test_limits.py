@@ -11,34 +11,47 @@ import pytest
 from e2graphrag_integrations.errors import FileLimitError, InvalidInputError, UnreadableFileError
 from e2graphrag_integrations.loaders import LoaderLimits, SkippedFile, read_documents, read_file
 from e2graphrag_integrations.loaders import limits as limits_module
-from file_makers import make_docx, make_pdf, make_pdf_of
+from file_makers import make_bookmarked_pdf, make_docx, make_pdf, make_pdf_of
 
 NAMESPACE = b'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+STYLES = (
+    b"<w:styles " + NAMESPACE + b'><w:style w:styleId="H"><w:name w:val="heading 1"/></w:style>'
+    b"</w:styles>"
+)
 
 
 def docx_of(body: bytes) -> bytes:
     document = b"<w:document " + NAMESPACE + b"><w:body>" + body + b"</w:body></w:document>"
-    return make_docx({"word/document.xml": document})
+    return make_docx({"word/document.xml": document, "word/styles.xml": STYLES})
 
 
 CELLS = b"<w:tbl>" + b"<w:tr>" + b"<w:tc><w:p/></w:tc>" * 101 + b"</w:tr></w:tbl>"
+HEADING = b'<w:p><w:pPr><w:pStyle w:val="H"/></w:pPr><w:r><w:t>Bob</w:t></w:r></w:p>'
 CRAFTED = {
     "big.txt": ("file_bytes", b"Bob " * 300_000),
     "bomb.docx": ("unpacked_bytes", docx_of(b"<w:p/>" * 40_000)),
     "parts.docx": ("parts", make_docx({}, {f"word/media/{n}.png": b"" for n in range(101)})),
     "cells.docx": ("cells", docx_of(CELLS)),
     "cells.html": ("cells", b"<table><tr>" + b"<td>" * 101),
+    "headings.docx": ("headings", docx_of(HEADING * 101)),
+    "headings.html": ("headings", b"<h1>Bob</h1>" * 101),
+    "bookmarks.pdf": ("bookmarks", make_bookmarked_pdf(["Bob"], [(1, "Bob", 0)] * 101)),
     "pages.pdf": ("pages", make_pdf_of([b"BT ET"], [0] * 101)),
     "text.pdf": ("unpacked_bytes", make_pdf(["Bob " * 15_000] * 20)),
 }
-SMALL = LoaderLimits(file_bytes=10**6, unpacked_bytes=2 * 10**5, parts=100, cells=100, pages=100)
+SMALL = LoaderLimits(
+    file_bytes=10**6, unpacked_bytes=2 * 10**5, parts=100, cells=100, pages=100, headings=100
+)
 
 
 @pytest.mark.parametrize("name", CRAFTED)
 def test_each_limit_raises_an_error_that_names_the_file_and_the_limit(tmp_path: Path, name: str):
     limit, data = CRAFTED[name]
     (tmp_path / name).write_bytes(data)
-    message = "exceeds a limit for PDF files" if limit == "pages" else rf"LoaderLimits\({limit}="
+    message = rf"LoaderLimits\({limit}="
+    if limit in {"pages", "bookmarks"}:
+        message = "exceeds a limit for PDF files"
     with pytest.raises(FileLimitError, match=rf"{name} .*{message}"):
         read_file(tmp_path / name, limits=SMALL)
     assert read_file(tmp_path / name).id == name  # within the defaults

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,13 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations.graph.sections import Section
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.text.title_rules import is_junk_title, name_of_file
+from e2graphrag_integrations.types import HEADINGS
 
 TITLE_KEYS = ("title", "Title", "document_title", "doc_title", "page_title", "dc:title")
 """Metadata keys of a title, in order of preference."""
 
 HEADER_PATH = "header_path"
 """Metadata key of the headings above a chunk, as LlamaIndex's `MarkdownNodeParser` writes them."""
-
-HEADING_LISTS = ("headings",)
-"""Metadata keys of a list of the headings above a chunk, as Docling writes them."""
 
 HEADER_KEYS = tuple(
     f"{prefix}{level}"
@@ -32,7 +31,7 @@ HEADER_KEYS = tuple(
 FILE_KEYS = ("file_name", "filename", "file_path", "source")
 """Metadata keys of a file, in order of preference. The id of the document comes last."""
 
-_KEYS = frozenset((*TITLE_KEYS, HEADER_PATH, *HEADING_LISTS, *HEADER_KEYS, *FILE_KEYS))
+_KEYS = frozenset((*TITLE_KEYS, HEADER_PATH, HEADINGS, *HEADER_KEYS, *FILE_KEYS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +82,17 @@ def names_in_metadata(
         (name_of_file(file) if file else None) or (name_of_file(id_) if "." in id_ else None)
         for file, id_ in zip(files, documents, strict=True)
     ]
-    headings: dict[int, list[str]] = {}
-    own_titles: dict[int, list[str]] = {}
+    headings: dict[int, list[list[str]]] = {}
+    own_titles: dict[int, list[list[str]]] = {}
     differs = {row for row in range(len(documents)) if titles[row] is None}
-    has_headings = not keys.isdisjoint((HEADER_PATH, *HEADING_LISTS, *HEADER_KEYS))
+    has_headings = not keys.isdisjoint((HEADER_PATH, HEADINGS, *HEADER_KEYS))
     if has_headings or (title_of and differs):
         columns = (column.tolist() for column in (chunks, used, owners))
         for chunk, row, owner in zip(*columns, strict=True):
             if has_headings:
-                headings.setdefault(chunk, []).extend(_headings(records[row]))
+                headings.setdefault(chunk, []).append(_headings(records[row]))
             if row in title_of and owner in differs:
-                own_titles.setdefault(chunk, []).append(title_of[row])
+                own_titles.setdefault(chunk, []).append([title_of[row]])
     document_of = chunk_documents.tolist()
     return NamesInMetadata(
         titles, file_names, list(_runs(headings, document_of)), list(_runs(own_titles, document_of))
@@ -155,26 +154,34 @@ def _title(record: Mapping[str, Any]) -> str | None:
 def _headings(record: Mapping[str, Any]) -> list[str]:
     path = record.get(HEADER_PATH)
     found: list[Any] = path.split("/") if isinstance(path, str) else []
-    for key in HEADING_LISTS:
-        value = record.get(key)
-        found += value if isinstance(value, list) else []
-    listed = [" ".join(one.split()) for one in found if isinstance(one, str) and one.strip()]
-    return [*listed, *_texts(record, HEADER_KEYS)]
+    listed = record.get(HEADINGS)
+    found += listed if isinstance(listed, list) else []
+    names = [" ".join(one.split()) for one in found if isinstance(one, str) and one.strip()]
+    return [*names, *_texts(record, HEADER_KEYS)]
 
 
-def _runs(headings: Mapping[int, Sequence[str]], owners: Sequence[int]) -> Iterator[Section]:
-    """Yield the runs of adjacent chunks of a document that share a heading."""
-    is_open: dict[str, int] = {}
+def _runs(
+    names_of_records: Mapping[int, Sequence[Sequence[str]]], owners: Sequence[int]
+) -> Iterator[Section]:
+    """Yield the runs of adjacent chunks of a document that share a heading.
+
+    Args:
+        names_of_records: The headings in each record of each chunk, in text order.
+        owners: The document of each chunk.
+    """
+    is_open: dict[str, Section] = {}
     previous = -1
-    for chunk, names in headings.items():
+    for chunk, records in names_of_records.items():
+        names = dict.fromkeys(chain.from_iterable(records))
         goes_on = chunk == previous + 1 and previous >= 0 and owners[chunk] == owners[previous]
         for name in [*is_open] if goes_on else ():
             if name not in names:
-                yield Section(name, is_open.pop(name), chunk)
+                yield is_open.pop(name)._replace(end=chunk)
         if not goes_on:
-            yield from (Section(name, first, previous + 1) for name, first in is_open.items())
+            yield from (one._replace(end=previous + 1) for one in is_open.values())
             is_open.clear()
+        begins_chunk = frozenset(records[0])
         for name in names:
-            is_open.setdefault(name, chunk)
+            is_open.setdefault(name, Section(name, chunk, chunk + 1, name in begins_chunk))
         previous = chunk
-    yield from (Section(name, first, previous + 1) for name, first in is_open.items())
+    yield from (one._replace(end=previous + 1) for one in is_open.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import wrap_errors
@@ -19,7 +20,9 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.tree import Tree, plan_tree
-from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
+from e2graphrag_integrations.types import HEADINGS, Node, Segment, SourceDocument, Span
+
+_NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 _BATCH_CHUNKS = 256
 """Number of chunks at which a batch is full, to bound memory use."""
@@ -125,7 +128,8 @@ class DocumentPlanner:
     Attributes:
         settings, counter: Sizes of chunks and groups, and their unit.
         splitter: The user's splitter.
-        split_segments: Whether to split each segment of a document separately.
+        split_segments: Whether to split each segment of a document separately. Segments that differ
+            only in their `headings` are split together.
         is_chunk: Selects the segments, by their metadata, that are chunks already.
     """
 
@@ -176,12 +180,30 @@ class DocumentPlanner:
         """Return where the text is divided before it is split."""
         if not self.split_segments:
             return set()
-        return {offset for start, end, _ in document.segments for offset in (start, end)}
+        segments = [Segment(*segment) for segment in document.segments]
+        offsets = {offset for start, end, _ in segments for offset in (start, end)}
+        return offsets - set(_heading_starts(segments))
 
     def _split(self, text: str) -> Sequence[tuple[int, int]]:
         if self.splitter is None:
             return self.settings.spans(text, self.counter)
         return self.splitter(text)
+
+
+def _heading_starts(segments: Sequence[Segment]) -> Iterator[int]:
+    """Yield where a segment begins that differs from the text before it only in its headings."""
+    end, before = 0, _NO_METADATA
+    for segment in segments:
+        if segment.start > end:  # text without a segment
+            before = _NO_METADATA
+        differs = before.get(HEADINGS) != segment.metadata.get(HEADINGS)
+        if segment.start >= end and differs and _others(before) == _others(segment.metadata):
+            yield segment.start
+        end, before = segment.end, segment.metadata
+
+
+def _others(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key != HEADINGS}
 
 
 def _split_around(chunks: Sequence[Span], boundaries: set[int], split: Splitter) -> Splitter:

@@ -10,15 +10,17 @@ import io
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import translate_errors
+from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.text.headings import MAX_LEVEL
+from e2graphrag_integrations.types import Segment, SourceDocument
 
 _FORMAT = "DOCX file"
 _PIECE_BYTES = 64 * 1024
@@ -26,9 +28,16 @@ _ELEMENTS_PER_CHECK = 1000
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 """Elements that stand for a character."""
 
-_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del", "tcPrChange"})
+_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del", "tcPrChange", "pPrChange"})
 """Elements that are not part of the current text: text boxes, copies for old programs, deleted
-text, and the earlier properties of a cell, which can say that it was merged."""
+text, and the earlier properties of a cell, which can say that it was merged, or of a paragraph,
+which can say that it was a heading."""
+
+_SEPARATOR = "\n\n"
+"""Separates paragraphs and tables."""
+
+_TITLE_LEVEL = 0
+"""Level of a paragraph with the style Title."""
 
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
@@ -46,6 +55,8 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the paragraphs and tables in a DOCX file as a document, in file order.
 
     Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once.
+    Paragraphs with the styles Title and Heading 1 to Heading 6, or with styles based on these,
+    begin segments with the headings above them, unless they are in a table.
 
     Args:
         document_id: The document's id.
@@ -63,21 +74,29 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         archive = zipfile.ZipFile(io.BytesIO(data))
         names = set(archive.namelist())
     budget.check_parts(len(names))
-    body = _Body(budget)
-    for event, element in _events(archive, _main_part(archive, budget), budget):
+    main_part = _main_part(archive, budget)
+    levels = _heading_levels(archive, main_part, names, budget)
+    body = _Body(levels, budget)
+    for event, element in _events(archive, main_part, budget):
         body.add(event, _local_name(element), element)
     if not body.found:
         raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no text")
     title = _title(archive, names, budget)
-    return SourceDocument(document_id, "\n\n".join(body.blocks), title or None)
+    text = _SEPARATOR.join(body.blocks)
+    segments = body.headings.segments([Segment(0, len(text), {})])
+    return SourceDocument(document_id, text, title or None, {}, segments)
 
 
 class _Body:
     """Builds the text from the elements of the main part."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, levels: Mapping[str, int], budget: Budget) -> None:
         self.found = False
         self.blocks: list[str] = []
+        self.headings = FileHeadings(budget)
+        self._levels = levels
+        self._level: int | None = None  # of the open paragraph
+        self._size = 0
         self._budget = budget
         self._paragraph: list[str] = []
         self._tables: list[_Table] = []
@@ -102,6 +121,8 @@ class _Body:
         elif name == "tc" and self._tables:
             self._budget.add_cell()
             self._tables[-1].cells.append(_Cell())
+        elif name == "pStyle":
+            self._level = self._levels.get(_attribute(element, "val") or "")
         elif name in {"vMerge", "hMerge"} and self._tables and self._tables[-1].cells:
             self._tables[-1].cells[-1].continues = _attribute(element, "val") != "restart"
 
@@ -114,6 +135,9 @@ class _Body:
         elif name == "p":
             text = "".join(self._paragraph)
             self._paragraph = []
+            if self._level is not None and not self._tables:
+                self.headings.add(self._size, self._level, text)
+            self._level = None
             self._add_text(text)
         elif name == "tr" and self._tables:
             self._tables[-1].end_row()
@@ -124,6 +148,7 @@ class _Body:
         """Add a block to the open cell or to the document."""
         if not self._tables:
             self.blocks.append(text)
+            self._size += len(text) + len(_SEPARATOR)
         elif self._tables[-1].cells:
             self._tables[-1].cells[-1].texts.append(text)
 
@@ -195,6 +220,53 @@ def _main_part(archive: zipfile.ZipFile, budget: Budget) -> str:
         if event == "start" and kind.endswith("/officeDocument"):
             return posixpath.normpath(str(element.get("Target", ""))).lstrip("/")
     raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no main part")
+
+
+def _heading_levels(
+    archive: zipfile.ZipFile, main_part: str, names: set[str], budget: Budget
+) -> dict[str, int]:
+    """Return the level of each style that is a heading, by its id, which depends on the language.
+
+    A file whose styles cannot be read has no headings.
+    """
+    part = posixpath.join(posixpath.dirname(main_part), "styles.xml")
+    known = {"title": _TITLE_LEVEL, **{f"heading {n}": n for n in range(1, MAX_LEVEL + 1)}}
+    levels: dict[str, int] = {}
+    based_on: dict[str, str] = {}
+    style = ""
+    try:
+        for event, element in _events(archive, part, budget) if part in names else ():
+            name = _local_name(element)
+            value = _attribute(element, "val") or ""
+            if event == "end":
+                style = "" if name == "style" else style
+            elif name == "style":
+                style = _attribute(element, "styleId") or ""
+            elif name == "name" and style and value.lower() in known:
+                levels[style] = known[value.lower()]
+            elif name == "basedOn" and style:
+                based_on[style] = value
+    except FileLimitError:
+        raise
+    except UnreadableFileError:
+        return {}
+    return _inherited(levels, based_on)
+
+
+def _inherited(levels: Mapping[str, int], based_on: Mapping[str, str]) -> dict[str, int]:
+    """Return the levels of all styles, including those that are based on a heading."""
+    derived: dict[str, list[str]] = {}
+    for style, base in based_on.items():
+        derived.setdefault(base, []).append(style)
+    inherited = dict(levels)
+    pending = list(levels)
+    while pending:
+        base = pending.pop()
+        for style in derived.get(base, ()):
+            if style not in inherited:
+                inherited[style] = inherited[base]
+                pending.append(style)
+    return inherited
 
 
 def _title(archive: zipfile.ZipFile, names: set[str], budget: Budget) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.loaders.text import marked_encoding
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.text.headings import MAX_LEVEL
+from e2graphrag_integrations.types import Segment, SourceDocument
 
 _BLOCK_TAGS = frozenset(
     "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 "
@@ -23,8 +28,13 @@ _PARAGRAPH_TAGS = frozenset({"p", "li", "div"})
 _VOID_TAGS = frozenset({"br", "hr"})
 """Block tags without content."""
 
+_HEADING_LEVELS = {f"h{level}": level for level in range(1, MAX_LEVEL + 1)}
+
 _INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
 """Tags whose text is not visible on the page."""
+
+_BLANK_LINES = re.compile("\n{3,}")
+_VISIBLE = re.compile(r"\S")
 
 _PIECE_CHARACTERS = 64 * 1024
 _HEAD_BYTES = 1024
@@ -44,7 +54,8 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the visible text of a page as a document that has the page's title.
 
     Each row of a table becomes one line, with ` | ` between the cells, unless a cell contains
-    several paragraphs or another table.
+    several paragraphs or another table. Headings outside of tables begin segments with the
+    headings above them.
 
     Args:
         document_id: The document's id.
@@ -72,10 +83,9 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         with translate_errors("HTML file", budget.origin, etree.LxmlError):
             parser.close()
     page.add(events.take())
-    text = "\n".join(" ".join(line.split()) for line in page.finish().splitlines())
-    text = replace_surrogates(re.sub("\n{3,}", "\n\n", text).strip())
+    text, segments = page.finish()
     title = " ".join(replace_surrogates("".join(page.title)).split())
-    return SourceDocument(document_id, text, title or None)
+    return SourceDocument(document_id, text, title or None, {}, segments)
 
 
 def _decode(data: bytes) -> str:
@@ -93,6 +103,33 @@ def _decode(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace")
+
+
+def _clean(raw: str, offsets: Sequence[int]) -> tuple[str, list[int]]:
+    """Return a text without extra white space, and where lines begin in it.
+
+    Args:
+        raw: The text.
+        offsets: The starts of the lines, ascending.
+    """
+    joined = "\n".join(" ".join(line.split()) for line in raw.splitlines())
+    collapsed = _BLANK_LINES.sub("\n\n", joined)
+    text = replace_surrogates(collapsed.strip())
+    if not offsets:
+        return text, []
+    raw_starts = list(accumulate(map(len, raw.splitlines(keepends=True)), initial=0))
+    starts = list(accumulate((len(line) + 1 for line in joined.split("\n")), initial=0))
+    runs = [(run.end(), run.end() - run.start() - 2) for run in _BLANK_LINES.finditer(joined)]
+    run_ends = [end for end, _ in runs]
+    removed = list(accumulate((size for _, size in runs), initial=0))
+    indent = len(collapsed) - len(collapsed.lstrip())
+    found = []
+    for offset in offsets:
+        start = starts[bisect_right(raw_starts, offset) - 1]
+        start -= removed[bisect_right(run_ends, start)] + indent
+        first = _VISIBLE.search(text, max(start, 0))
+        found.append(first.start() if first else len(text))
+    return text, found
 
 
 class _Events:
@@ -136,6 +173,8 @@ class _Page:
         self._deeper_tables = 0
         self._invisible: list[str] = []
         self._has_title = False
+        self._headings: list[tuple[int, int, int]] = []  # level, first and last piece
+        self._open_heading: tuple[str, int] | None = None
 
     def add(self, events: list[tuple[str, str]]) -> None:
         """Add the parser's events."""
@@ -147,11 +186,18 @@ class _Page:
             elif not self._invisible and value in _BLOCK_TAGS:
                 self._block(event, value)
 
-    def finish(self) -> str:
-        """Return the text with line breaks around blocks."""
+    def finish(self) -> tuple[str, list[Segment]]:
+        """Return the text with line breaks around blocks, and the sections below its headings."""
         while self._tables:
             self._end_table()
-        return "".join(self._text)
+        offsets = list(accumulate(map(len, self._text), initial=0)) if self._headings else []
+        text, starts = _clean(
+            "".join(self._text), [offsets[first] for _, first, _ in self._headings]
+        )
+        headings = FileHeadings(self._budget)
+        for (level, first, end), start in zip(self._headings, starts, strict=True):
+            headings.add(start, level, replace_surrogates("".join(self._text[first:end])))
+        return text, headings.segments([Segment(0, len(text), {})])
 
     def _data(self, text: str) -> None:
         if not self._invisible:
@@ -167,7 +213,9 @@ class _Page:
             self._has_title = self._has_title or tag == "title"
 
     def _block(self, event: str, tag: str) -> None:
-        if tag == "table":
+        if tag in _HEADING_LEVELS and not self._tables:
+            self._heading(event, tag)
+        elif tag == "table":
             self._table(event)
         elif self._tables and not self._deeper_tables and tag in {"td", "th", "tr"}:
             table = self._tables[-1]
@@ -180,6 +228,17 @@ class _Page:
             self._open().append("\n\n" if tag in _PARAGRAPH_TAGS else "\n")
         elif tag not in _VOID_TAGS:
             self._open().append("\n")
+
+    def _heading(self, event: str, tag: str) -> None:
+        if event == "start":
+            self._text.append("\n")
+            self._open_heading = (tag, len(self._text))
+            return
+        if self._open_heading is not None and self._open_heading[0] == tag:
+            first = self._open_heading[1]
+            self._headings.append((_HEADING_LEVELS[tag], first, len(self._text)))
+            self._open_heading = None
+        self._text.append("\n")
 
     def _table(self, event: str) -> None:
         if event == "start":

@@ -25,6 +25,7 @@ class LoaderLimits:
         parts: Number of entries in a DOCX file. Images and other embedded files are not unpacked.
         cells: Number of table cells in a DOCX or HTML file.
         pages: Number of pages in a PDF file; a page that is listed twice counts twice.
+        headings: Number of headings in a DOCX or HTML file, or of bookmarks in a PDF file.
         seconds: Time for reading one file.
 
     Raises:
@@ -36,6 +37,7 @@ class LoaderLimits:
     parts: int = 10_000
     cells: int = 1_000_000
     pages: int = 20_000
+    headings: int = 100_000
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -56,7 +58,7 @@ class Budget:
     def __init__(self, limits: LoaderLimits, origin: str) -> None:
         self.limits = limits
         self.origin = origin
-        self._unpacked = self._cells = 0
+        self._unpacked = self._cells = self._headings = 0
         self._deadline = time.monotonic() + limits.seconds
 
     def check_file(self, size: int) -> None:
@@ -71,6 +73,11 @@ class Budget:
         """Count a table cell."""
         self._cells += 1
         self._check(self._cells, self.limits.cells, "cells", "table cells", at_least=True)
+
+    def add_heading(self) -> None:
+        """Count a heading."""
+        self._headings += 1
+        self._check(self._headings, self.limits.headings, "headings", "headings", at_least=True)
 
     def add_unpacked(self, size: int) -> None:
         """Count unpacked bytes of XML, or characters of text."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations.errors import FileLimitError
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import CELL_SEPARATOR
 from e2graphrag_integrations.types import Segment, SourceDocument
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 _STREAM_BYTES = 2**24
 """Maximum unpacked size of one stream, such as the content of a page: pypdf parses a stream in one
@@ -34,11 +40,19 @@ _CELL_GAP = 1.0
 """Minimum gap between the cells of a row, in ems and beyond 10% of the text before it. A space
 between words is 0.3 em wide."""
 
+_MAX_HEADING = 400
+"""Maximum length of a line that can be a heading."""
+
+_NUMBER = re.compile(r"^\s*\d+(?:\.\d+)*\.?\s+")
+"""The number of a heading."""
+
 
 def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
-    """Return the text of a PDF file as a document with one segment per page.
+    """Return the text of a PDF file as a document with segments for pages and sections.
 
-    The cells of a table row that the file draws as separate texts are separated by ` | `.
+    A section begins at the line that contains the title of a bookmark, or at the start of the page
+    if there is no such line on the page to which the bookmark leads. The cells of a table row that
+    the file draws as separate texts are separated by ` | `.
 
     Args:
         document_id: The document's id.
@@ -46,7 +60,8 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget: Limits of the file.
 
     Returns:
-        The document. The metadata of each segment is `{"page": number}`; pages are numbered from 1.
+        The document. Each segment has the metadata `page`, a number from 1, and below a bookmark
+        `headings`.
 
     Raises:
         UnreadableFileError: If `data` is not a readable PDF file.
@@ -57,6 +72,7 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     limits: dict[str, Any] = {
         "page_tree_maximum_entries": budget.limits.pages,
+        "outline_maximum_entries": budget.limits.headings,
         **dict.fromkeys(_STREAM_LIMITS, _STREAM_BYTES),
     }
     with pypdf.apply_configuration(**limits):
@@ -85,8 +101,88 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         text.append(page_text)
         start += len(page_text)
     return SourceDocument(
-        document_id, "".join(text), replace_surrogates(title or "") or None, {}, segments
+        document_id,
+        "".join(text),
+        replace_surrogates(title or "") or None,
+        {},
+        _headings(reader, text, segments, budget).segments(segments),
     )
+
+
+def _headings(
+    reader: PdfReader, texts: Sequence[str], pages: Sequence[Segment], budget: Budget
+) -> FileHeadings:
+    headings = FileHeadings(budget)
+    lines: dict[int, _PageLines] = {}
+    for level, title, page in _bookmarks(reader, budget):
+        if page not in lines:
+            lines[page] = _PageLines(texts[page])
+        headings.add(pages[page].start + lines[page].find(title), level, title)
+    return headings
+
+
+def _bookmarks(reader: PdfReader, budget: Budget) -> list[tuple[int, str, int]]:
+    """Return the level, the title and the page of each bookmark that leads to a page.
+
+    A file whose bookmarks cannot be read has none.
+
+    Raises:
+        FileLimitError: If the file exceeds a limit.
+    """
+    found = []
+    try:
+        with _translate_errors(budget):
+            pending: list[tuple[int, Iterator[Any]]] = [(1, iter(reader.outline))]
+            while pending:
+                level, items = pending[-1]
+                item = next(items, None)
+                if item is None:
+                    pending.pop()
+                elif isinstance(item, list):
+                    pending.append((level + 1, iter(item)))
+                else:
+                    budget.check_time()
+                    page = reader.get_destination_page_number(item)
+                    if page is not None and 0 <= page < len(reader.pages):
+                        found.append((level, replace_surrogates(item.title or ""), page))
+    except FileLimitError:
+        raise
+    except UnreadableFileError:
+        return []
+    return found
+
+
+class _PageLines:
+    """Finds bookmarks in the lines of a page."""
+
+    def __init__(self, text: str) -> None:
+        self._starts: dict[str, list[int]] = {}
+        self._previous = 0
+        start, before = 0, (0, "")
+        for line in text.splitlines(keepends=True):
+            name = _normalized(line)
+            if name:
+                self._starts.setdefault(name, []).append(start)
+                self._starts.setdefault(f"{before[1]} {name}", []).append(before[0])
+                before = start, name
+            start += len(line)
+
+    def find(self, title: str) -> int:
+        """Return the start of the next line that is a title, or of the last line that was.
+
+        The title can continue on a second line, and a number can stand before it.
+        """
+        starts = self._starts.get(_normalized(title), [])
+        at = bisect_left(starts, self._previous)
+        if at < len(starts):
+            self._previous = starts[at]
+        return self._previous
+
+
+def _normalized(line: str) -> str:
+    if len(line) > _MAX_HEADING:
+        return ""
+    return " ".join(_NUMBER.sub("", line, count=1).split()).casefold()
 
 
 @contextlib.contextmanager
