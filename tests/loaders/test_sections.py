@@ -60,6 +60,13 @@ def test_html_headings_begin_sections(tmp_path: Path):
     ]
 
 
+def test_html_sections_begin_after_blank_lines_in_the_markup(tmp_path: Path):
+    markup = "\n\n<div><div>Preface</div></div><br><br><h1>\n\n<br><br>\nWeena</h1><br><br><h2>Eloi"
+    document = read(tmp_path, "a.html", markup.encode())
+    assert document.text.split() == ["Preface", "Weena", "Eloi"]
+    assert sections(document) == [("Weena", ["Weena"]), ("Eloi", ["Weena", "Eloi"])]
+
+
 def styled_docx() -> bytes:
     source, out = Document(), io.BytesIO()
     chapter = source.styles.add_style("My chapter", WD_STYLE_TYPE.PARAGRAPH)

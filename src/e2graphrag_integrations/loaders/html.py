@@ -125,10 +125,10 @@ def _clean(raw: str, offsets: Sequence[int]) -> tuple[str, list[int]]:
     indent = len(collapsed) - len(collapsed.lstrip())
     found = []
     for offset in offsets:
-        start = starts[bisect_right(raw_starts, offset) - 1]
+        visible = _VISIBLE.search(joined, starts[bisect_right(raw_starts, offset) - 1])
+        start = visible.start() if visible else len(joined)
         start -= removed[bisect_right(run_ends, start)] + indent
-        first = _VISIBLE.search(text, max(start, 0))
-        found.append(first.start() if first else len(text))
+        found.append(min(start, len(text)))
     return text, found
 
 
