@@ -149,6 +149,10 @@ class WithoutSubjects:
     def name(self) -> str:
         return "without headings" if self.headings else "without definitions"
 
+    @property
+    def diversity(self) -> float:
+        return self.inner.diversity
+
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         return self.inner.rank(query, self._reduced(snapshot))
 
