@@ -35,8 +35,8 @@ def run(tmp_path, name, *options):
 def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
-    sizes = ("--kills", "3", "--kills-per-file", "3", "--parts", "11", "--latency-ms", "40")
-    few = (*sizes, "--forks", "4", "--persist-kills", "2")
+    sizes = ("--kills", "3", "--kills-per-file", "3", "--parts", "11", "--latency-ms", "30")
+    few = (*sizes, "--forks", "2", "--persist-kills", "2")
     result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *few)
     assert result["kills"] >= 3
     assert result["failed verifications"] == result["lost documents"] == 0

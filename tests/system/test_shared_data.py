@@ -23,11 +23,11 @@ pytestmark = [
 
 
 def test_novel_is_indexed_and_queried(tmp_path):
-    text = (DATA / "novels" / "pride_and_prejudice.txt").read_text(encoding="utf-8")[:300_000]
+    text = (DATA / "novels" / "pride_and_prejudice.txt").read_text(encoding="utf-8")[:150_000]
     with E2GraphRAG.open(tmp_path / "pp.e2g", embedder="hashing") as rag:
         estimate = rag.estimate(SourceDocument("pp", text))
         report = rag.add(SourceDocument("pp", text))
-    assert report.chunks == estimate.chunks > 40
+    assert report.chunks == estimate.chunks > 20
     assert report.summaries == estimate.llm_calls == sum(level_sizes(report.chunks)[1:])
     with E2GraphRAG.open(tmp_path / "pp.e2g") as rag:
         question = "What does Mr. Darcy think of Elizabeth Bennet?"

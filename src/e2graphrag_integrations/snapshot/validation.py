@@ -15,6 +15,7 @@ from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, SECTION_ARRAYS, Snapshot
+from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 """The bits that mark a byte within a character in UTF-8."""
@@ -80,13 +81,20 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     yield graph.postings.shape == (entities, chunks)
     yield _is_sparse(graph.postings, entities, chunks)
     yield graph.edges.data.dtype.kind == "f"
-    yield graph.postings.data.dtype.kind in "iu"
+    yield _are_rows(graph.postings.data, None)
     mentions, _ = snapshot.stored_parts()
     yield _are_rows(mentions.entities, entities)
     yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks
+    # The subjects
+    table = snapshot.subject_candidates
+    candidates = len(table.names)
+    yield _are_strings(table.names) or table.names == ()
+    yield _are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
+    yield _are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
+    yield _are_rows(table.starts, None, candidates)
     # The vectors
     windows = len(dense.window_nodes)
     _, index = snapshot.stored_parts()
