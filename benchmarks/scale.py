@@ -303,7 +303,7 @@ def measure_recall(
 def seeds_of(rag: E2GraphRAG, snapshot: Snapshot, question: str) -> dict[int, float]:
     """Return the PageRank seeds of a question: entities, weighted by their inverse frequency."""
     links = rag.retrieve(question).trace.links
-    rows = {snapshot.titled_entities.index[link.entity] for link in links}
+    rows = {snapshot.subjects.index[link.entity] for link in links}
     doc_freq = snapshot.personalized_pagerank.doc_freq
     return {row: 1 / int(doc_freq[row]) for row in rows if doc_freq[row]}
 
