@@ -50,15 +50,19 @@ def test_after_a_failure_only_unfinished_summaries_are_created(tmp_path, open_in
 
 def test_extractions_and_vectors_survive_a_failure(tmp_path, open_index):
     path = tmp_path / "i.e2g"
-    failing = Failing(ValueError("no"), at=3)
-    with open_index(path, summarizer=failing, **FOUR) as rag, pytest.raises(SummaryError):
+    failing, before = Failing(ValueError("no"), at=3), CountingExtractor()
+    with (
+        open_index(path, summarizer=failing, extractor=before, **FOUR) as rag,
+        pytest.raises(SummaryError),
+    ):
         rag.add(numbered(40))
     extractor, embedder = CountingExtractor(), CountingEmbedder()
     with open_index(
         path, summarizer=failing, extractor=extractor, embedder=embedder, **FOUR
     ) as rag:
         rag.add(numbered(40))
-    assert extractor.texts == []
+    # The failure may stop the extraction, which runs in parallel.
+    assert len({*before.texts, *extractor.texts}) == len(before.texts) + len(extractor.texts) == 40
     assert len(embedder.texts) == 10  # only the summaries
 
 

@@ -255,8 +255,8 @@ def test_langchain_agent_remembers_the_first_turn_and_cites_passages_in_both(run
 
 
 @needs_classic
-def test_langchain_history_resolves_a_pronoun_from_the_previous_turn(run_as_user):
-    answers = run_as_user("langchain_history").split("\n=== ")[1:]
+def test_langchain_history_resolves_a_pronoun_from_the_previous_turn(run_example):
+    answers = run_example("langchain_history").split("\n=== ")[1:]
     assert len(answers) == 2
     for answer in answers:
         quote, label = quote_and_label(answer.splitlines()[1])

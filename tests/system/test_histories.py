@@ -191,7 +191,7 @@ class ContentHistories(Histories):
     method = "content"
 
 
-HISTORY_SETTINGS = settings(examples(6), stateful_step_count=15)
+HISTORY_SETTINGS = settings(examples(5), stateful_step_count=15)
 TestFixed = Histories.TestCase
 TestFixed.pytestmark = [pytest.mark.slow]
 TestFixed.settings = HISTORY_SETTINGS

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, SECTION_ARRAYS, Snapshot
@@ -88,13 +89,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks
-    # The subjects
-    table = snapshot.subject_candidates
-    candidates = len(table.names)
-    yield _are_strings(table.names) or table.names == ()
-    yield _are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
-    yield _are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
-    yield _are_rows(table.starts, None, candidates)
+    yield from _checks_of_subjects(snapshot.subject_candidates, chunks)
     # The vectors
     windows = len(dense.window_nodes)
     _, index = snapshot.stored_parts()
@@ -114,6 +109,14 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
         yield _are_rows(getattr(sections, name), None, len(sections.documents))
     yield _are_rows(sections.documents, documents) and _ascends(sections.documents)
     yield _are_rows(sections.records, values)
+
+
+def _checks_of_subjects(table: SubjectTable, chunks: int) -> Iterator[bool]:
+    candidates = len(table.names)
+    yield _are_strings(table.names) or table.names == ()
+    yield _are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
+    yield _are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
+    yield _are_rows(table.starts, None, candidates)
 
 
 def _are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
