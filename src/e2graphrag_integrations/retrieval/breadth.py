@@ -131,8 +131,8 @@ def cover_question(
     Returns:
         Places in `scores`, best first, and the new scores, which never increase.
     """
-    known = [term for term in dict.fromkeys(terms) if bm25.idf(term)]
-    weights = np.square([bm25.idf(term) for term in known])
+    idf = {term: value for term in terms if (value := bm25.idf(term))}
+    known, weights = list(idf), np.square(list(idf.values()))
     matches = np.zeros((len(scores), len(known)))
     if len(owners) and known:
         first = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -198,7 +198,7 @@ def cover_topics(
         bm25: Knows the IDF of each word.
         diversity: Weight of coverage against relevance, in [0, 1].
     """
-    top, rest = candidates[:_TOPIC_WINDOWS], _after(candidates, _TOPIC_WINDOWS)
+    top, rest = candidates[:_TOPIC_WINDOWS], candidates[_TOPIC_WINDOWS:]
     words = [set(bm25_terms(text)) for text in _texts(top, reader)]
     frequency = Counter(word for of_window in words for word in of_window)
     shared = sorted(word for word, count in frequency.items() if count > 1)
@@ -215,10 +215,6 @@ def cover_topics(
         for place, value in zip(selected, values, strict=True)
     ]
     return [*reordered, *rest]
-
-
-def _after(candidates: Sequence[Candidate], count: int) -> Sequence[Candidate]:
-    return candidates[count:] if len(candidates) > count else ()
 
 
 def _texts(candidates: Sequence[Candidate], reader: NodeReader) -> list[str]:

@@ -61,7 +61,6 @@ def title_links(
         snapshot: The search index.
         relevance: Returns the relevance of chunks, given their numbers.
         allowed: Mask over chunks, shape (chunks,); None allows all.
-
     """
     links = [
         (score / sources[0][1] * strength, entity, targets)

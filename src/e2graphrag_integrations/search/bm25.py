@@ -117,14 +117,11 @@ class BM25Index:
     ) -> NDArray[np.float32]:
         """Return the scores of the given texts, shape (rows,). See `search`."""
         scores = np.zeros(len(rows), dtype=np.float32)
+        # searchsorted would copy all texts to convert them to another type.
+        rows = rows.astype(self.weights.indices.dtype)
         for term in terms:
             if term in self._columns:
-                texts, weights = self._postings(term)
-                # searchsorted would copy all texts to convert them to another type.
-                positions = np.searchsorted(texts, rows.astype(texts.dtype))
-                positions = np.minimum(positions, len(texts) - 1)
-                found = np.where(texts[positions] == rows, weights[positions], np.float32(0))
-                scores += found * self._idf_factor(term, idf_power)
+                scores += self._weights_in(term, rows) * self._idf_factor(term, idf_power)
         return scores
 
     def reference_score(self, terms: Iterable[str], *, idf_power: float = 0.0) -> float:
@@ -141,14 +138,11 @@ class BM25Index:
         Returns:
             Values of shape (rows, terms); 0 where a text lacks the term.
         """
-        values = np.zeros((len(terms), len(rows)))
         rows = rows.astype(self.weights.indices.dtype)
+        values = np.zeros((len(terms), len(rows)))
         for place, term in enumerate(terms):
             if idf := self.idf(term):
-                texts, weights = self._postings(term)
-                positions = np.minimum(texts.searchsorted(rows), len(texts) - 1)
-                found = texts[positions] == rows
-                values[place] = np.where(found, weights[positions] / idf, 0)
+                values[place] = self._weights_in(term, rows) / idf
         return values.T
 
     @property
@@ -227,6 +221,13 @@ class BM25Index:
         column = self._columns[term]
         span = slice(self.weights.indptr[column], self.weights.indptr[column + 1])
         return self.weights.indices[span], self.weights.data[span]
+
+    def _weights_in(self, term: str, rows: IntArray) -> NDArray[np.float32]:
+        """Return the weight of a known term in each of the texts; 0 where it does not occur."""
+        texts, weights = self._postings(term)
+        positions = np.minimum(texts.searchsorted(rows), len(texts) - 1)
+        found: NDArray[np.float32] = weights[positions] * (texts[positions] == rows)
+        return found
 
     def _doc_freq(self, term: str) -> int:
         """Return the number of texts that contain a term."""
