@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from e2graphrag_integrations.errors import CorruptStoreError
 
@@ -45,20 +44,34 @@ def decompress(data: bytes) -> bytes:
     return content
 
 
-@contextmanager
-def invalid_rows(path: str, what: str) -> Iterator[None]:
+class invalid_rows:  # noqa: N801 - used in a `with` statement, like `suppress`
     """Convert the errors that invalid stored values cause to `CorruptStoreError`.
 
-    A crafted file can contain such values with valid checksums.
+    A crafted file can contain such values with valid checksums. This is a class because a
+    generator takes longer, and every row that a query reads is checked.
 
     Args:
         path: The index file, for the error message.
         what: What is read, for the error message.
     """
-    try:
-        yield
-    except _INVALID as error:
-        raise CorruptStoreError(
-            f"{path}: {what} has invalid values ({type(error).__name__}: {error}); run verify(), "
-            "then restore a backup or index again"
-        ) from error
+
+    __slots__ = ("_path", "_what")
+
+    def __init__(self, path: str, what: str) -> None:
+        self._path, self._what = path, what
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Raise `CorruptStoreError` from the error."""
+        if isinstance(error, _INVALID):
+            raise CorruptStoreError(
+                f"{self._path}: {self._what} has invalid values ({type(error).__name__}: {error}); "
+                "run verify(), then restore a backup or index again"
+            ) from error

@@ -230,6 +230,12 @@ class Subjects:
         return "section" if entity in self.sections else None
 
     @lazy
+    def can_link(self) -> bool:
+        """Whether a title link can exist: between two documents, or between two sections."""
+        has_documents = len(self.choice.of_documents) > 1 and len(self.entities) > 0
+        return has_documents or len(self.section_entities) > 0
+
+    @lazy
     def index(self) -> dict[str, int]:
         """The row of each normal form."""
         return {name: row for row, name in enumerate(self.names)}

@@ -20,7 +20,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.text.words import bm25_terms
 
 _DOMINANT_SHARE = 0.8
@@ -135,9 +135,9 @@ def cover_question(
     known, weights = list(idf), np.square(list(idf.values()))
     matches = np.zeros((len(scores), len(known)))
     if len(owners) and known:
-        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        first = first_occurrences(owners)
         of_windows = bm25.saturations(known, windows)
-        matches[owners[first]] = np.maximum.reduceat(of_windows, first)
+        matches[owners[first]] = np.maximum.reduceat(of_windows, first, axis=1).T
     selected, values = _Terms(weights / max(weights.sum(), 1e-9), matches).select(
         scores, diversity, count
     )

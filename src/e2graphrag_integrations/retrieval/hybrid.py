@@ -281,7 +281,8 @@ class _HybridSearch:
             closeness = path_closeness(self.snapshot.graph, entities)
             ranked = self.best_chunks(np.arange(len(closeness)), closeness)
             lists.append(WeightedList("paths", "closeness", weight, "local", *ranked))
-        if mode == "auto" and strategy.title_link_weight and strategy.title_link_sources:
+        follows = strategy.title_link_weight > 0 and strategy.title_link_sources > 0
+        if mode == "auto" and follows and self.snapshot.subjects.can_link:
             lists.append(self.title_links(lists))
         return lists
 

@@ -70,12 +70,12 @@ def hydrate(
     """
     rows = [one.row for one in candidates]
     mentioned = _mentioned_entities(reader.snapshot, rows, links)
-    for candidate in candidates:
-        reader.candidates.setdefault(reader.snapshot.nodes.ids[candidate.row], candidate)
-    return [
-        _result_node(candidate, reader.snapshot, node, entities)
-        for candidate, node, entities in zip(candidates, reader.read(rows), mentioned, strict=True)
-    ]
+    found = []
+    for candidate, node, entities in zip(candidates, reader.read(rows), mentioned, strict=True):
+        best = reader.candidates.setdefault(node.id, candidate)
+        relevance = clipped(best.relevance or 0.0)
+        found.append(_result_node(candidate, reader.snapshot, node, entities, relevance))
+    return found
 
 
 def hydrate_in_batches(
@@ -103,13 +103,22 @@ def hydrate_in_batches(
         yield from hydrate(batch, links, reader)
 
 
+def clipped(relevance: float) -> float:
+    """Return a relevance limited to [0, 1]."""
+    return min(1.0, max(0.0, float(relevance)))
+
+
 def common_metadata(snapshot: Snapshot, row: int) -> dict[str, Any]:
     """Return the metadata of a node, merged from all segments under it."""
     return merge_metadata(_metadata_under(snapshot, row))
 
 
 def _result_node(
-    candidate: Candidate, snapshot: Snapshot, node: Node, entities: tuple[str, ...]
+    candidate: Candidate,
+    snapshot: Snapshot,
+    node: Node,
+    entities: tuple[str, ...],
+    relevance: float,
 ) -> RetrievedNode:
     row = candidate.row
     metadata = _metadata_under(snapshot, row)
@@ -140,6 +149,7 @@ def _result_node(
         parent_id=node.parent_id,
         child_ids=tuple(snapshot.nodes.ids[child] for child in below),
         best_span=best_span,
+        relevance=relevance,
     )
 
 

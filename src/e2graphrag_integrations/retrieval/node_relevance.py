@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.hydrate import NodeReader, clipped
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.retrieval.trace import Trace
@@ -17,7 +17,7 @@ from e2graphrag_integrations.retrieval.trace import Trace
 def add_relevance(
     nodes: Sequence[RetrievedNode], query: Query, trace: Trace, reader: NodeReader
 ) -> list[RetrievedNode]:
-    """Return result nodes with their relevance, clipped to [0, 1].
+    """Return result nodes with the relevance that hydration could not set, clipped to [0, 1].
 
     If the strategy does not give a node's relevance, it is the calibrated cosine between the
     question and the node's best window. A question without a vector is not embedded for this
@@ -30,21 +30,20 @@ def add_relevance(
         reader: The candidates of the nodes, and the snapshot.
     """
     candidates = [reader.candidates[node.node_id] for node in nodes]
-    values = [candidate.relevance for candidate in candidates]
-    missing = [place for place, value in enumerate(values) if value is None]
-    if missing and query.vector is not None:
+    missing = [place for place, one in enumerate(candidates) if one.relevance is None]
+    if not missing:
+        return list(nodes)
+    if query.vector is not None:
         rows = np.asarray([candidates[place].row for place in missing])
         cosines = reader.snapshot.dense.best_cosines(query.vector, rows).tolist()
-        for place, cosine in zip(missing, cosines, strict=True):
-            values[place] = query.calibration(cosine)
-    elif missing:
+        values = [query.calibration(cosine) for cosine in cosines]
+    else:
         names = {one.entity for one in trace.links} | set(trace.unlinked)
-        for place in missing:
-            values[place] = len(nodes[place].entities) / max(1, len(names))
-    return [
-        replace(node, relevance=min(1.0, max(0.0, float(value or 0.0))))
-        for node, value in zip(nodes, values, strict=True)
-    ]
+        values = [len(nodes[place].entities) / max(1, len(names)) for place in missing]
+    completed = list(nodes)
+    for place, value in zip(missing, values, strict=True):
+        completed[place] = replace(nodes[place], relevance=clipped(value))
+    return completed
 
 
 def falling_relevance(nodes: Sequence[RetrievedNode]) -> list[float]:

@@ -141,9 +141,9 @@ class Relevance:
             self.neighbor_decay,
             _MAX_NEIGHBOR_DISTANCE,
         )
-        found = relevance > 0
-        if self._allowed is not None:
-            found &= self._allowed[self._window_nodes[windows]]
+        if self._allowed is None:
+            return windows, relevance
+        found = self._allowed[self._window_nodes[windows]]
         return windows[found], relevance[found]
 
     @lazy
@@ -151,8 +151,9 @@ class Relevance:
         """Nodes ranked by the relevance of their best window: rows, windows, relevance."""
         windows, relevance = self.windows
         order = np.lexsort((windows, -relevance))
-        order = order[first_occurrences(self._window_nodes[windows[order]])]
-        return self._window_nodes[windows[order]], windows[order], relevance[order]
+        owners = self._window_nodes[windows[order]]
+        best = first_occurrences(owners)
+        return owners[best], windows[order[best]], relevance[order[best]]
 
     def best_spans(self, rows: IntArray) -> list[Span | None]:
         """Return the span of each node's most relevant window; None if no window is relevant."""

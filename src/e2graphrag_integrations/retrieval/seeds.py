@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,19 +105,18 @@ class Seeds:
             if (shared := self._count_shared(a, b))
         )
         return max(
-            float(score * np.log((chunks + 1) / (doc_freq + 1)) / np.log((chunks + 1) / 2))
+            score * log((chunks + 1) / (doc_freq + 1)) / log((chunks + 1) / 2)
             for score, doc_freq in [*((one.score, one.doc_freq) for one in self.ranked), *pairs]
         )
 
     @lazy
     def coverage(self) -> float:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
-        bm25 = self._snapshot.bm25
-        weights = {term: bm25.reference_score([term]) for term in bm25_terms(self._query.question)}
+        bm25, terms = self._snapshot.bm25, set(bm25_terms(self._query.question))
         names = {t for one in self.linking.links for t in bm25_terms(one.mention)}
-        total = sum(weights.values())
-        covered = sum(weight for term, weight in weights.items() if term in names)
-        return covered / total if total else 0.0
+        # Sorted, because a sum in the order of a set would differ between processes.
+        total = bm25.reference_score(sorted(terms))
+        return bm25.reference_score(sorted(terms & names)) / total if total else 0.0
 
     def personalized_pagerank(
         self, damping: float, n_iter: int

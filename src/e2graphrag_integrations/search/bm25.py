@@ -128,22 +128,21 @@ class BM25Index:
         """Return the score of a text of mean length that contains each term once."""
         return float(sum(self._idf(term) ** (1 + idf_power) for term in terms)) / (1 + _K1)
 
-    def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float64]:
-        """Return BM25's saturated frequency of each term in the given texts, in [0, 1).
+    def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float32]:
+        """Return BM25's saturated frequency of each known term in the given texts, in [0, 1).
 
         Args:
-            terms: Terms.
+            terms: Terms in the vocabulary.
             rows: Texts, shape (rows,).
 
         Returns:
-            Values of shape (rows, terms); 0 where a text lacks the term.
+            Values of shape (terms, rows); 0 where a text lacks the term.
         """
         rows = rows.astype(self.weights.indices.dtype)
-        values = np.zeros((len(terms), len(rows)))
+        values = np.empty((len(terms), len(rows)), dtype=np.float32)
         for place, term in enumerate(terms):
-            if idf := self.idf(term):
-                values[place] = self._weights_in(term, rows) / idf
-        return values.T
+            np.divide(self._weights_in(term, rows), self._idf(term), out=values[place])
+        return values
 
     @property
     def idf_of_unique(self) -> float:
@@ -225,20 +224,26 @@ class BM25Index:
     def _weights_in(self, term: str, rows: IntArray) -> NDArray[np.float32]:
         """Return the weight of a known term in each of the texts; 0 where it does not occur."""
         texts, weights = self._postings(term)
-        positions = np.minimum(texts.searchsorted(rows), len(texts) - 1)
-        found: NDArray[np.float32] = weights[positions] * (texts[positions] == rows)
+        positions = texts.searchsorted(rows)
+        found: NDArray[np.float32] = weights.take(positions, mode="clip")
+        found *= texts.take(positions, mode="clip") == rows
         return found
 
     def _doc_freq(self, term: str) -> int:
-        """Return the number of texts that contain a term."""
-        column = self._columns.get(term)
-        if column is None:
-            return 0
+        """Return the number of texts that contain a known term."""
+        column = self._columns[term]
         return int(self.weights.indptr[column + 1] - self.weights.indptr[column])
 
+    @lazy
+    def _idfs(self) -> NDArray[np.float64]:
+        n_texts, doc_freq = self.weights.shape[0], np.diff(self.weights.indptr)
+        idfs: NDArray[np.float64] = np.log1p((n_texts - doc_freq + 0.5) / (doc_freq + 0.5))
+        return idfs
+
     def _idf(self, term: str) -> float:
-        n_texts, doc_freq = self.weights.shape[0], self._doc_freq(term)
-        return log1p((n_texts - doc_freq + 0.5) / (doc_freq + 0.5))
+        """Return the IDF of a term; that of an unknown term is the highest."""
+        column = self._columns.get(term)
+        return log1p(2 * self.weights.shape[0] + 1) if column is None else float(self._idfs[column])
 
     def _idf_factor(self, term: str, idf_power: float) -> np.float32:
         factor: np.float32 = np.float32(self._idf(term) ** idf_power)

@@ -65,8 +65,8 @@ def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
     fields = checked_row(row, path, f"node {row[0]} of document {row[1]!r}")
     id_, document_id, level, position, start, end, parent, text, words, key = fields
     with invalid_rows(path, f"node {id_!r}"):
-        _check_types(fields[:6], (str, str, int, int, int, int))
-        _check_types((parent or "", text, words, key), (str, str, int, bytes))
+        typed = (*fields[:6], parent or "", *fields[7:])
+        _check_types(typed, (str, str, int, int, int, int, str, str, int, bytes))
         if min(level, position, start, words) < 0 or end < start:
             raise ValueError("a number is negative")
     node = Node(id_, document_id, level, position, start, end, text, parent)

@@ -57,6 +57,11 @@ _DROP_UNUSED = (
     "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
 )
 
+_NODES_AND_GENERATION = (
+    f"SELECT *, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
+)
+"""One statement, because a second one would add about 0.1 ms to each query."""
+
 
 class Store(Database):
     """One index file: its manifest, cached content, documents and nodes.
@@ -351,10 +356,11 @@ class Store(Database):
             StaleSnapshotError: If the store has a different generation or a node does not exist.
             CorruptStoreError: If a row does not match its checksum.
         """
-        nodes = self.nodes(ids)
-        # Generations never repeat: one that matches after the read also matched during the read.
-        if self.generation != generation:
-            raise StaleSnapshotError("the file is newer than the snapshot")
+        nodes: dict[str, Node] = {}
+        for *row, found in self._select(_NODES_AND_GENERATION, "id", ids):
+            if found != generation:
+                raise StaleSnapshotError("the file is newer than the snapshot")
+            nodes[row[0]] = row_to_node(row, self.path).node
         if len(nodes) < len(ids):
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
