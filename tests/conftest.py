@@ -21,10 +21,11 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from fakes import STORY, NameExtractor
+from vector_cache import VectorCache
 
 # `strategies.examples` scales every test's number of examples with the profile.
 settings.register_profile("dev", max_examples=20, deadline=None)
-settings.register_profile("ci", max_examples=100, deadline=None)
+settings.register_profile("ci", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
@@ -106,13 +107,21 @@ def bytes_counter() -> HuggingFaceTokenCounter:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def vector_cache(tmp_path_factory: pytest.TempPathFactory) -> VectorCache:
+    """Vectors of the texts that several tests embed, shared by all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return VectorCache(shared / "vectors.sqlite")
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, vector_cache: VectorCache) -> tuple[Path, str]:
     """Run the demo once per worker on real vectors; return its index and its output."""
     from e2graphrag_integrations.cli import main as cli
 
     path = tmp_path_factory.mktemp("demo") / "time_machine.e2g"
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with vector_cache.in_use(), contextlib.redirect_stdout(printed):
         assert cli.main(["demo", "--out", str(path)]) == 0
     return path, printed.getvalue()
 

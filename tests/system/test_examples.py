@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from vector_cache import VectorCache
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOVEL = (EXAMPLES / "data" / "the_time_machine.txt").read_text(encoding="utf-8")
@@ -55,7 +57,9 @@ needs_classic = needs("langchain_classic.chains")
 
 
 @pytest.fixture
-def run_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunExample:
+def run_example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], vector_cache: VectorCache
+) -> RunExample:
     """Run an example as `__main__` in this process, without network; return its output.
 
     Running in one process shares the imports of PyTorch, spaCy and the frameworks.
@@ -79,7 +83,8 @@ def run_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
             monkeypatch.setattr(get_dispatcher(), "event_handlers", [])
         capsys.readouterr()
-        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        with vector_cache.in_use():
+            runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
         assert attempts == []
         return capsys.readouterr().out
 
@@ -162,8 +167,8 @@ def test_llama_index_query_engine_cites_spans_of_the_novel_with_route_and_reason
 
 
 @needs_llama_index
-def test_llama_index_agent_calls_the_tool_once_and_answers_from_the_novel(run_as_user):
-    printed = run_as_user("llama_index_agent")
+def test_llama_index_agent_calls_the_tool_once_and_answers_from_the_novel(run_example):
+    printed = run_example("llama_index_agent")
     assert re.findall(r"^tool call: (.*)$", printed, re.MULTILINE) == [
         "novel({'input': 'What did the Psychologist do with the lever?'})"
     ]
@@ -173,8 +178,8 @@ def test_llama_index_agent_calls_the_tool_once_and_answers_from_the_novel(run_as
 
 
 @needs_llama_index
-def test_llama_index_ingestion_processes_only_the_changed_document(run_example):
-    printed = run_example("llama_index_ingestion")
+def test_llama_index_ingestion_processes_only_the_changed_document(run_as_user):
+    printed = run_as_user("llama_index_ingestion")
     runs = re.findall(
         r"^(.+): processed (.+)\n  the index has (.+); (\d+) of", printed, re.MULTILINE
     )
