@@ -13,7 +13,7 @@ from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, Hugging
 
 
 def examples(count: int) -> settings:
-    """Return settings for `count` examples under the profile `ci`, scaled under the others."""
+    """Return settings for `count` of every 100 examples that the profile allows."""
     scale = settings().max_examples / 100
     return settings(max_examples=max(2, round(count * scale)), deadline=None)
 
