@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from e2graphrag_integrations import HybridStrategy, PaperStrategy
+from e2graphrag_integrations import HybridStrategy, PaperStrategy, TreeTraversalStrategy
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -176,6 +176,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "rrf60": lambda: Baseline("rrf", rrf_k=60),
     "dense-chunks": lambda: Baseline("dense", full_chunks=True),
     "paper": PaperStrategy,
+    "tree-traversal": TreeTraversalStrategy,
     "hybrid": HybridStrategy,
     "no-gate": lambda: HybridStrategy(gate=0),
     "no-coverage": lambda: HybridStrategy(coverage_factor=0),

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.trace import Trace
+    from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
     from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
@@ -85,6 +86,7 @@ __all__ = [
     "Summarizer",
     "TokenCounter",
     "Trace",
+    "TreeTraversalStrategy",
     "VerifyReport",
     "clipped_cosine",
     "errors",
@@ -103,6 +105,7 @@ _HOMES = {
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
+    "retrieval.tree_traversal": ("TreeTraversalStrategy",),
     "search.rerankers": ("CrossEncoderReranker",),
     "summarizers.callable": ("CallableSummarizer",),
     "summarizers.lexrank": ("ExtractiveSummarizer",),

@@ -54,6 +54,13 @@ def test_paper_strategy_reports_hops_as_json(book_index, call):
     assert answer["trace"]["pairs"][0]["hops"] == 1
 
 
+def test_tree_strategy_reports_its_layers(book_index, call):
+    code, out, _ = call("query", book_index, QUESTION, "--explain", "--strategy", "tree")
+    assert code == 0
+    assert "layer 1: " in out
+    assert re.search(r"reasons: layer \d: rank \d of \d", out)
+
+
 def test_query_prints_route_spans_and_reasons(book_index, call):
     code, out, _ = call("query", book_index, QUESTION, "--explain")
     assert code == 0

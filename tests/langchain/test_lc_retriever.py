@@ -24,7 +24,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
-from e2graphrag_integrations import PaperStrategy
+from e2graphrag_integrations import PaperStrategy, TreeTraversalStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from fakes import STORY, NameExtractor
@@ -303,6 +303,7 @@ def test_repr_and_serialization_omit_the_index(retriever):
         ({"mode": "local"}, QUERY, "local", ["anna", "emil"]),
         ({"mode": "global"}, QUERY, "global", []),
         ({"strategy": PaperStrategy()}, QUERY, "local", ["anna", "emil"]),
+        ({"strategy": TreeTraversalStrategy()}, QUERY, "global", ["anna", "emil"]),
     ],
 )
 async def test_a_custom_event_reports_the_route(retriever, options, query, route, entities):

@@ -51,6 +51,7 @@ from e2graphrag_integrations.llama_index import (
 from e2graphrag_integrations.llama_index.options import EngineOptions
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
 from fakes import AnonymousEmbedder, NameExtractor
 
 LOCAL, GLOBAL, LONE = "What did Anna give Bert?", "What is it all about?", "Who is Anna?"
@@ -94,7 +95,11 @@ def test_the_retrieve_hooks_use_llama_index_parameter_names(method):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
-@pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    "strategy",
+    [None, PaperStrategy(), TreeTraversalStrategy()],
+    ids=["default", "paper", "tree traversal"],
+)
 async def test_results_are_sorted_copies_of_docstore_nodes_with_new_scores(
     index, question, mode, strategy
 ):

@@ -8,8 +8,14 @@ import json
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    PaperStrategy,
+    SourceDocument,
+    TreeTraversalStrategy,
+)
 from fakes import CountingLLM
+from tree_oracle import Oracle, layers_of
 
 pytestmark = pytest.mark.slow  # loads PyTorch and spaCy
 
@@ -75,6 +81,25 @@ def test_one_entity_reranks_dense_hits_by_occurrence(rag):
     assert "Mary Morstan" in result.nodes[0].text
     figures = [ranked.figures["occurrence"] for ranked in result.trace.lists["occurrence"]]
     assert figures == sorted(figures, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("per_level", "threshold", "depth"),
+    [(2, None, None), (3, 0.1, None), (None, 0.15, 2)],
+)
+def test_a_tree_is_traversed_as_in_the_raptor_paper(
+    rag, real_embedder, per_level, threshold, depth
+):
+    oracle = Oracle(rag, real_embedder)
+    strategy = TreeTraversalStrategy(per_level, threshold, depth)
+    for question in ("how heavy is the largest animal?", "What did Holmes think of the King?"):
+        result = rag.retrieve(question, k=100, strategy=strategy)
+        expected = oracle.layers(question, per_level, threshold, depth)
+        assert [set(layer) for layer in layers_of(result)] == [set(layer) for layer in expected]
+        cosines = {id_: cosine for layer in expected for id_, cosine in layer.items()}
+        assert {node.node_id: node.score for node in result.nodes} == pytest.approx(
+            cosines, abs=1e-5
+        )
 
 
 def test_an_updated_index_equals_a_rebuilt_one_up_to_the_rounding_of_vectors(components):

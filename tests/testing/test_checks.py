@@ -14,6 +14,7 @@ from e2graphrag_integrations import (
     HashingEmbedder,
     HybridStrategy,
     PaperStrategy,
+    TreeTraversalStrategy,
 )
 from e2graphrag_integrations.testing import (
     CapitalizedWordExtractor,
@@ -54,7 +55,14 @@ def test_bundled_token_counters_conform(wordpiece_counter):
 
 
 @pytest.mark.parametrize(
-    "strategy", [HybridStrategy(), PaperStrategy(), HybridStrategy(entity_weight=0)]
+    "strategy",
+    [
+        HybridStrategy(),
+        PaperStrategy(),
+        HybridStrategy(entity_weight=0),
+        TreeTraversalStrategy(),
+        TreeTraversalStrategy(per_level=None, threshold=0.0),
+    ],
 )
 def test_bundled_strategies_conform(strategy):
     check_strategy(strategy)

@@ -110,8 +110,11 @@ def query(
         typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
     ] = "auto",
     strategy: Annotated[
-        Literal["hybrid", "paper"],
-        typer.Option(help="Fused ranking (hybrid), or the algorithm of the E2GraphRAG paper."),
+        Literal["hybrid", "paper", "tree"],
+        typer.Option(
+            help="Fused ranking (hybrid), the algorithm of the E2GraphRAG paper, or RAPTOR's "
+            "traversal of the summary tree."
+        ),
     ] = "hybrid",
     expand: Annotated[
         Literal["none", "children", "leaves"],
@@ -142,9 +145,13 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
     """
-    from e2graphrag_integrations import HybridStrategy, PaperStrategy
+    from e2graphrag_integrations import HybridStrategy, PaperStrategy, TreeTraversalStrategy
 
-    strategies = {"hybrid": HybridStrategy, "paper": PaperStrategy}
+    strategies = {
+        "hybrid": HybridStrategy,
+        "paper": PaperStrategy,
+        "tree": TreeTraversalStrategy,
+    }
     with inputs.open_index(index) as rag:
         result = rag.retrieve(
             question,

@@ -55,6 +55,21 @@ class HopStep:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeLayer:
+    """One layer of a tree traversal (`TreeTraversalStrategy`).
+
+    Attributes:
+        layer: Number of the layer; 1 contains the roots.
+        nodes: Number of nodes that were compared with the question.
+        selected: Number of nodes whose children form the next layer.
+    """
+
+    layer: int
+    nodes: int
+    selected: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """A node in a ranked list.
 
@@ -156,6 +171,7 @@ class Trace:
             with windows that together cover the topics (`HybridStrategy`).
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
+        layers: The layers that were visited, from the roots down (`TreeTraversalStrategy`).
         lists: The ranked lists by name, before any cut.
         cuts: Number of nodes dropped, by the limit that dropped them.
         timings: Seconds per step.
@@ -174,6 +190,7 @@ class Trace:
     chosen_h: int | None = None
     overview: bool = False
     title_links: tuple[FollowedSubject, ...] = ()
+    layers: tuple[TreeLayer, ...] = ()
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -201,6 +218,10 @@ class Trace:
         for step in self.hop_steps:
             chosen = "  <- chosen" if step.h == self.chosen_h else ""
             lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){chosen}")
+        lines += [
+            f"layer {one.layer}: {one.selected} of {one.nodes} node(s) selected"
+            for one in self.layers
+        ]
         if self.overview:
             lines.append("breadth: an overview, so a token budget covers many topics")
         if self.title_links:

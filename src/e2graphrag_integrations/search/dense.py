@@ -19,6 +19,9 @@ _EXACT_LIMIT = 20_000
 """Maximum number of windows for which the search is exact. An exact search of this many windows
 takes one or two milliseconds."""
 
+_FEW_WINDOWS = 2_000
+"""Maximum number of windows of which computing all cosines takes less time than selecting some."""
+
 _FETCH_FACTOR = 4
 """Factor by which to increase the windows fetched, or lists searched, after too few results."""
 
@@ -59,6 +62,23 @@ class NodeSearch(ABC):
         found = dict(zip(rows.tolist(), cosines.tolist(), strict=True))
         lowest = min(found.values(), default=0.0)
         return np.asarray([found.get(window, lowest) for window in windows.tolist()])
+
+    def exact_cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the exact cosines of some windows, shape (windows,), however long that takes.
+
+        Args:
+            query: Unit vector, shape (dimension,).
+            windows: Window rows, of which there is at least one.
+        """
+        return self.cosines(query, windows)
+
+    def cosines_of_all_nodes(self, query: FloatArray) -> Floats | None:  # noqa: ARG002 - for `DenseIndex`
+        """Return the cosine of each node's best window, or None if it is faster to read only some.
+
+        Args:
+            query: Unit vector, shape (dimension,).
+        """
+        return None
 
     def best_cosines(self, query: FloatArray, nodes: IntArray) -> NDArray[np.float64]:
         """Return the cosine of each node's best window, or 0 if it is negative; shape (nodes,).
@@ -158,6 +178,18 @@ class DenseIndex(NodeSearch):
         # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
         cosines: Floats = np.einsum("ij,j->i", self.vectors[windows], query)
         return cosines
+
+    def cosines_of_all_nodes(self, query: FloatArray) -> Floats | None:
+        """Return the cosine of each node's best window if there are few. See `NodeSearch`."""
+        if not 0 < len(self.window_nodes) <= _FEW_WINDOWS:
+            return None
+        cosines = np.einsum("ij,j->i", self.vectors, query)
+        best: Floats = np.maximum.reduceat(cosines, self._first_windows)
+        return best
+
+    @lazy
+    def _first_windows(self) -> IntArray:
+        return np.flatnonzero(np.diff(self.window_nodes, prepend=-1))
 
     @lazy
     def _flat_index(self) -> Any:

@@ -137,16 +137,32 @@ class VectorStoreSearch(NodeSearch):
         If the store cannot return vectors, the nearest windows of their documents are searched; a
         window that is not among them gets the lowest cosine found, which is an upper bound.
         """
-        ids = [self.ids[window] for window in windows.tolist()]
-        vectors = None if self._read is None else self._read(ids)
-        if vectors is not None:
-            cosines: Floats = np.einsum("ij,j->i", vectors, query).round(_COSINE_DECIMALS)
+        cosines = self._read_cosines(query, windows)
+        if cosines is not None:
             return cosines
+        ids = [self.ids[window] for window in windows.tolist()]
         owners = dict.fromkeys(self.window_nodes[windows].tolist())
         documents = list(dict.fromkeys(self._documents[node] for node in owners))
         found = dict(self._query(query, max(len(ids), _NEAREST), documents))
         lowest = min(found.values(), default=0.0)
         return np.asarray([found.get(id_, lowest) for id_ in ids])
+
+    def exact_cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the exact cosines of some windows. See `NodeSearch`.
+
+        If the store cannot return vectors, all windows of these nodes are searched.
+        """
+        cosines = self._read_cosines(query, windows)
+        return NodeSearch.cosines(self, query, windows) if cosines is None else cosines
+
+    def _read_cosines(self, query: FloatArray, windows: IntArray) -> Floats | None:
+        """Return the cosines with vectors from the store, or None if it cannot return them."""
+        ids = [self.ids[window] for window in windows.tolist()]
+        vectors = None if self._read is None else self._read(ids)
+        if vectors is None:
+            return None
+        cosines: Floats = np.einsum("ij,j->i", vectors, query).round(_COSINE_DECIMALS)
+        return cosines
 
     def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
         if allowed is None:

@@ -61,6 +61,32 @@ class NodeTable:
         """Return the row of each node by id."""
         return {id_: row for row, id_ in enumerate(self.ids)}
 
+    @lazy
+    def roots(self) -> IntArray:
+        """Return the rows of the nodes on the highest level of each document, ascending."""
+        if not len(self.level):
+            return np.empty(0, dtype=np.int64)
+        starts = np.flatnonzero(np.diff(self.document, prepend=-1))
+        highest = np.maximum.reduceat(self.level, starts)
+        sizes = np.diff(starts, append=len(self.level))
+        roots: IntArray = np.flatnonzero(self.level == np.repeat(highest, sizes))
+        return roots
+
+    @lazy
+    def children(self) -> tuple[IntArray, IntArray]:
+        """Return the first child of each node, and the number of its children: adjacent rows."""
+        first = np.zeros(len(self.level), dtype=np.int64)
+        counts = np.zeros(len(self.level), dtype=np.int64)
+        below = np.flatnonzero(self.level == 0)
+        for level in range(1, int(self.level.max(initial=0)) + 1):
+            rows = np.flatnonzero(self.level == level)
+            leaves = self.first_leaf[below]  # ascending, as chunks are numbered by document
+            start = np.searchsorted(leaves, self.first_leaf[rows])
+            first[rows] = below[start]
+            counts[rows] = np.searchsorted(leaves, self.end_leaf[rows]) - start
+            below = rows
+        return first, counts
+
 
 NODE_ARRAYS = tuple(field.name for field in fields(NodeTable) if field.name != "ids")
 """Names of the integer columns of a `NodeTable`."""

@@ -95,6 +95,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     _, index = snapshot.stored_parts()
     yield _is_matrix(index.vectors) and len(index.vectors) == windows
     yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
+    yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
     yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])
     spans = snapshot.window_spans
     yield spans.dtype.kind in "iu" and spans.shape == (windows, 2)
