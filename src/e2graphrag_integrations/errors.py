@@ -10,6 +10,7 @@
     │   ├── FilterError              an invalid `where` filter
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
+    ├── UnknownEntityError           a name of no entity in the index
     ├── NotPicklableError            an index with parts that cannot be pickled
     ├── RerankError                  a reranker failed or returned invalid scores
     ├── MissingDependencyError       an extra, model or pipeline is not installed
@@ -79,6 +80,13 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
 
     def __str__(self) -> str:
         # `KeyError.__str__` returns the repr of the message.
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownEntityError(E2GraphRAGError, KeyError):
+    """Raised for a name of no entity in the index, or of none that the filter matches."""
+
+    def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 

@@ -434,7 +434,8 @@ def test_a_file_without_its_tables_is_not_an_empty_index(tmp_path, open_index, s
     with open_index(path) as rag:
         rag.add(story)
     with closing(sqlite3.connect(path)) as db:
-        for table in ("windows", "nodes", "documents", "queue", "content", "manifest"):
+        tables = "windows nodes documents queue content entity_edits manifest"
+        for table in tables.split():
             db.execute(f"DROP TABLE {table}")
         db.commit()
     with pytest.raises(CorruptStoreError, match="are missing"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
@@ -38,21 +40,30 @@ class Aliases:
         named: Mask that is True for named entities and False for common nouns.
         doc_freq: Number of chunks that mention each entity. Among entities that share an alias, the
             most frequent one is chosen.
+        edits: The user's edits. An alternative name of an alias is one of its entity.
     """
 
     names: Sequence[str]
     named: NDArray[np.bool_]
     doc_freq: IntArray
+    edits: EntityEdits = NO_EDITS
 
-    def find(self, form: str) -> Alias | None:
-        """Return the most likely entity for a normal form that is not itself an entity."""
+    def find(self, form: str, excluded: AbstractSet[str] = frozenset()) -> Alias | None:
+        """Return the most likely entity for a normal form that is not itself an entity.
+
+        Args:
+            form: The normal form.
+            excluded: Entities that it does not name.
+        """
         rows = self._table.get(form.replace(".", ""), [])
+        if excluded:
+            rows = [row for row in rows if self.names[row] not in excluded]
         if rows:
             total = sum(int(self.doc_freq[row]) for row in rows)
             best = max(rows, key=lambda row: (int(self.doc_freq[row]), -row))
             fraction = int(self.doc_freq[best]) / max(1, total)
             return Alias(self.names[best], "alias", _rounded(max(fraction, 1 / len(rows))))
-        return self._similar(form)
+        return self._similar(form, excluded)
 
     @lazy
     def _table(self) -> dict[str, list[int]]:
@@ -63,17 +74,32 @@ class Aliases:
                     rows = table.setdefault(alias, [])
                     if not rows or rows[-1] != row:
                         rows.append(row)
+        for name, row in self._merged.items():
+            for alias in _aliases_of(name):
+                rows = table.setdefault(alias, [])
+                if row not in rows:
+                    rows.append(row)
         return table
+
+    @lazy
+    def _merged(self) -> dict[str, int]:
+        """The row of the entity that each of the user's aliases means."""
+        if not self.edits:
+            return {}
+        rows = {name: row for row, name in enumerate(self.names)}
+        targets = {form: self.edits.resolve(form) for form in self.edits.alias_forms}
+        return {form: rows[target] for form, target in targets.items() if target in rows}
 
     @lazy
     def _fuzzy_names(self) -> FuzzyNames:
         named = zip(self.names, self.named.tolist(), strict=True)
-        return FuzzyNames([name for name, is_name in named if is_name])
+        return FuzzyNames([*(name for name, is_name in named if is_name), *self._merged])
 
-    def _similar(self, form: str) -> Alias | None:
+    def _similar(self, form: str, excluded: AbstractSet[str]) -> Alias | None:
         for name, similarity in self._fuzzy_names.most_similar(form):
-            if _numbers(name) == _numbers(form):
-                return Alias(name, "similar", _rounded(similarity))
+            entity = self.names[self._merged[name]] if name in self._merged else name
+            if _numbers(name) == _numbers(form) and entity not in excluded:
+                return Alias(entity, "similar", _rounded(similarity))
         return None
 
 

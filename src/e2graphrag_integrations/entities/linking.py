@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, Self
 
 from e2graphrag_integrations.entities.aliases import Aliases
-from e2graphrag_integrations.entities.normalize import normal_form, sub_spans, without_honorifics
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.normalize import sub_spans, without_honorifics
 from e2graphrag_integrations.types import NOUN, Mention
 
 _MAX_ALIAS_LOOKUPS = 32
@@ -21,24 +22,28 @@ class Link:
     Attributes:
         mention: The mention as written in the query.
         entity: The normal form of the entity.
-        how: The rule that matched. `exact`: the normal form is an entity. `stripped`: it is one
-            without honorifics and articles. `alias`: the mention is an alias of the entity.
-            `similar`: the spelling is similar. `part`: the longest part of the mention that is an
-            entity.
-        score: Confidence in (0, 1]. 1 for `exact` and `stripped`. For `alias`, the entity's chunks
-            as a fraction of the chunks of all entities with this alias. For `similar`, the
-            similarity of the spellings. For `part`, the part's fraction of the mention's length.
+        how: The rule that matched. `edited`: the user made the mention an alias of the entity.
+            `exact`: the normal form is an entity. `stripped`: it is one without honorifics and
+            articles. `alias`: the mention is an alias of the entity. `similar`: the spelling is
+            similar. `part`: the longest part of the mention that is an entity.
+        score: Confidence in (0, 1]. 1 for `edited`, `exact` and `stripped`. For `alias`, the
+            entity's chunks as a fraction of the chunks of all entities with this alias. For
+            `similar`, the similarity of the spellings. For `part`, the part's fraction of the
+            mention's length.
     """
 
     mention: str
     entity: str
-    how: Literal["exact", "stripped", "alias", "similar", "part"]
+    how: Literal["edited", "exact", "stripped", "alias", "similar", "part"]
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """The links of a query, at most one per entity, and the mentions without a link."""
+    """The links of a query, at most one per entity, and the mentions without a link.
+
+    Mentions that the user stopped are in neither list.
+    """
 
     links: tuple[Link, ...]
     unlinked: tuple[str, ...]
@@ -49,6 +54,8 @@ def link(
     entities: Mapping[str, int],
     aliases: Aliases | None = None,
     noun_entities: Mapping[str, int] | None = None,
+    *,
+    edits: EntityEdits = NO_EDITS,
 ) -> Linking:
     """Link each mention by the first rule that finds an entity in the index.
 
@@ -58,6 +65,7 @@ def link(
         aliases: Alternative names of the entities. None disables aliases, as in the paper.
         noun_entities: The normal forms that common nouns can link to. None allows all, as in the
             paper.
+        edits: The user's edits. They precede the rules, and apply to nouns as well.
     """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}
@@ -65,39 +73,81 @@ def link(
     for mention in mentions:
         is_noun = mention.label == NOUN
         known = noun_entities if is_noun and noun_entities is not None else entities
-        found = _by_name(mention, known)
-        if found is None and aliases is not None and not is_noun:
-            lookups += 1
-            found = _by_alias(mention, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
+        name = _Name.of(mention, entities, edits)
+        found = _by_edit(name, entities)
+        if found is None and not name.is_stopped:
+            found = _by_name(name, known)
+            if found is None and aliases is not None and not is_noun:
+                lookups += 1
+                found = _by_alias(name, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
+            if found is None:
+                found = _by_part(name, known, edits)
         if found is None:
-            found = _by_part(mention, known)
-        if found is None:
-            unlinked[mention.entity] = None
+            if not name.is_stopped:
+                unlinked[mention.entity] = None
         elif found.entity not in links or links[found.entity].score < found.score:
             links[found.entity] = found
     return Linking(tuple(links.values()), tuple(unlinked))
 
 
-def _by_name(mention: Mention, entities: Mapping[str, int]) -> Link | None:
-    form = normal_form(mention.entity)
-    if form and form in entities:
-        return Link(mention.entity, form, "exact", 1.0)
-    stripped = without_honorifics(form)
-    if stripped and stripped in entities:
-        return Link(mention.entity, stripped, "stripped", 1.0)
+class _Name(NamedTuple):
+    """A mention and its forms, after the user's edits.
+
+    Attributes:
+        mention: The mention as written.
+        form: The normal form, or the entity of which it is an alias.
+        stripped: The same without honorifics and articles.
+        is_alias: Whether the user made the mention an alias.
+        is_stopped: Whether the user stopped it.
+        excluded: Entities that the user separated from it.
+    """
+
+    mention: str
+    form: str
+    stripped: str
+    is_alias: bool = False
+    is_stopped: bool = False
+    excluded: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, mention: Mention, entities: Mapping[str, int], edits: EntityEdits) -> Self:
+        """Return the forms of a mention; `entities` are those in the index."""
+        form = edits.form(mention.entity)
+        stripped = without_honorifics(form)
+        if not edits:
+            return cls(mention.entity, form, stripped)
+        excluded = edits.separated_from(form, stripped)
+        for own in (form, stripped):
+            entity = edits.resolve(own)
+            if entity != own:
+                return cls(mention.entity, entity, entity, bool(entity), not entity, excluded)
+            if own in entities:
+                break
+        return cls(mention.entity, form, stripped, excluded=excluded)
+
+
+def _by_edit(name: _Name, entities: Mapping[str, int]) -> Link | None:
+    is_known = name.is_alias and name.form in entities
+    return Link(name.mention, name.form, "edited", 1.0) if is_known else None
+
+
+def _by_name(name: _Name, entities: Mapping[str, int]) -> Link | None:
+    if name.form and name.form in entities:
+        return Link(name.mention, name.form, "exact", 1.0)
+    if name.stripped and name.stripped in entities and name.stripped not in name.excluded:
+        return Link(name.mention, name.stripped, "stripped", 1.0)
     return None
 
 
-def _by_alias(mention: Mention, aliases: Aliases) -> Link | None:
-    form = without_honorifics(normal_form(mention.entity))
-    found = aliases.find(form) if form else None
-    return None if found is None else Link(mention.entity, *found)
+def _by_alias(name: _Name, aliases: Aliases) -> Link | None:
+    found = aliases.find(name.stripped, name.excluded) if name.stripped else None
+    return None if found is None else Link(name.mention, *found)
 
 
-def _by_part(mention: Mention, entities: Mapping[str, int]) -> Link | None:
-    form = without_honorifics(normal_form(mention.entity))
-    for part in sub_spans(form):
-        if part in entities:
-            score = max(0.0001, round(len(part) / len(form), 4))  # a link needs a positive score
-            return Link(mention.entity, part, "part", score)
+def _by_part(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> Link | None:
+    for part in sub_spans(name.stripped):
+        entity = edits.resolve(part)
+        if entity in entities and entity not in name.excluded:
+            score = max(0.0001, round(len(part) / len(name.stripped), 4))  # must be positive
+            return Link(name.mention, entity, "part", score)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from e2graphrag_integrations.text.words import has_unspaced
 
@@ -26,8 +27,8 @@ _MAX_PART = 24
 """Maximum length of a part of a name, in words, or in characters for a script without spaces.
 Bounds the number of parts."""
 
-_POSSESSIVE = re.compile(r"['’]s?$")
-_ARTICLE = re.compile("(?:the|an?) ")
+_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_ARTICLE = re.compile("(?:the|an?) ", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
@@ -39,11 +40,24 @@ def normal_form(name: str) -> str:
     >>> normal_form("The  Palace of  Green Porcelain's")
     'palace of green porcelain'
     """
+    return _stable_form(name, str.casefold)
+
+
+def cased_form(name: str) -> str:
+    r"""Return the normal form of a name, but with its capitals.
+
+    >>> cased_form("The  Palace of  Green Porcelain's")
+    'Palace of Green Porcelain'
+    """
+    return _stable_form(name, str)
+
+
+def _stable_form(name: str, fold: Callable[[str], str]) -> str:
     previous = ""
     form = name
     while form != previous:  # casefolding can undo NFKC, so repeat until stable
         previous = form
-        form = unicodedata.normalize("NFKC", form).casefold()
+        form = fold(unicodedata.normalize("NFKC", form))
         form = _SPACE.sub(" ", form).strip()
         form = _without_articles(_without_possessive(_trim(form)))
     return form if _WORD.search(form) else ""

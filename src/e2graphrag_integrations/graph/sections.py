@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.subject_table import SubjectTable
-from e2graphrag_integrations.graph.titles import title_form
+from e2graphrag_integrations.graph.titles import title_entity
 from e2graphrag_integrations.text.title_rules import section_name
 
 _MAX_BLANK = 2
@@ -88,8 +89,10 @@ def are_entries(sections: Iterable[Section], defining_chunks: AbstractSet[int]) 
     return bool(defines) and sum(defines) >= MIN_DEFINITIONS * len(defines)
 
 
-def named_sections(sections: Iterable[Section]) -> list[tuple[str, Section]]:
-    """Return the sections whose heading has a name, with its normal form.
+def named_sections(
+    sections: Iterable[Section], edits: EntityEdits = NO_EDITS
+) -> list[tuple[str, Section]]:
+    """Return the sections whose heading names an entity, with this entity.
 
     "Introduction", "Chapter 3" and "1.2 Results" have none.
     """
@@ -97,7 +100,7 @@ def named_sections(sections: Iterable[Section]) -> list[tuple[str, Section]]:
     named = []
     for section in sections:
         if section.name not in forms:
-            forms[section.name] = title_form(section_name(section.name))
+            forms[section.name] = title_entity(section_name(section.name), edits)
         if forms[section.name]:
             named.append((forms[section.name], section))
     return named

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
 from e2graphrag_integrations.graph.sections import (
@@ -28,7 +29,7 @@ from e2graphrag_integrations.graph.sections import (
     sections_in_texts,
 )
 from e2graphrag_integrations.graph.subject_table import SubjectTable
-from e2graphrag_integrations.graph.titles import title_form
+from e2graphrag_integrations.graph.titles import title_entity, title_form
 from e2graphrag_integrations.text.title_rules import is_junk_title
 
 SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]
@@ -75,6 +76,8 @@ def choose_subjects(
     candidates: SubjectTable,
     chunk_documents: IntArray,
     metadata: NamesInMetadata | None = None,
+    *,
+    edits: EntityEdits = NO_EDITS,
 ) -> SubjectChoice:
     """Return the subject of each document, and the sections whose headings count.
 
@@ -91,6 +94,7 @@ def choose_subjects(
             those of a document's first chunk count.
         chunk_documents: The document of each chunk, ascending.
         metadata: The names in the metadata.
+        edits: The user's entity edits.
     """
     metadata = metadata or NamesInMetadata([None] * len(titles), [None] * len(titles))
     known: list[Subject] = [
@@ -105,7 +109,7 @@ def choose_subjects(
     for source, names in lower:
         unknown = {d: name for d, name in names.items() if not known[d].names}
         is_mentioned = {
-            document: _is_mentioned(title_form(name), document, graph, chunk_documents)
+            document: _is_mentioned(title_entity(name, edits), document, graph, chunk_documents)
             for document, name in unknown.items()
         }
         if unknown and sum(is_mentioned.values()) >= _MIN_HEADINGS_NAMED * len(unknown):
@@ -117,11 +121,11 @@ def choose_subjects(
         for document, defined in definitions.items():
             if not known[document].names:
                 known[document] = Subject(tuple(defined), "definition")
-    sections = named_sections(metadata.titled)
+    sections = named_sections(metadata.titled, edits)
     headings_of_sections = [*metadata.sections, *sections_in_texts(candidates, chunk_documents)]
     defining_chunks = set(candidates.chunks[candidates.is_definition].tolist())
     if are_entries(headings_of_sections, defining_chunks):
-        sections += named_sections(headings_of_sections)
+        sections += named_sections(headings_of_sections, edits)
         trusted.add("section")
     return SubjectChoice(known, sections, frozenset(trusted))
 
@@ -187,10 +191,12 @@ class Subjects:
     choice: SubjectChoice
 
     @classmethod
-    def from_choice(cls, graph: EntityGraph, choice: SubjectChoice) -> Self:
+    def from_choice(
+        cls, graph: EntityGraph, choice: SubjectChoice, edits: EntityEdits = NO_EDITS
+    ) -> Self:
         """Combine the graph's entities with the subjects of documents and sections."""
         forms = [
-            list(dict.fromkeys(form for name in subject.names if (form := title_form(name))))
+            list(dict.fromkeys(one for n in subject.names if (one := title_entity(n, edits))))
             for subject in choice.of_documents
         ]
         of_sections = (form for form, _ in choice.sections)

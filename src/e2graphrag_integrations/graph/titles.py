@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import normal_form
 
 _PARENTHESIS = re.compile(r"[()（）]")
@@ -19,6 +20,23 @@ def title_form(title: str | None) -> str:
         return ""
     plain = _without_trailing_parentheses(" ".join(title.split()))
     return normal_form(plain) or normal_form(title)
+
+
+def title_entity(title: str | None, edits: EntityEdits) -> str:
+    """Return the entity that a title names; empty if it names none.
+
+    Parentheses at the end are kept if an edit contains the title with them.
+
+    >>> from e2graphrag_integrations.entities.edits import EntityEdit
+    >>> edits = EntityEdits((EntityEdit("separate", ("Dune (novel)", "Dune (film)")),))
+    >>> title_entity("Dune (novel)", edits), title_entity("Dune (game)", edits)
+    ('dune (novel', 'dune')
+    """
+    form = title_form(title)
+    if not edits or not title:
+        return form
+    full = edits.form(title)
+    return edits.resolve(full if full in edits.named_forms else form)
 
 
 def _without_trailing_parentheses(title: str) -> str:

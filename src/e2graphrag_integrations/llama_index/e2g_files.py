@@ -13,6 +13,7 @@ from pathlib import Path
 from llama_index.core.schema import Document
 
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
@@ -31,6 +32,7 @@ from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path
 from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.entity_edits import write_edits
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.text.words import count_words
@@ -44,11 +46,13 @@ _DOCUMENT_ID = "document_id"
 # Import
 
 
-def read_e2g(path: str | os.PathLike[str]) -> tuple[list[IndexedDocument], dict[str, str]]:
+def read_e2g(
+    path: str | os.PathLike[str],
+) -> tuple[list[IndexedDocument], dict[str, str], EntityEdits]:
     """Read an index file.
 
     Returns:
-        All documents, and the manifest: settings and model fingerprints.
+        All documents, the manifest (settings and model fingerprints), and the entity edits.
 
     Raises:
         InvalidInputError: If the file does not exist.
@@ -63,7 +67,7 @@ def read_e2g(path: str | os.PathLike[str]) -> tuple[list[IndexedDocument], dict[
         for stored in store.all_nodes():
             nodes[stored.node.document_id].append(stored)
         documents = [_read_document(store, snapshot, id_, own) for id_, own in nodes.items()]
-        return documents, store.manifest()
+        return documents, store.manifest(), snapshot.edits
 
 
 def _read_document(
@@ -158,6 +162,8 @@ def write_e2g(
         with closing(Store(temporary)) as store:
             for record in storage.struct.records():
                 _write_document(store, storage, record, components)
+            if storage.struct.edits:
+                write_edits(store, storage.struct.edits)
         Path(temporary).rename(name)
     finally:
         for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):

@@ -570,8 +570,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             InvalidInputError: If the file does not exist.
             StoreError: If the file is damaged or is not an index file.
         """
-        built, made_with = read_e2g(path)
-        struct = E2GraphRAGIndexStruct(made_with=made_with)
+        built, made_with, edits = read_e2g(path)
+        struct = E2GraphRAGIndexStruct(made_with=made_with, edits=edits)
         index = cls(index_struct=struct, storage_context=storage_context, **options)
         with index._removed_on_error():
             if "dimension" in made_with:

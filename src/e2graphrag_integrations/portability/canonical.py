@@ -1,8 +1,8 @@
 """The canonical export: equal indexes give equal bytes, regardless of the order of past changes.
 
-The export contains documents, nodes, mentions, edges and vectors, but no caches, generations or
-row ids. Its bytes are equal only if the vectors are: most embedding models round differently in
-different batches.
+The export contains documents, nodes, mentions, entity edits, edges and vectors, but no caches,
+generations or row ids. Its bytes are equal only if the vectors are: most embedding models round
+differently in different batches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from e2graphrag_integrations.entities.edits import EntityEdit
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
+from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
     StoredNode,
     canonical_json,
@@ -22,7 +24,7 @@ from e2graphrag_integrations.types import SourceDocument
 
 
 def export_lines(store: Store) -> list[str]:
-    """Return the index as JSON lines: the manifest, then all documents, nodes and edges."""
+    """Return the index as JSON lines: the manifest, then all documents, nodes, edits and edges."""
     with store.read_transaction():
         snapshot = load_or_build_snapshot(store)
         lines = [canonical_json({"manifest": store.manifest()})]
@@ -31,6 +33,7 @@ def export_lines(store: Store) -> list[str]:
             for header in store.document_headers()
         )
         lines.extend(canonical_json(_node_with_vectors(store, node)) for node in store.all_nodes())
+        lines.extend(canonical_json(edit_record(edit)) for edit in read_edits(store))
     graph = snapshot.graph
     edges = graph.edges.tocoo()
     for a, b, weight in zip(edges.row, edges.col, edges.data, strict=True):
@@ -43,6 +46,11 @@ def export_lines(store: Store) -> list[str]:
 def document_record(document: SourceDocument) -> dict[str, Any]:
     """Return a document as JSON values."""
     return {"document": document.id, **document_fields(document)}
+
+
+def edit_record(edit: EntityEdit) -> dict[str, Any]:
+    """Return an entity edit as JSON values."""
+    return {"edit": edit.kind, "names": list(edit.names)}
 
 
 def node_record(store: Store, stored: StoredNode) -> dict[str, Any]:

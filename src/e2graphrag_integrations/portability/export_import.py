@@ -1,10 +1,10 @@
 """Exporting an index to a folder of plain files, and importing such a folder.
 
-`index.jsonl` contains a header with the manifest, one line per document, and one line per node. Its
-last line contains the number of lines and a hash of both files, which reveals truncation and
-changes. `vectors.npz` contains the distinct vectors and their content keys, and no pickles. The
-content keys of nodes are also exported, so that an update after the import can reuse the cached
-content.
+`index.jsonl` contains a header with the manifest, and one line per document, per node and per
+entity edit. Its last line contains the number of lines and a hash of both files, which reveals
+truncation and changes. `vectors.npz` contains the distinct vectors and their content keys, and no
+pickles. The content keys of nodes are also exported, so that an update after the import can reuse
+the cached content.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.validation import check_int, check_name
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,
     InvalidInputError,
     StoreError,
 )
-from e2graphrag_integrations.portability.canonical import document_record, node_record
+from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -128,6 +130,8 @@ def _lines(
             "windows": [[*span, rows[key]] for span, key in stored.windows],
         }
         yield canonical_json(node_record(store, stored) | keys)
+    for edit in read_edits(store):
+        yield canonical_json(edit_record(edit))
 
 
 def _write_lines(folder: Path, lines: Iterable[str]) -> None:
@@ -216,6 +220,7 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
         manifest = _parse_manifest(json.loads(file.readline()), str(source), vectors)
         documents: dict[str, SourceDocument] = {}
         nodes: dict[str, list[StoredNode]] = {}
+        edits: list[list[Any]] = []
         for number, line in enumerate(file, 2):  # noqa: B007 - the error message names the line
             record = json.loads(line)
             if "node" in record:
@@ -226,8 +231,12 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
                 document = document_from_fields(record["document"], record)
                 documents[document.id] = document
                 nodes[document.id] = []
+            elif "edit" in record:
+                edits.append([record["edit"], *record["names"]])
         for id_, document in documents.items():
             store.write_document(document, nodes[id_], manifest)
+        if edits:
+            write_edits(store, EntityEdits.from_json(edits))
     except (InvalidInputError, StoreError, *_INVALID_LINE) as error:
         if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
             raise  # a problem with the target, such as a full disk

@@ -16,6 +16,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.reports import VerifyReport
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.files import find_stale_parts
+from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.pending_documents import read_pending
 from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
@@ -45,6 +46,7 @@ def verify_store(store: Store) -> VerifyReport:
     - the tree of each document and the spans of its nodes;
     - one extraction per chunk, and at least one vector per node, all of the same length;
     - the documents waiting to be indexed;
+    - the entity edits;
     - the graph, vectors and BM25 index of the snapshot, compared with a fresh build.
     """
     checked: Counter[str] = Counter()
@@ -56,6 +58,7 @@ def verify_store(store: Store) -> VerifyReport:
         _check_windows,
         _check_documents,
         _check_waiting_documents,
+        _check_edits,
         _check_snapshot,
     )
     with store.read_transaction():
@@ -177,6 +180,13 @@ def _check_waiting_documents(store: Store, checked: Counter[str]) -> Iterator[st
     waiting = len(read_queue(store)) + len(read_pending(store))
     if waiting:
         checked["waiting documents"] += waiting
+    yield from ()
+
+
+def _check_edits(store: Store, checked: Counter[str]) -> Iterator[str]:
+    edits = read_edits(store)
+    if edits:
+        checked["entity edits"] += len(edits)
     yield from ()
 
 

@@ -108,7 +108,7 @@ class _PaperSearch:
         self.query = query
         self.snapshot = snapshot
         self.graph = snapshot.graph
-        linking = link(query.mentions, self.graph.index)
+        linking = link(query.mentions, self.graph.index, edits=snapshot.edits)
         rarest = sorted(linking.links, key=self._doc_freq)[:_MAX_ENTITIES]
         links = tuple(one for one in linking.links if one in rarest)
         self.entities = [self.graph.index[one.entity] for one in links]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.linking import Linking, link
+from e2graphrag_integrations.entities.linking import Link, Linking, link
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import bm25_terms
@@ -163,14 +163,15 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
         subjects.index,
         snapshot.aliases if use_aliases else None,
         subjects.subject_index,
+        edits=snapshot.edits,
     )
 
-    def is_name_or_subject(form: str) -> bool:
-        row = subjects.index[form]
-        return form in subjects.subject_index or bool(named[row])
+    def is_name_or_subject(one: Link) -> bool:
+        row = subjects.index[one.entity]
+        return one.how == "edited" or one.entity in subjects.subject_index or bool(named[row])
 
     nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
     return Linking(
-        tuple(one for one in found.links if is_name_or_subject(one.entity)),
+        tuple(one for one in found.links if is_name_or_subject(one)),
         tuple(name for name in found.unlinked if name not in nouns),
     )

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
-from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.subject_table import SubjectTableBuilder
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
@@ -30,6 +31,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -57,7 +59,8 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
     """
     with store.read_transaction():
         headers = store.document_headers(document_ids)
-        columns = _ColumnBuilder(headers)
+        edits = read_edits(store)
+        columns = _ColumnBuilder(headers, edits)
         with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
@@ -70,13 +73,15 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         nodes=table,
         chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
         chunk_words=_concatenate(columns.chunk_words),
-        graph=graph_from_mentions(names, mentions),
+        graph=graph_from_mentions(*apply_edits(names, mentions, edits)),
         dense=DenseIndex(columns.vectors, _concatenate(columns.window_nodes)),
         window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.window_spans]),
         records=_metadata_records(headers, columns.segments, table),
         bm25_factory=lambda snapshot: bm25_from_store(store, snapshot),
         stamps=[header.stamp for header in headers],
         mentions=mentions,
+        mention_names=names if edits else None,
+        edits=edits,
         subject_candidates=columns.subjects.table(),
     )
 
@@ -84,8 +89,9 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
 class _ColumnBuilder:
     """Builds the arrays for a snapshot, one batch of documents at a time."""
 
-    def __init__(self, headers: Sequence[DocumentHeader]) -> None:
+    def __init__(self, headers: Sequence[DocumentHeader], edits: EntityEdits) -> None:
         self._headers = headers
+        self._edits = edits
         self._document_rows = {header.id: row for row, header in enumerate(headers)}
         self._tables: list[NodeTable] = []
         self._windows_read = 0
@@ -121,7 +127,7 @@ class _ColumnBuilder:
             for number, key in enumerate(chunks, self._chunks_read - len(chunks)):
                 sentences = decode_sentences(extractions[key])
                 self.subjects.add(number, split_subjects(sentences)[0])
-                yield normalize_mentions(sentences, forms)
+                yield normalize_mentions(sentences, forms, self._edits)
 
     def _batches(self) -> Iterator[list[DocumentHeader]]:
         ends = accumulate(header.nodes for header in self._headers)
@@ -190,7 +196,7 @@ def check_row_counts(
 
 
 def normalize_mentions(
-    sentences: Sentences, cache: dict[str, str] | None = None
+    sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
 ) -> list[list[tuple[str, bool]]]:
     """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
 
@@ -199,13 +205,14 @@ def normalize_mentions(
     Args:
         sentences: The mentions of each sentence.
         cache: Known normal forms by surface form. New normal forms are added to it.
+        edits: Tell names apart that differ only in capitals. No other edit is applied.
     """
     forms = {} if cache is None else cache
     _, sentences = split_subjects(sentences)
     for sentence in sentences:
         for mention in sentence:
             if mention.entity not in forms:
-                forms[mention.entity] = normal_form(mention.entity)
+                forms[mention.entity] = edits.form(mention.entity)
     return [
         [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
     ]

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -48,6 +49,7 @@ from e2graphrag_integrations.snapshot.validation import (
     is_consistent_ivf,
 )
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.sqlite import Store
 
 _MIN_UNCHANGED = 0.1
@@ -113,7 +115,8 @@ def update_snapshot(
             for id_, stamp in zip(older.documents, older.stamps, strict=True)
             if stamps.get(id_) == stamp
         }
-        if len(unchanged) < _MIN_UNCHANGED * len(stamps):
+        reads_alike = older.edits.spelled_apart == read_edits(store).spelled_apart
+        if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
             return build_snapshot(store)
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
         if bm25 is not None:
@@ -137,7 +140,7 @@ def find_stale_parts(store: Store) -> list[str]:
         return []
     built = build_snapshot(store)
     actual, expected = snapshot_arrays(loaded), snapshot_arrays(built)
-    stale = [name for name in expected if not np.array_equal(expected[name], actual[name])]
+    stale = [name for name in expected if not np.array_equal(expected[name], actual.get(name, ()))]
     loaded_meta = snapshot_meta(loaded)
     stale += [name for name, value in snapshot_meta(built).items() if loaded_meta[name] != value]
     bm25 = files.load_bm25(built)
@@ -264,7 +267,7 @@ def _bm25_arrays(bm25: BM25Index) -> Arrays:
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
-    return fields | {"records": snapshot.records.values}
+    return fields | {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
 
 
 def snapshot_arrays(snapshot: Snapshot) -> Arrays:
@@ -292,6 +295,9 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
         "subject_levels": snapshot.subject_candidates.levels,
         "subject_starts": snapshot.subject_candidates.starts,
     }
+    if snapshot.mention_names is not None:
+        unedited = StringArray.of(snapshot.mention_names)
+        arrays |= {"mention_names": unedited.data, "mention_names_bounds": unedited.bounds}
     for name in _MENTION_ARRAYS:
         arrays[f"mention_{name}"] = getattr(mentions, name)
     for name in SECTION_ARRAYS:
@@ -340,6 +346,12 @@ def _restore(
             sections=MetadataSections(*(arrays[f"section_{name}"] for name in SECTION_ARRAYS)),
         ),
         bm25_factory=bm25_factory,
+        mention_names=(
+            StringArray(arrays["mention_names"], arrays["mention_names_bounds"])
+            if "mention_names" in arrays
+            else None
+        ),
+        edits=EntityEdits.from_json(meta.get("edits", [])),  # absent in snapshots before edits
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
         subject_candidates=SubjectTable(
             arrays["subject_chunks"],

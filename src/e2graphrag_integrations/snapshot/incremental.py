@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
+from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -103,8 +104,9 @@ class SnapshotMerger:
             nodes=nodes,
             chunk_nodes=np.flatnonzero(nodes.level == 0).astype(np.int64),
             chunk_words=self._gather("chunks", older.chunk_words, newer.chunk_words),
-            graph=graph_from_mentions(names, mentions),
+            graph=graph_from_mentions(*apply_edits(names, mentions, newer.edits)),
             mentions=mentions,
+            mention_names=names if newer.edits else None,
             dense=self._merge_dense(),
             window_spans=self._gather("windows", older.window_spans, newer.window_spans),
             records=self._merge_records(),
@@ -237,9 +239,9 @@ class SnapshotMerger:
         )
 
     def _merge_mentions(self) -> tuple[list[str], MentionTable]:
-        """Return the sorted names of the entities that are still mentioned, and all mentions."""
+        """Return the sorted names that are still mentioned, and all mentions, before the edits."""
         older, newer = (mentions for mentions, _ in self._parts)
-        older_names, newer_names = (source.graph.names for source in self._sources)
+        older_names, newer_names = (source.unedited_names for source in self._sources)
         names = [*older_names, *newer_names]
         entities = np.concatenate([older.entities, newer.entities + len(older_names)])
         entities = entities[self._items("mentions")]

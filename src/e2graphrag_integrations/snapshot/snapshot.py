@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
@@ -218,8 +219,11 @@ class Snapshot:
         chunk_nodes: Row in `nodes` of each chunk.
         chunk_words: Number of words in each chunk.
         graph: The entity graph.
-        mentions: The mentions that the graph is computed from; None if the snapshot will be neither
-            saved nor merged.
+        mentions: The mentions before the edits; None if the snapshot will be neither saved nor
+            merged.
+        mention_names: The names that `mentions` refer to: the entities before the edits. None if
+            there are no edits.
+        edits: The user's entity edits, which the graph contains.
         dense: Vector search over all windows.
         window_spans: Span of each window in its node's text; shape (windows, 2).
         records: The nodes' metadata.
@@ -242,6 +246,8 @@ class Snapshot:
     bm25_factory: Callable[[Snapshot], BM25Index]
     stamps: Sequence[str] = ()
     mentions: MentionTable | None = None
+    mention_names: Sequence[str] | None = None
+    edits: EntityEdits = NO_EDITS
     prebuilt_bm25: BM25Index | None = None
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
 
@@ -266,6 +272,11 @@ class Snapshot:
             raise TypeError("a snapshot without its mentions and vectors cannot be saved or merged")
         return self.mentions, self.dense
 
+    @property
+    def unedited_names(self) -> Sequence[str]:
+        """The normal forms of all mentions, before the edits."""
+        return self.graph.names if self.mention_names is None else self.mention_names
+
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
@@ -275,9 +286,14 @@ class Snapshot:
             self.documents, self.chunk_documents, records.values, records_of_chunks
         )
         choice = choose_subjects(
-            self.graph, self.titles, self.subject_candidates, self.chunk_documents, names
+            self.graph,
+            self.titles,
+            self.subject_candidates,
+            self.chunk_documents,
+            names,
+            edits=self.edits,
         )
-        return Subjects.from_choice(self.graph, choice)
+        return Subjects.from_choice(self.graph, choice, self.edits)
 
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
@@ -301,7 +317,7 @@ class Snapshot:
         """Return the aliases of entities, for names that match no entity exactly."""
         only_subjects = len(self.subjects.names) - len(self.graph.names)
         named = np.concatenate([self.graph.named, np.ones(only_subjects, dtype=np.bool_)])
-        return Aliases(self.subjects.names, named, self.personalized_pagerank.doc_freq)
+        return Aliases(self.subjects.names, named, self.personalized_pagerank.doc_freq, self.edits)
 
     @lazy
     def level_window_starts(self) -> IntArray:

@@ -84,7 +84,8 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     yield graph.edges.data.dtype.kind == "f"
     yield _are_rows(graph.postings.data, None)
     mentions, _ = snapshot.stored_parts()
-    yield _are_rows(mentions.entities, entities)
+    yield _are_strings(snapshot.unedited_names)
+    yield _are_rows(mentions.entities, len(snapshot.unedited_names))
     yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))

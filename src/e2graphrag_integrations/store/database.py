@@ -34,6 +34,7 @@ from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import put_manifest
 from e2graphrag_integrations.store.schema import (
     APPLICATION_ID,
+    READABLE_VERSION,
     SCHEMA_VERSION,
     TABLES,
     check_schema,
@@ -122,7 +123,7 @@ class Database:
             check_schema(db, self.path)
         outdated = not empty and version < SCHEMA_VERSION
         if is_read_only(self.path):
-            if outdated:
+            if outdated and version < READABLE_VERSION:
                 raise SchemaVersionError(
                     f"{self.path} has schema version {version} and is read-only, so it cannot be "
                     f"migrated to version {SCHEMA_VERSION}: copy it to a writable folder"

@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.records import canonical_json, content_hash
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
-from e2graphrag_integrations.store.schema import DOCUMENTS, QUEUE, SCHEMA_VERSION, checksum
+from e2graphrag_integrations.store.schema import (
+    DOCUMENTS,
+    ENTITY_EDITS,
+    QUEUE,
+    SCHEMA_VERSION,
+    checksum,
+)
 from e2graphrag_integrations.types import SourceDocument
 
 
@@ -57,5 +63,13 @@ def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
         put_manifest(db, "made_with", canonical_json(migrated))
 
 
-_MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {1: _migrate_from_1}
+def _migrate_from_2(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 - all migrations have one signature
+    """Migrate from version 2 to version 3: the table `entity_edits` is new."""
+    db.execute(ENTITY_EDITS)
+
+
+_MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {
+    1: _migrate_from_1,
+    2: _migrate_from_2,
+}
 """For each old schema version, the migration to the next version."""

@@ -1,4 +1,4 @@
-"""The tables of an index file, schema version 2.
+"""The tables of an index file, schema version 3.
 
 `content` caches summaries, extractions and vectors. Each key is a hash of the inputs that produced
 the content. A row is inserted as soon as a model returns its content; the transaction that writes a
@@ -9,7 +9,7 @@ Every row ends with a checksum of its other fields. `manifest` has two main rows
 settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
 Each row of `documents` contains the number of the document's nodes and windows, which reveals
 missing rows, and a stamp, which every write of the document replaces. `queue` contains the
-documents that are not indexed yet.
+documents that are not indexed yet. `entity_edits` contains the user's corrections of entities.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ import zlib
 
 from e2graphrag_integrations.errors import CorruptStoreError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the tables below, stored in the `user_version` pragma."""
+
+READABLE_VERSION = 2
+"""Oldest version of which a read-only file can be read without a migration."""
 
 APPLICATION_ID = 0x65326772  # "e2gr"
 """Identifies an SQLite file as an index created by this package."""
@@ -38,6 +41,10 @@ QUEUE = """CREATE TABLE queue (
     status TEXT NOT NULL, reason TEXT, checksum INTEGER NOT NULL
 )"""
 
+ENTITY_EDITS = """CREATE TABLE entity_edits (
+    id TEXT PRIMARY KEY, edit TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID"""
+
 TABLES = f"""
 CREATE TABLE manifest (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
@@ -47,6 +54,7 @@ CREATE TABLE content (
 );
 {DOCUMENTS};
 {QUEUE};
+{ENTITY_EDITS};
 CREATE TABLE nodes (
     id TEXT PRIMARY KEY,
     document_id TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
@@ -68,7 +76,7 @@ CREATE INDEX windows_by_content ON windows (content_key);
 
 
 _OWN_TABLES = frozenset(
-    {"manifest", "content", "documents", "queue", "nodes", "windows", "pending", "mirrored"}
+    "manifest content documents queue nodes windows entity_edits pending mirrored".split()
 )
 
 _COMPUTED = re.compile(r"\b(GENERATED|AS|CHECK|DEFAULT|SELECT|USING)\b", re.IGNORECASE)

@@ -16,14 +16,16 @@ from typing import Any, cast
 from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.struct_type import IndexStructType
 
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
 not imported, so the text names the missing import."""
-SCHEMA_VERSION = 2
-"""Version of the JSON format. Version 1 had one tree per document."""
+SCHEMA_VERSION = 3
+"""Version of the JSON format. Version 1 had one tree per document. A struct with entity edits has
+version 3, so that older packages reject it instead of dropping the edits; others have version 2."""
 
 
 @dataclass
@@ -37,9 +39,11 @@ class E2GraphRAGIndexStruct(IndexStruct):
         tree_per: Name of the rule that decides which documents share a tree; empty if the index has
             no documents, or was written before the rule existed.
         pages: For each tree that documents share, their ids.
-        digest: SHA-256 of all records when the struct was last saved; the docstore notes it too.
+        digest: SHA-256 of all records and edits when the struct was last saved; the docstore notes
+            it too.
         leftovers: Ids to remove from the stores, under the keys `nodes`, `documents` and
             `vectors`. If a removal fails, the next write tries again.
+        edits: The user's entity edits.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
@@ -49,6 +53,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     tree_per: str = ""
     pages: dict[str, list[str]] = field(default_factory=dict)
     leftovers: dict[str, list[str]] = field(default_factory=dict)
+    edits: EntityEdits = NO_EDITS
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
     _trees: dict[str, str] | None = field(default=None, repr=False, compare=False)
 
@@ -123,6 +128,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         self.pages = {tree: list(pages) for tree, pages in other.pages.items()}
         self._trees = None
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
+        self.edits = other.edits
         self._decoded.clear()
         self.start_generation()
 
@@ -133,6 +139,8 @@ class E2GraphRAGIndexStruct(IndexStruct):
             digest.update(
                 f"{document_id}\0{self.payloads[document_id]}\0".encode("utf-8", "surrogatepass")
             )
+        if self.edits:
+            digest.update(json.dumps(self.edits.to_json()).encode())
         self.digest = digest.hexdigest()
 
     def start_generation(self) -> None:
@@ -141,10 +149,11 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
         """Return the struct as plain JSON values."""
-        return {
+        edits = {"edits": self.edits.to_json()} if self.edits else {}
+        return edits | {
             "index_id": self.index_id,
             "summary": self.summary,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": SCHEMA_VERSION if edits else SCHEMA_VERSION - 1,
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
             "digest": self.digest,
@@ -181,8 +190,9 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 tree_per=str(kvs.get("tree_per", "")),
                 pages={str(k): [str(i) for i in ids] for k, ids in kvs.get("pages", {}).items()},
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
+                edits=EntityEdits.from_json(kvs.get("edits", [])),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptStoreError(
                 f"index {kvs.get('index_id')} is damaged in the index store "
                 f"({type(error).__name__}: {error}): restore a backup, or build the index again"

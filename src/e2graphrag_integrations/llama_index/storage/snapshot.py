@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder
@@ -70,13 +70,20 @@ def build_snapshot(
         nodes=table,
         chunk_nodes=chunk_nodes,
         chunk_words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
-        graph=build_graph(records),
+        graph=build_graph(records, struct.edits),
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_metadata_records(records, table),
         bm25_factory=lambda snapshot: _build_bm25(snapshot, docstore),
+        mention_names=_unedited_names(records, struct.edits) if struct.edits else None,
+        edits=struct.edits,
         subject_candidates=_subject_candidates(records),
     )
+
+
+def _unedited_names(records: Sequence[DocumentRecord], edits: EntityEdits) -> list[str]:
+    surfaces = {name for record in records for name in record.mentions.names}
+    return sorted({form for name in surfaces if (form := edits.form(name))})
 
 
 def _subject_candidates(records: Sequence[DocumentRecord]) -> SubjectTable:
@@ -95,31 +102,30 @@ def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
     return build_bm25(window_texts(snapshot, [texts.get(id_, "") for id_ in ids]))
 
 
-def build_graph(records: Sequence[DocumentRecord]) -> EntityGraph:
-    """Build the entity graph from the mentions of all documents."""
+def build_graph(records: Sequence[DocumentRecord], edits: EntityEdits = NO_EDITS) -> EntityGraph:
+    """Build the entity graph from the mentions of all documents, after the user's edits."""
     builder = GraphBuilder()
-    normal_forms: dict[str, str] = {}  # shared by all documents, which repeat most names
+    entities: dict[str, str] = {}  # shared by all documents, which repeat most names
     for record in records:
-        _add_mentions(builder, record.mentions, normal_forms)
+        names = record.mentions.names
+        entities.update((name, edits.entity_of(name)) for name in names if name not in entities)
+        _add_mentions(builder, record.mentions, entities)
     return builder.finish()
 
 
 def _add_mentions(
-    builder: GraphBuilder, mentions: MentionColumns, normal_forms: dict[str, str]
+    builder: GraphBuilder, mentions: MentionColumns, entities: Mapping[str, str]
 ) -> None:
     name_rows = np.asarray(mentions.name_rows, dtype=np.int64)
     label_rows = np.asarray(mentions.label_rows, dtype=np.int64)
     sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
     is_name = np.asarray([label != NOUN for label in mentions.labels], dtype=np.bool_)
-    normal_forms.update(
-        (name, normal_form(name)) for name in mentions.names if name not in normal_forms
-    )
-    forms = [normal_forms[name] for name in mentions.names]
+    forms = [entities[name] for name in mentions.names]
     form_row = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
     row_of_name = np.asarray([form_row.get(form, -1) for form in forms], dtype=np.int64)
     rows = row_of_name[name_rows] if len(name_rows) else name_rows
     is_candidate = np.asarray([lb in SUBJECT_LABELS for lb in mentions.labels], dtype=np.bool_)
-    kept = rows >= 0  # the normal form of some names is empty
+    kept = rows >= 0  # some names mean no entity
     if len(name_rows):
         kept &= ~is_candidate[label_rows]
     named = np.zeros(len(form_row), dtype=np.bool_)

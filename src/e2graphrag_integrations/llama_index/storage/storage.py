@@ -13,7 +13,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from llama_index.core.schema import BaseNode
@@ -21,6 +21,7 @@ from llama_index.core.storage import StorageContext
 
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import CorruptStoreError, ForkedProcessError, StoreError
 from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
 from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
@@ -49,6 +50,7 @@ _ANSWER_RETRIES = 5
 """Maximum attempts to answer a query without the write lock while writes change the index."""
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _changes_the_index(
@@ -123,10 +125,24 @@ class IndexStorage:
         components: Components,
         write_lock: contextlib.AbstractContextManager[object],
     ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query and its LlamaIndex nodes by id.
+        """Return the result of a query and its LlamaIndex nodes by id; see `read` for errors."""
 
-        If a write changes the index in the meantime, the query restarts. The last attempt takes the
-        write lock.
+        def answer(
+            snapshot: Snapshot, reader: DocstoreReader
+        ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+            return retrieve(query, strategy, snapshot, reader, components), reader.text_nodes
+
+        return self.read(answer, write_lock)
+
+    def read(
+        self,
+        work: Callable[[Snapshot, DocstoreReader], T],
+        write_lock: contextlib.AbstractContextManager[object],
+    ) -> T:
+        """Return the result of a function that reads the index.
+
+        If a write changes the index in the meantime, the function restarts. The last attempt takes
+        the write lock.
 
         Raises:
             CorruptStoreError: If the docstore lacks a node, or the vector store lacks vectors.
@@ -136,7 +152,7 @@ class IndexStorage:
                 snapshot = self.snapshot()
                 reader = DocstoreReader(self.context.docstore, self.struct, snapshot.nodes)
                 try:
-                    result = retrieve(query, strategy, snapshot, reader, components)
+                    return work(snapshot, reader)
                 except (StaleSnapshotError, CorruptStoreError) as error:
                     if snapshot.generation != self.struct.generation:
                         continue
@@ -146,7 +162,6 @@ class IndexStorage:
                         f"{self.where}: {error}: pass the docstore that the index was built with, "
                         "or build the index again"
                     ) from error
-                return result, reader.text_nodes
         raise CorruptStoreError(f"{self.where} changed during every attempt to read it: try again")
 
     def tree_nodes(self, record: DocumentRecord) -> list[Node]:
@@ -297,6 +312,17 @@ class IndexStorage:
         self._save_struct()
 
     @_changes_the_index
+    def put_edits(self, edits: EntityEdits) -> None:
+        """Replace the entity edits.
+
+        Raises:
+            StoreError: If the index store failed; the next write saves the edits.
+        """
+        self.struct.edits = edits
+        self.struct.start_generation()
+        self._save_struct()
+
+    @_changes_the_index
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents from the index.
 
@@ -433,6 +459,6 @@ class IndexStorage:
             ) from error
 
 
-def _state(struct: E2GraphRAGIndexStruct) -> tuple[dict[str, str], dict[str, str]]:
+def _state(struct: E2GraphRAGIndexStruct) -> tuple[dict[str, str], dict[str, str], EntityEdits]:
     """Return a copy of everything in a struct that a write can change."""
-    return dict(struct.payloads), dict(struct.made_with)
+    return dict(struct.payloads), dict(struct.made_with), struct.edits

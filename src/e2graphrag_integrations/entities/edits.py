@@ -1,0 +1,322 @@
+"""The user's corrections of entities: aliases, homonyms and stop entities.
+
+Edits never change an extraction. They apply when the graph is computed and when the names in a
+question are linked, so that each of them can be undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.validation import check_name
+from e2graphrag_integrations.entities.normalize import cased_form, normal_form
+from e2graphrag_integrations.errors import InvalidInputError
+
+EditKind = Literal["alias", "separate", "stop"]
+
+_NAMES_PER_EDIT: Mapping[str, int] = {"alias": 2, "separate": 2, "stop": 1}
+
+_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EntityEdit:
+    """One correction.
+
+    Attributes:
+        kind: `alias`: the first name means the entity of the second one. `separate`: the names
+            never mean the same entity. `stop`: the name means no entity.
+        names: The names, as the user wrote them; those of `separate` are sorted.
+
+    Raises:
+        InvalidInputError: If the kind is unknown, or a name is not a string with a letter or digit.
+    """
+
+    kind: EditKind
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) != _NAMES_PER_EDIT.get(self.kind):
+            raise InvalidInputError(f"{self.kind!r} with {len(self.names)} names is not an edit")
+        names = [" ".join(check_name(f"a name in {self.kind}", one).split()) for one in self.names]
+        for name in names:
+            if not normal_form(name):
+                raise InvalidInputError(
+                    f"{name!r} in {self.kind} contains no letter or digit, so it names no entity"
+                )
+        in_order = sorted(names) if self.kind == "separate" else names
+        object.__setattr__(self, "names", tuple(in_order))
+
+    @property
+    def id(self) -> str:
+        """A name for the edit, derived from its content."""
+        content = json.dumps([self.kind, *self.names], ensure_ascii=False)
+        return hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
+
+    def __str__(self) -> str:
+        """Return the edit in words."""
+        first, last = self.names[0], self.names[-1]
+        if self.kind == "alias":
+            return f"{first!r} means {last!r}"
+        return f"{first!r} is not {last!r}" if self.kind == "separate" else f"{first!r} is stopped"
+
+
+@dataclass(frozen=True)
+class EntityEdits:
+    """All edits of an index, ordered by kind and names.
+
+    Args:
+        edits: The edits, in any order.
+
+    Raises:
+        InvalidInputError: If the edits contradict each other.
+    """
+
+    edits: tuple[EntityEdit, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", tuple(sorted(set(self.edits))))
+        self._check_aliases()
+        self._check_separate()
+        self._check_stop()
+
+    def __iter__(self) -> Iterator[EntityEdit]:
+        """Yield the edits."""
+        return iter(self.edits)
+
+    def __len__(self) -> int:
+        """Return the number of edits."""
+        return len(self.edits)
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The name that each alias means, as written."""
+        return {one.names[0]: one.names[1] for one in self.edits if one.kind == "alias"}
+
+    @property
+    def separate(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of names that never mean the same entity, as written."""
+        return tuple((one.names[0], one.names[1]) for one in self.edits if one.kind == "separate")
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """The names that mean no entity, as written."""
+        return tuple(one.names[0] for one in self.edits if one.kind == "stop")
+
+    # Changes
+
+    def changed(self, added: Iterable[EntityEdit], removed: Iterable[str] = ()) -> EntityEdits:
+        """Return the edits after a change. An edit that already holds is not added again.
+
+        Args:
+            added: New edits.
+            removed: Ids of edits to undo first.
+
+        Raises:
+            InvalidInputError: If there is no edit with one of the ids, or the result contradicts
+                itself.
+        """
+        by_id = {one.id: one for one in self.edits}
+        for id_ in removed:
+            if by_id.pop(id_, None) is None:
+                raise InvalidInputError(f"there is no edit {id_!r}: edits() lists the ids")
+        everything = [*by_id.values(), *added]
+        apart = _spelled_apart(everything)
+        distinct: dict[tuple[str, ...], EntityEdit] = {}
+        for one in everything:
+            forms = [_form(name, apart) for name in one.names]
+            distinct.setdefault((one.kind, *forms), one)
+        return EntityEdits(tuple(distinct.values()))
+
+    def to_json(self) -> list[list[str]]:
+        """Return the edits as JSON values."""
+        return [[one.kind, *one.names] for one in self.edits]
+
+    @classmethod
+    def from_json(cls, value: Any) -> EntityEdits:
+        """Return the edits that `to_json` encoded.
+
+        Raises:
+            ValueError: If the value is invalid; `InvalidInputError` is a ValueError.
+            TypeError: If a value has the wrong type.
+        """
+        if not isinstance(value, Sequence) or not all(isinstance(one, list) for one in value):
+            raise TypeError("edits must be a list of lists")
+        return cls(
+            tuple(EntityEdit(cast("EditKind", kind), tuple(names)) for kind, *names in value)
+        )
+
+    # Application
+
+    def form(self, name: str) -> str:
+        """Return the normal form of a name; with its capitals, if only they tell it from another.
+
+        >>> edits = EntityEdits((EntityEdit("separate", ("US", "us")),))
+        >>> edits.form("the US"), edits.form("Us"), edits.form("UK")
+        ('US', 'us', 'uk')
+        """
+        return _form(name, self.spelled_apart)
+
+    def resolve(self, form: str) -> str:
+        """Return the entity that a form means, following aliases; empty if it is stopped."""
+        targets = self._targets
+        while form in targets:
+            form = targets[form]
+        return "" if form in self._stopped else form
+
+    def entity_of(self, name: str) -> str:
+        """Return the entity that a name means; empty if it means none.
+
+        >>> EntityEdits((EntityEdit("alias", ("Bob", "Robert Smith")),)).entity_of("Bob's")
+        'robert smith'
+        """
+        return self.resolve(self.form(name))
+
+    def separated_from(self, *forms: str) -> frozenset[str]:
+        """Return the entities that none of the forms may mean."""
+        partners = self._partners
+        if not partners:
+            return frozenset()
+        return frozenset().union(*(partners.get(self.resolve(form), ()) for form in forms))
+
+    def aliases_of(self, entity: str) -> tuple[str, ...]:
+        """Return the aliases of an entity, as written."""
+        return self._aliases_by_entity.get(entity, ())
+
+    @property
+    def alias_forms(self) -> Iterable[str]:
+        """The forms of all aliases."""
+        return self._targets.keys()
+
+    @lazy
+    def named_forms(self) -> frozenset[str]:
+        """The forms of all names in the edits."""
+        return frozenset(self.form(name) for one in self.edits for name in one.names)
+
+    @lazy
+    def spelled_apart(self) -> Mapping[str, frozenset[str]]:
+        """For each normal form of names that only capitals tell apart, their forms with capitals.
+
+        These edits decide how mentions are read, while all others apply to the entities.
+        """
+        return _spelled_apart(self.edits)
+
+    @lazy
+    def _targets(self) -> dict[str, str]:
+        return {self.form(alias): self.form(name) for alias, name in self.aliases.items()}
+
+    @lazy
+    def _stopped(self) -> frozenset[str]:
+        return frozenset(self.form(name) for name in self.stop)
+
+    @lazy
+    def _partners(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for pair in self.separate:
+            a, b = (self.entity_of(name) for name in pair)
+            found.setdefault(a, set()).add(b)
+            found.setdefault(b, set()).add(a)
+        found.pop("", None)
+        return {form: frozenset(others) for form, others in found.items()}
+
+    @lazy
+    def _aliases_by_entity(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for alias in self.aliases:
+            found.setdefault(self.entity_of(alias), []).append(alias)
+        return {entity: tuple(aliases) for entity, aliases in found.items()}
+
+    # Checks
+
+    def _check_aliases(self) -> None:
+        targets: dict[str, str] = {}
+        names: dict[str, str] = {}
+        for alias, name in ((e.names[0], e.names[1]) for e in self.edits if e.kind == "alias"):
+            form, target = self.form(alias), self.form(name)
+            names.setdefault(form, alias)
+            if form == target:
+                raise InvalidInputError(
+                    f"alias: {alias!r} and {name!r} already name the same entity"
+                )
+            if targets.setdefault(form, target) != target:
+                raise InvalidInputError(
+                    f"alias: {alias!r} cannot mean both {self.aliases[names[form]]!r} and "
+                    f"{name!r}: undo one of the edits"
+                )
+        for form in targets:
+            path = [form]
+            while path[-1] in targets and len(path) <= len(targets):
+                path.append(targets[path[-1]])
+            if path[-1] in targets:
+                cycle = path[path.index(path[-1]) :]
+                described = " -> ".join(repr(names[one]) for one in cycle)
+                raise InvalidInputError(
+                    f"alias: {described} is a cycle, so none of these names means an entity: "
+                    "leave one of them out"
+                )
+
+    def _check_separate(self) -> None:
+        for a, b in self.separate:
+            if self.form(a) == self.form(b):
+                raise InvalidInputError(
+                    f"separate: {a!r} and {b!r} are the same name, so they cannot be told apart"
+                )
+            if self._follow(a) == self._follow(b):
+                chain = sorted({alias for name in (a, b) for alias in self._chain(name)})
+                raise InvalidInputError(
+                    f"separate: {a!r} and {b!r} are kept apart, but aliases join them "
+                    f"({'; '.join(chain)}): undo one of the edits"
+                )
+
+    def _check_stop(self) -> None:
+        used = {
+            self.form(name): (alias, n) for alias, n in self.aliases.items() for name in (alias, n)
+        }
+        for name in self.stop:
+            if self.form(name) in used:
+                alias, target = used[self.form(name)]
+                raise InvalidInputError(
+                    f"stop: {name!r} is stopped, but {alias!r} is an alias of {target!r}: undo one "
+                    "of the edits"
+                )
+
+    def _follow(self, name: str) -> str:
+        form = self.form(name)
+        while form in self._targets:
+            form = self._targets[form]
+        return form
+
+    def _chain(self, name: str) -> Iterator[str]:
+        """Yield the aliases that lead from a name to its entity, in words."""
+        written = {self.form(alias): (alias, target) for alias, target in self.aliases.items()}
+        form = self.form(name)
+        while form in written:
+            alias, target = written[form]
+            yield f"{alias!r} means {target!r}"
+            form = self.form(target)
+
+
+def _spelled_apart(edits: Iterable[EntityEdit]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for one in edits:
+        forms = {normal_form(name) for name in one.names}
+        if one.kind == "separate" and len(forms) == 1:
+            found.setdefault(forms.pop(), set()).update(cased_form(name) for name in one.names)
+    return {form: frozenset(spellings) for form, spellings in found.items()}
+
+
+def _form(name: str, spelled_apart: Mapping[str, frozenset[str]]) -> str:
+    form = normal_form(name)
+    if form in spelled_apart:
+        cased = cased_form(name)
+        return cased if cased in spelled_apart[form] else form
+    return form
+
+
+NO_EDITS = EntityEdits()
+"""No edits."""
