@@ -21,6 +21,13 @@ from e2graphrag_integrations._utils.validation import (
     short_repr,
 )
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.edit_arguments import (
+    AliasArgument,
+    SeparateArgument,
+    StopArgument,
+    UndoArgument,
+)
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.versions import OutdatedNotice, index_version, is_outdated
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -64,6 +71,7 @@ from e2graphrag_integrations.reports import (
     Stats,
     VerifyReport,
 )
+from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -73,6 +81,7 @@ from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -448,6 +457,69 @@ class E2GraphRAG:
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Run `delete` in a thread."""
         return await run_in_thread(lambda: self.delete(ids), lambda: None)
+
+    def edit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Correct the entities of the index: either all changes or none.
+
+        Edits apply to the entity graph and to the names in questions, also of documents that are
+        added later. They change no extraction and call no model, and each can be undone. Upper and
+        lower case do not matter, except to `separate` two spellings of one name.
+
+        Args:
+            alias: The name that each alias means, such as `{"Bob": "Robert Smith"}`. Mentions of
+                the alias become mentions of that entity. The alias may be new; the entity must be
+                in the index, or be an alias itself.
+            separate: Pairs of names that never mean the same entity, such as `[("US", "us")]`.
+            stop: Names that mean no entity. They need not be in the index.
+            undo: Edits to undo first, or their ids. Undoing one leaves all others as they are.
+
+        Returns:
+            All edits of the index. If nothing changes, nothing is written.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the edits contradict each other.
+            UnknownEntityError: If the index does not contain the entity of an alias, or neither
+                name of a pair.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        with self.write_lock():
+            current = read_edits(self._store)
+            edits = changed_edits(
+                current,
+                self._session.snapshot,
+                alias=alias,
+                separate=separate,
+                stop=stop,
+                undo=undo,
+            )
+            if edits != current:
+                write_edits(self._store, edits)
+            return edits
+
+    async def aedit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Run `edit_entities` in a thread."""
+        return await run_in_thread(
+            lambda: self.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo),
+            lambda: None,
+        )
+
+    def edits(self) -> EntityEdits:
+        """Return the corrections that `edit_entities` made."""
+        return read_edits(self._store)
 
     def compact(self) -> CompactReport:
         """Reclaim space from deleted documents, and drop cached results that no document uses.

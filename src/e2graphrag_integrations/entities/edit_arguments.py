@@ -9,18 +9,21 @@ from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.entities.edits import EntityEdit
 from e2graphrag_integrations.errors import InvalidInputError
 
-Aliases = Mapping[str, str]
+AliasArgument = Mapping[str, str]
 """The name that each alias means."""
 
-Pairs = Iterable[tuple[str, str]]
+SeparateArgument = Iterable[tuple[str, str]]
 """Pairs of names that never mean the same entity."""
 
-Undo = str | EntityEdit | Iterable[str | EntityEdit]
+StopArgument = str | Iterable[str]
+"""Names that mean no entity."""
+
+UndoArgument = str | EntityEdit | Iterable[str | EntityEdit]
 """Edits to undo, or their ids."""
 
 
 def new_edits(
-    alias: Aliases | None, separate: Pairs | None, stop: str | Iterable[str] | None
+    alias: AliasArgument | None, separate: SeparateArgument | None, stop: StopArgument | None
 ) -> list[EntityEdit]:
     """Return the edits in arguments of `edit_entities`.
 
@@ -43,7 +46,7 @@ def new_edits(
     ]
 
 
-def edit_ids(undo: Undo | None) -> list[str]:
+def edit_ids(undo: UndoArgument | None) -> list[str]:
     """Return the ids of edits to undo.
 
     Raises:

@@ -22,11 +22,11 @@ class Link:
     Attributes:
         mention: The mention as written in the query.
         entity: The normal form of the entity.
-        how: The rule that matched. `edited`: the user made the mention an alias of the entity.
+        how: The rule that matched. `user alias`: the user made the mention an alias of the entity.
             `exact`: the normal form is an entity. `stripped`: it is one without honorifics and
             articles. `alias`: the mention is an alias of the entity. `similar`: the spelling is
             similar. `part`: the longest part of the mention that is an entity.
-        score: Confidence in (0, 1]. 1 for `edited`, `exact` and `stripped`. For `alias`, the
+        score: Confidence in (0, 1]. 1 for `user alias`, `exact` and `stripped`. For `alias`, the
             entity's chunks as a fraction of the chunks of all entities with this alias. For
             `similar`, the similarity of the spellings. For `part`, the part's fraction of the
             mention's length.
@@ -34,7 +34,7 @@ class Link:
 
     mention: str
     entity: str
-    how: Literal["edited", "exact", "stripped", "alias", "similar", "part"]
+    how: Literal["user alias", "exact", "stripped", "alias", "similar", "part"]
     score: float
 
 
@@ -128,7 +128,7 @@ class _Name(NamedTuple):
 
 def _by_edit(name: _Name, entities: Mapping[str, int]) -> Link | None:
     is_known = name.is_alias and name.form in entities
-    return Link(name.mention, name.form, "edited", 1.0) if is_known else None
+    return Link(name.mention, name.form, "user alias", 1.0) if is_known else None
 
 
 def _by_name(name: _Name, entities: Mapping[str, int]) -> Link | None:

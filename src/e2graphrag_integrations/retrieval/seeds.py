@@ -168,7 +168,7 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
 
     def is_name_or_subject(one: Link) -> bool:
         row = subjects.index[one.entity]
-        return one.how == "edited" or one.entity in subjects.subject_index or bool(named[row])
+        return one.how == "user alias" or one.entity in subjects.subject_index or bool(named[row])
 
     nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
     return Linking(

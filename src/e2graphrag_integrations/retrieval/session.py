@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.components import Components
@@ -20,6 +21,8 @@ from e2graphrag_integrations.store.sqlite import Store
 _ATTEMPTS = 5
 """Number of retrievals to try without a lock. If a writer changes the file during each attempt, the
 next attempt blocks writers."""
+
+T = TypeVar("T")
 
 
 class RetrievalSession:
@@ -56,7 +59,16 @@ class RetrievalSession:
             return self._snapshot
 
     def retrieve(self, query: Query, strategy: Strategy) -> RetrievalResult:
-        """Return the result of a query, read from a single generation.
+        """Return the result of a query, read from a single generation; see `read` for errors."""
+        return self.read(
+            lambda snapshot: retrieve(query, strategy, snapshot, self._store, self._components)
+        )
+
+    def read(self, work: Callable[[Snapshot], T]) -> T:
+        """Return the result of a function that reads the store through a single generation.
+
+        Args:
+            work: Called again with a newer snapshot if it raises `StaleSnapshotError`.
 
         Raises:
             CorruptStoreError: If a row is missing or does not match its checksum.
@@ -64,14 +76,14 @@ class RetrievalSession:
         for _ in range(_ATTEMPTS):
             snapshot = self.snapshot()
             try:
-                return retrieve(query, strategy, snapshot, self._store, self._components)
+                return work(snapshot)
             except StaleSnapshotError as error:
                 # If no writer has deleted the node since, the file is damaged.
                 if snapshot.generation == self._store.generation:
                     raise self._corrupt(error) from error
         with self._store.read_transaction():  # blocks writers
             try:
-                return retrieve(query, strategy, self._build(), self._store, self._components)
+                return work(self._build())
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
 
