@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations.entities.aliases import Alias, Aliases
+from e2graphrag_integrations.entities.edit_arguments import new_edits
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.linking import Link, Linking, link
 from e2graphrag_integrations.types import NOUN, Mention
 
@@ -170,3 +172,79 @@ def test_mention_with_the_higher_score_is_kept():
         ["EB", "Elizabeth Bennett", "Elizabet Bennet"], "elizabeth bennet"
     ).links
     assert kept.mention == "EB"
+
+
+# Edits
+
+
+def link_edited(names, *entities, noun=False, nouns=(), **edits):
+    mentions = [Mention(name, 0, 1, NOUN if noun else "PERSON") for name in names]
+    rows = {entity: row for row, entity in enumerate(entities)}
+    known = EntityEdits(tuple(new_edits(*map(edits.get, ("alias", "separate", "stop")))))
+    named, doc_freq = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.int64)
+    aliases = Aliases(list(entities), named, doc_freq, known)
+    noun_rows = {name: rows[name] for name in nouns}
+    found = link(mentions, rows, aliases, noun_rows if noun else None, edits=known)
+    return [(one.entity, one.how) for one in found.links], found.unlinked
+
+
+@pytest.mark.parametrize("name", ["Bob", "the BOB's", "Mr. Bob", "Bobby"])
+def test_an_alias_of_the_user_links_to_its_entity(name):
+    edits = {"alias": {"Bob": "Robert Smith", "Bobby": "Bob"}}
+    assert link_edited([name], "robert smith", **edits)[0] == [("robert smith", "user alias")]
+
+
+def test_an_alias_of_the_user_links_a_noun():
+    found = link_edited(["captain"], "ahab", noun=True, alias={"the captain": "Ahab"})
+    assert found == ([("ahab", "user alias")], ())
+
+
+def test_alternative_names_of_an_alias_link_to_its_entity():
+    edits = {"alias": {"Bartholomew Jones": "Robert Smith"}}
+    assert link_edited(["Jones"], "robert smith", **edits)[0] == [("robert smith", "alias")]
+    misspelled = link_edited(["Bartolomew Jones"], "robert smith", **edits)
+    assert misspelled[0] == [("robert smith", "similar")]
+    part = link_edited(["Old Bartholomew Jones"], "robert smith", **edits)
+    assert part[0] == [("robert smith", "part")]
+
+
+def test_an_alias_whose_entity_is_gone_links_like_its_entity():
+    edits = {"alias": {"Bob": "Robert Smith"}}
+    assert link_edited(["Bob"], "smith", **edits)[0] == [("smith", "part")]
+    assert link_edited(["Bob"], "anna", **edits) == ([], ("Bob",))
+
+
+def test_an_entity_in_the_index_precedes_the_alias_without_its_title():
+    found = link_edited(["Mr. Bob"], "mr. bob", "robert", alias={"Bob": "Robert"})
+    assert found[0] == [("mr. bob", "exact")]
+
+
+def test_a_stopped_name_is_ignored():
+    assert link_edited(["Smith"], "john smith", stop=["Smith"]) == ([], ())
+    assert link_edited(["Dr. Smith"], "john smith", stop=["Smith"]) == ([], ())
+    assert link_edited(["John Smith"], "smith", stop=["John Smith"]) == ([], ())
+
+
+@pytest.mark.parametrize(
+    ("name", "entity"),
+    [
+        ("Jon Smithson", "john smithson"),  # similar
+        ("Smithson", "john smithson"),  # surname
+        ("John Smithson", "smithson"),  # part
+        ("Mr. Smithson", "smithson"),  # without the form of address
+    ],
+)
+def test_separate_names_are_never_linked(name, entity):
+    assert link_edited([name], entity)[0]
+    assert link_edited([name], entity, separate=[(name, entity)]) == ([], (name,))
+
+
+def test_a_separate_name_links_to_the_next_entity():
+    entities = ("john smith", "jane smith")
+    found = link_edited(["Smith"], *entities, separate=[("Smith", "John Smith")])
+    assert found[0] == [("jane smith", "alias")]
+
+
+def test_spellings_that_the_user_separated_link_to_their_own_entities():
+    found = link_edited(["US", "us"], "US", "us", separate=[("US", "us")])
+    assert found[0] == [("US", "exact"), ("us", "exact")]

@@ -4,6 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations.entities.edit_arguments import new_edits
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.subjects import subject_candidates
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
@@ -47,6 +49,18 @@ def chosen(texts, titles=None, graph=None, in_metadata=None, files=None):
         np.arange(len(texts)),
         NamesInMetadata(in_metadata or nothing, files or nothing),
     ).of_documents
+
+
+def test_edits_apply_to_subjects():
+    titles = ["Bob", "Overture", "Mercury (planet)", "Mercury (metal)", "Mercury (god)"]
+    apart = [("Mercury (planet)", "Mercury (metal)")]
+    edits = EntityEdits(tuple(new_edits({"Bob": "Anna"}, apart, ["Overture"])))
+    graph = graph_of("anna")
+    choice = choose_subjects(graph, titles, table_of(*[""] * 5), np.arange(5), edits=edits)
+    assert [one.names for one in choice.of_documents] == [(title,) for title in titles]
+    subjects = Subjects.from_choice(graph, choice, edits)
+    names = [[subjects.names[row] for row in subjects.names_of(i).tolist()] for i in range(5)]
+    assert names == [["anna"], [], ["mercury (planet"], ["mercury (metal"], ["mercury"]]
 
 
 def test_names_of_subjects_follow_the_entities_of_the_graph():

@@ -275,6 +275,37 @@ def test_a_read_only_old_file_gives_a_clear_error(old, monkeypatch):
         assert len(store.content_hashes()) == 4
 
 
+# Schema version 2, which lacks only the table of entity edits
+
+
+@pytest.fixture
+def version_2(tmp_path, open_index, story):
+    path = tmp_path / "two.e2g"
+    with open_index(path) as rag:
+        rag.add(story)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE entity_edits")
+        db.execute("PRAGMA user_version = 2")
+    return path
+
+
+def test_a_file_of_version_2_gets_the_table_of_entity_edits(version_2, open_index):
+    with open_index(version_2) as rag:
+        assert rag.verify().ok
+        rag.edit_entities(alias={"Bobby": "Bert"})
+    assert query(version_2, "PRAGMA user_version") == [(3,)]
+    assert query(version_2, "SELECT edit FROM entity_edits") == [('["alias","Bobby","Bert"]',)]
+
+
+def test_a_read_only_file_of_version_2_is_read_as_it_is(version_2, open_index, monkeypatch):
+    before = version_2.read_bytes()
+    monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
+    with open_index(version_2) as rag:
+        assert len(rag.edits()) == 0
+        assert rag.retrieve("Where is Anna?").nodes
+    assert version_2.read_bytes() == before
+
+
 # Concurrent migrations
 
 
