@@ -8,11 +8,12 @@ STAMP := $(VENV)/.installed
 OLD_LLAMA_INDEX := .venv-oldest-llama-index
 OLD_LANGCHAIN := .venv-oldest-langchain
 NEWEST := .venv-newest
+SMALL_MODEL := .venv-small-model
 
 WORKERS ?= auto
 
 .PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -79,6 +80,13 @@ $(VENV)/.installed-docs: $(STAMP)
 
 $(VENV)/.installed-project: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group project
+	touch $@
+
+# The small model has an environment of its own. Its server, llama.cpp, is compiled for this processor (ten minutes).
+$(SMALL_MODEL)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SMALL_MODEL)
+	$(SMALL_MODEL)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(SMALL_MODEL)/bin/python -m pip install --quiet --constraint constraints.txt --group answers
 	touch $@
 
 $(VENV)/.installed-second-embedder: $(STAMP)
@@ -163,6 +171,14 @@ bench-crash: $(STAMP)
 bench-concurrency: $(STAMP)
 	$(BIN)/python benchmarks/concurrency.py --out benchmarks/results/concurrency.json
 
+# Answers of a very small model from the contexts of each system. Starts its server on the loopback interface and stops it.
+# An interrupted run resumes. The second command scores the contexts of all questions, without an LLM.
+bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report --questions 100 \
+		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/answers.json
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
+		--out benchmarks/results/answers_contexts.json
+
 # Measured against lower bounds in the same run; fails if a goal is missed (15 minutes).
 bench-speed: $(STAMP)
 	@missed=0; \
@@ -204,5 +220,5 @@ bench-quality-dev: $(STAMP)
 	$(BIN)/python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 
 clean:
-	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) $(NEWEST) $(SMALL_MODEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.coverage coverage.xml dist docs/_build

@@ -18,16 +18,26 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "shared" / "tools" / "openai_stub.py"
 
 
+_WITHOUT_MODEL = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import openai_stub as stub;"
+    "stub.Server.load = lambda self: None; stub.main()"
+)
+
+
 @contextmanager
-def running_stub(summary_tokens: int) -> Iterator[str]:
-    """Run the server on a free loopback port; yield its URL."""
+def running_stub(summary_tokens: int, *, embeddings: bool = True) -> Iterator[str]:
+    """Run the server on a free loopback port; yield its URL.
+
+    Without embeddings, it starts in a fraction of the time.
+    """
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    script = [str(SCRIPT)] if embeddings else ["-c", _WITHOUT_MODEL, str(SCRIPT.parent)]
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "--port", str(port), "--summary-tokens", str(summary_tokens)],
+        [sys.executable, *script, "--port", str(port), "--summary-tokens", str(summary_tokens)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +34,6 @@ from quality_bench.embedders import EMBEDDERS
 from quality_bench.evaluate import Scores, estimate, evaluate, pooled
 from quality_bench.linear_rag import HOTPOTQA, LinearRAG
 from quality_bench.measures import answer_string, content_words, interval, pages, passages
-from quality_bench.models import CachedExtractor
 from quality_bench.passage_graph import PassageGraph, Walk, undirected
 from quality_bench.report import (
     goal_table,
@@ -55,6 +53,7 @@ from quality_bench.systems import (
     systems,
 )
 from quality_bench.vectors import CachedEmbedder, VectorCache
+from quality_sets import PASSAGES, make_set, tiny
 
 
 def result(recall, low=0.0, **options):
@@ -157,14 +156,6 @@ def test_without_subjects_leaves_out_one_kind_of_subject(open_index, headings, l
     assert len(snapshot.subject_candidates.names) > 1
     reduced = WithoutSubjects(HybridStrategy(), headings=headings)._reduced(snapshot)
     assert set(reduced.subject_candidates.is_definition) == {left == DEFINITION}
-
-
-PASSAGES = [
-    SourceDocument("dune", "Dune is by Herbert. Critics praised Dune."),
-    SourceDocument("herbert", "Herbert was born in Tacoma. Herbert liked Ferns."),
-    SourceDocument("tacoma", "Tacoma has a Harbour. Ferns grow there."),
-    SourceDocument("other", "Anna met Bert. Bert left."),
-]
 
 
 @pytest.fixture
@@ -310,33 +301,6 @@ def test_page_measures_count_gold_documents_in_the_budget(open_index):
     rag.add(PASSAGES)
     question = Question("Herbert Tacoma", frozenset({"herbert", "x"}), (), "", "", "", None)
     assert pages(rag, question, system("bm25")) == {"G@2000": 0.5, "G@4000": 0.5}
-
-
-def make_set(folder, name):
-    (folder / name).mkdir()
-    rows = [{"id": d.id, "title": d.id.title(), "text": d.text} for d in PASSAGES]
-    asked = [
-        ("Who wrote Dune?", "dune", "Herbert"),
-        ("Where was Herbert born?", "herbert", "Tacoma"),
-    ]
-    questions = [
-        {"question": q, "gold_ids": [gold], "answer": answer, "type": "bridge"}
-        for q, gold, answer in asked * 2
-    ]
-    for file, lines in (("corpus", rows), ("questions", questions)):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / name / f"{file}.jsonl").write_text(text, encoding="utf-8")
-
-
-def tiny(folder, label, extractor):
-    """Return a set whose models are fakes."""
-    [one] = corpora(folder, [label])
-    one = replace(one, cache=folder / "cache")
-    vars(one)["embedder"] = CachedEmbedder(
-        HashingEmbedder(), "hashing", VectorCache(folder / "cache" / "vectors.sqlite")
-    )
-    vars(one)["extractor"] = CachedExtractor(extractor)
-    return one
 
 
 def test_protocols_put_the_title_in_the_field_in_the_text_or_nowhere(tmp_path):

@@ -1,0 +1,1 @@
+"""The modules of `benchmarks/answers.py`."""

@@ -1,0 +1,103 @@
+"""Summaries of the answers' scores, and Markdown tables of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quality_bench.measures import interval
+
+Rows = Mapping[str, Sequence[Mapping[str, float]]]
+"""For each system, the measures of each question."""
+
+OURS = "hybrid"
+
+TITLES = {
+    "hybrid": "hybrid",
+    "dense": "dense",
+    "bm25": "BM25",
+    "rrf": "RRF",
+    "paper": "paper",
+    "full": "full text",
+    "none": "no context",
+    "gold": "evidence",
+}
+"""Columns of the tables."""
+
+COMPARED = ("F1", "ROUGE-L", "in context", "words in context")
+"""Measures of the table of differences."""
+
+
+def summary(rows: Rows) -> dict[str, Any]:
+    """Return the means of each system, and the hybrid's paired differences to the others."""
+    result: dict[str, Any] = {
+        "questions": len(next(iter(rows.values()))),
+        "systems": {name: _means(scores) for name, scores in rows.items()},
+    }
+    if OURS in rows:
+        result["hybrid minus"] = {
+            name: {
+                measure: difference(rows[OURS], scores, measure)
+                for measure in result["systems"][name]
+            }
+            for name, scores in rows.items()
+            if name != OURS
+        }
+    return result
+
+
+def pooled(sets: Sequence[Rows]) -> Rows:
+    """Return the measures on the questions of all sets."""
+    return {name: [row for rows in sets for row in rows[name]] for name in sets[0]}
+
+
+def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each measure over the questions that have it."""
+    measures = dict.fromkeys(measure for row in scores for measure in row)
+    return {m: round(statistics.mean(row[m] for row in scores if m in row), 4) for m in measures}
+
+
+def difference(
+    ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]], measure: str
+) -> dict[str, float]:
+    """Return the mean paired difference over the questions that have the measure."""
+    pairs = [(a[measure], b[measure]) for a, b in zip(ours, theirs, strict=True) if measure in a]
+    return interval([a for a, _ in pairs], [b for _, b in pairs])
+
+
+def score_table(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the means: one line per set and measure, one column per system."""
+    names = list(dict.fromkeys(name for one in sets.values() for name in one["systems"]))
+    lines = _head("set", "questions", "measure", *(TITLES.get(name, name) for name in names))
+    for label, one in sets.items():
+        systems = one["systems"]
+        for measure in next(iter(systems.values())):
+            cells = (f"{systems[name][measure]:.3f}" for name in names)
+            lines.append(_line(label, one["questions"], measure, *cells))
+    return "\n".join(lines) + "\n"
+
+
+def difference_table(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the hybrid's differences to each system, with their intervals."""
+    names = list(dict.fromkeys(name for one in sets.values() for name in one["hybrid minus"]))
+    lines = _head("set", "measure", *(f"hybrid - {TITLES.get(name, name)}" for name in names))
+    for label, one in sets.items():
+        for measure in COMPARED:
+            versus = one["hybrid minus"]
+            if all(measure in versus[name] for name in names):
+                cells = (_difference(versus[name][measure]) for name in names)
+                lines.append(_line(label, measure, *cells))
+    return "\n".join(lines) + "\n"
+
+
+def _difference(versus: Mapping[str, float]) -> str:
+    return f"{versus['difference']:+.3f} [{versus['low']:+.3f}, {versus['high']:+.3f}]"
+
+
+def _head(*titles: str) -> list[str]:
+    return [_line(*titles), f"|{'---|' * len(titles)}"]
+
+
+def _line(*cells: Any) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
