@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from answers_bench.report import ANSWERS, CONTEXTS, difference_table, score_table
 from quality_bench.calibration import calibration_table
 from quality_bench.report import IN_BRIEF, goal_table, left_out_table, overview
 
@@ -241,6 +242,22 @@ def quality_goals(result: Result) -> str:
     return goal_table(result["goals"])
 
 
+def answers(result: Result) -> str:
+    return score_table(result["sets"], ANSWERS)
+
+
+def answer_differences(result: Result) -> str:
+    return difference_table(result["sets"], ANSWERS[1:])
+
+
+def contexts(result: Result) -> str:
+    return score_table(result["sets"], CONTEXTS)
+
+
+def context_differences(result: Result) -> str:
+    return difference_table(result["sets"], CONTEXTS)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "query": ("query_speed", query),
     "query_goals": ("query_speed", goals),
@@ -261,6 +278,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "calibration": ("calibration", calibration_table),
     "calibration_e5": ("calibration_e5", calibration_table),
     "leave_one_out": ("leave_one_out", left_out_table),
+    "answers": ("answers", answers),
+    "answer_differences": ("answers", answer_differences),
+    "contexts": ("answers_contexts", contexts),
+    "context_differences": ("answers_contexts", context_differences),
 }
 """Tables by name: the result file each is made from, and the function that makes it."""
 

@@ -12,6 +12,7 @@ Rows = Mapping[str, Sequence[Mapping[str, float]]]
 """For each system, the measures of each question."""
 
 OURS = "hybrid"
+MINUS = "hybrid minus"
 
 TITLES = {
     "hybrid": "hybrid",
@@ -25,8 +26,9 @@ TITLES = {
 }
 """Columns of the tables."""
 
-COMPARED = ("F1", "ROUGE-L", "in context", "words in context")
-"""Measures of the table of differences."""
+ANSWERS = ("EM", "F1", "ROUGE-L")
+CONTEXTS = ("in context", "words in context")
+"""Measures of the answers, and of the contexts."""
 
 
 def summary(rows: Rows) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def summary(rows: Rows) -> dict[str, Any]:
         "systems": {name: _means(scores) for name, scores in rows.items()},
     }
     if OURS in rows:
-        result["hybrid minus"] = {
+        result[MINUS] = {
             name: {
                 measure: difference(rows[OURS], scores, measure)
                 for measure in result["systems"][name]
@@ -66,26 +68,33 @@ def difference(
     return interval([a for a, _ in pairs], [b for _, b in pairs])
 
 
-def score_table(sets: Mapping[str, Mapping[str, Any]]) -> str:
+def score_table(
+    sets: Mapping[str, Mapping[str, Any]], measures: Sequence[str] = (*ANSWERS, *CONTEXTS)
+) -> str:
     """Return the means: one line per set and measure, one column per system."""
     names = list(dict.fromkeys(name for one in sets.values() for name in one["systems"]))
     lines = _head("set", "questions", "measure", *(TITLES.get(name, name) for name in names))
     for label, one in sets.items():
         systems = one["systems"]
-        for measure in next(iter(systems.values())):
-            cells = (f"{systems[name][measure]:.3f}" for name in names)
-            lines.append(_line(label, one["questions"], measure, *cells))
+        for measure in measures:
+            if measure in next(iter(systems.values())):
+                cells = (f"{systems[name][measure]:.3f}" for name in names)
+                lines.append(_line(label, one["questions"], measure, *cells))
     return "\n".join(lines) + "\n"
 
 
-def difference_table(sets: Mapping[str, Mapping[str, Any]]) -> str:
+def difference_table(
+    sets: Mapping[str, Mapping[str, Any]], measures: Sequence[str] = (*ANSWERS, *CONTEXTS)
+) -> str:
     """Return the hybrid's differences to each system, with their intervals."""
-    names = list(dict.fromkeys(name for one in sets.values() for name in one["hybrid minus"]))
+    names = list(dict.fromkeys(name for one in sets.values() for name in one.get(MINUS, ())))
+    if not names:
+        return ""
     lines = _head("set", "measure", *(f"hybrid - {TITLES.get(name, name)}" for name in names))
     for label, one in sets.items():
-        for measure in COMPARED:
-            versus = one["hybrid minus"]
-            if all(measure in versus[name] for name in names):
+        versus = one[MINUS]
+        for measure in measures:
+            if measure in next(iter(versus.values())):
                 cells = (_difference(versus[name][measure]) for name in names)
                 lines.append(_line(label, measure, *cells))
     return "\n".join(lines) + "\n"
