@@ -14,7 +14,7 @@ from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
-from e2graphrag_integrations.types import Node, Segment, Span
+from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 
 
 class NodeSource(Protocol):
@@ -25,6 +25,13 @@ class NodeSource(Protocol):
 
         Raises:
             StaleSnapshotError: If a newer generation has replaced that one, or a node is missing.
+        """
+
+    def mentions_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Sentences]:
+        """Return the mentions in each sentence of chunks, by the id of the chunk.
+
+        Raises:
+            StaleSnapshotError: For the same reasons as `nodes_at`.
         """
 
 
@@ -56,6 +63,13 @@ class NodeReader:
         self._nodes |= found
         self.texts |= {id_: node.text for id_, node in found.items()}
         return [self._nodes[id_] for id_ in ids]
+
+    def read_mentions(self, rows: Sequence[int]) -> list[Sentences]:
+        """Return the mentions in the chunks at the given rows, in the same order."""
+        ids = [self.snapshot.nodes.ids[row] for row in rows]
+        with measure("read", self.timings):
+            found = self._source.mentions_at(self.snapshot.generation, list(dict.fromkeys(ids)))
+        return [found[id_] for id_ in ids]
 
 
 def hydrate(

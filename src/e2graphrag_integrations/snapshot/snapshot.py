@@ -19,9 +19,11 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.builder import MentionTable
+from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
+from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
 from e2graphrag_integrations.pages import PAGE_KEYS
@@ -224,6 +226,7 @@ class Snapshot:
         mention_names: The names that `mentions` refer to: the entities before the edits. None if
             there are no edits.
         edits: The user's entity edits, which the graph contains.
+        mentions_factory: Returns the mentions after the edits if `mentions` is None.
         dense: Vector search over all windows.
         window_spans: Span of each window in its node's text; shape (windows, 2).
         records: The nodes' metadata.
@@ -248,6 +251,7 @@ class Snapshot:
     mentions: MentionTable | None = None
     mention_names: Sequence[str] | None = None
     edits: EntityEdits = NO_EDITS
+    mentions_factory: Callable[[EntityGraph], MentionTable] | None = None
     prebuilt_bm25: BM25Index | None = None
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
 
@@ -276,6 +280,17 @@ class Snapshot:
     def unedited_names(self) -> Sequence[str]:
         """The normal forms of all mentions, before the edits."""
         return self.graph.names if self.mention_names is None else self.mention_names
+
+    @lazy
+    def sentences(self) -> SentenceTable:
+        """Return the entities of each sentence, prepared on first use."""
+        if self.mentions is not None:
+            _, mentions = apply_edits(self.unedited_names, self.mentions, self.edits)
+        elif self.mentions_factory is not None:
+            mentions = self.mentions_factory(self.graph)
+        else:
+            raise TypeError("the snapshot has no mentions")
+        return SentenceTable(mentions, len(self.graph.names))
 
     @lazy
     def subjects(self) -> Subjects:

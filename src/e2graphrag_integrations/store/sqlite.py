@@ -25,6 +25,7 @@ from e2graphrag_integrations.store.records import (
     StoredNode,
     canonical_json,
     content_hash,
+    decode_sentences,
 )
 from e2graphrag_integrations.store.rows import (
     checked_row,
@@ -38,7 +39,7 @@ from e2graphrag_integrations.store.rows import (
     row_to_node,
 )
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.types import Node, SourceDocument, Span
+from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
 
 _BATCH = 500
 """Keys per query; below the limit on bound variables in every SQLite build."""
@@ -364,6 +365,23 @@ class Store(Database):
         if len(nodes) < len(ids):
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
+
+    def mentions_at(self, generation: str, ids: Sequence[str]) -> dict[str, Sentences]:
+        """Return the mentions in each sentence of chunks, by id, all from the given generation.
+
+        Raises:
+            StaleSnapshotError: If the store has a different generation or a chunk does not exist.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        rows = list(self._select("SELECT * FROM nodes {}", "id", ids))
+        keys = {row[0]: row_to_node(row, self.path).content_key for row in rows}
+        cached = self.cached(keys.values())
+        if self.generation != generation:
+            raise StaleSnapshotError("the file is newer than the snapshot")
+        if len(keys) < len(ids) or any(key not in cached for key in keys.values()):
+            raise StaleSnapshotError("a chunk of the snapshot is missing from the file")
+        with invalid_rows(self.path, "the mentions of a chunk"):
+            return {id_: decode_sentences(cached[key]) for id_, key in keys.items()}
 
     def all_nodes(self, document_ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
         """Yield nodes with their windows, ordered by document, level and position.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore import BaseDocumentStore
 
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.builder import GraphBuilder, MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.subject_table import SubjectTable, SubjectTableBuilder
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
@@ -34,7 +35,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     Snapshot,
 )
 from e2graphrag_integrations.store.records import StaleSnapshotError, canonical_json
-from e2graphrag_integrations.types import NOUN, SUBJECT_LABELS, Node
+from e2graphrag_integrations.types import NOUN, SUBJECT_LABELS, Node, Sentences
 
 RECORD_ID = "e2_tree"
 """Reserved metadata key of the document id; user metadata never contains it."""
@@ -50,7 +51,7 @@ def build_snapshot(
     Raises:
         CorruptStoreError: If a record is damaged.
     """
-    generation = struct.generation
+    generation, edits = struct.generation, struct.edits
     records = list(struct.records())
     nodes = [node for record in records for node in record.nodes]
     table, chunk_nodes = build_node_table(nodes, {record.id: i for i, record in enumerate(records)})
@@ -70,14 +71,15 @@ def build_snapshot(
         nodes=table,
         chunk_nodes=chunk_nodes,
         chunk_words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
-        graph=build_graph(records, struct.edits),
+        graph=build_graph(records, edits),
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_metadata_records(records, table),
         bm25_factory=lambda snapshot: _build_bm25(snapshot, docstore),
-        mention_names=_unedited_names(records, struct.edits) if struct.edits else None,
-        edits=struct.edits,
+        mention_names=_unedited_names(records, edits) if edits else None,
+        edits=edits,
         subject_candidates=_subject_candidates(records),
+        mentions_factory=lambda graph: _mention_table(records, graph, edits),
     )
 
 
@@ -107,15 +109,62 @@ def build_graph(records: Sequence[DocumentRecord], edits: EntityEdits = NO_EDITS
     builder = GraphBuilder()
     entities: dict[str, str] = {}  # shared by all documents, which repeat most names
     for record in records:
-        names = record.mentions.names
-        entities.update((name, edits.entity_of(name)) for name in names if name not in entities)
-        _add_mentions(builder, record.mentions, entities)
+        columns = _columns(record.mentions, entities, edits)
+        builder.add_columns(
+            columns.names,
+            columns.named,
+            columns.mentions,
+            columns.sentence_sizes,
+            columns.chunk_sizes,
+        )
     return builder.finish()
 
 
-def _add_mentions(
-    builder: GraphBuilder, mentions: MentionColumns, entities: Mapping[str, str]
-) -> None:
+def _mention_table(
+    records: Sequence[DocumentRecord], graph: EntityGraph, edits: EntityEdits
+) -> MentionTable:
+    """Return the mentions that a graph was built from."""
+    known: dict[str, str] = {}
+    empty: IntArray = np.empty(0, dtype=np.int64)
+    entities, named, sentence_sizes, chunk_sizes = ([empty] for _ in range(4))
+    for record in records:
+        columns = _columns(record.mentions, known, edits)
+        rows = np.asarray([graph.index[name] for name in columns.names], dtype=np.int64)
+        entities.append(rows[columns.mentions])
+        named.append(np.asarray(columns.named, dtype=np.int64)[columns.mentions])
+        sentence_sizes.append(columns.sentence_sizes)
+        chunk_sizes.append(columns.chunk_sizes)
+    return MentionTable(
+        np.concatenate(entities),
+        np.concatenate(named).astype(np.bool_),
+        np.concatenate(sentence_sizes),
+        np.concatenate(chunk_sizes),
+    )
+
+
+class _EntityColumns(NamedTuple):
+    """The mentions of a document as entities, without those that mean none.
+
+    Attributes:
+        names: Names of the distinct entities.
+        named: Whether any mention of each entity is a proper name.
+        mentions: For each mention, its row in `names`.
+        sentence_sizes: Number of mentions per sentence.
+        chunk_sizes: Number of sentences per chunk.
+    """
+
+    names: Sequence[str]
+    named: Sequence[bool]
+    mentions: IntArray
+    sentence_sizes: IntArray
+    chunk_sizes: IntArray
+
+
+def _columns(
+    mentions: MentionColumns, entities: dict[str, str], edits: EntityEdits
+) -> _EntityColumns:
+    """Return the mentions of a document; `entities` are those of known names, and get new ones."""
+    entities.update((n, edits.entity_of(n)) for n in mentions.names if n not in entities)
     name_rows = np.asarray(mentions.name_rows, dtype=np.int64)
     label_rows = np.asarray(mentions.label_rows, dtype=np.int64)
     sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
@@ -131,7 +180,7 @@ def _add_mentions(
     named = np.zeros(len(form_row), dtype=np.bool_)
     if len(name_rows):
         named[rows[kept & is_name[label_rows]]] = True
-    builder.add_columns(
+    return _EntityColumns(
         list(form_row),
         named.tolist(),
         rows[kept],
@@ -206,6 +255,24 @@ class DocstoreReader:
         if missing:
             raise StaleSnapshotError(f"node {missing[0]} is not in the docstore")
         return {id_: self._core_node(self.text_nodes[id_]) for id_ in ids}
+
+    def mentions_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Sentences]:
+        """Return the mentions in each sentence of chunks from one generation, by id.
+
+        Raises:
+            StaleSnapshotError: If the index has changed.
+        """
+        if self._struct.generation != generation:
+            raise StaleSnapshotError("the index has changed")
+        chunks: dict[str, Sequence[Sentences]] = {}
+        found = {}
+        for id_ in ids:
+            row = self._table.row_of[id_]
+            tree = sorted(self._struct.payloads)[int(self._table.document[row])]
+            if tree not in chunks:
+                chunks[tree] = self._struct.record(tree).mentions.to_chunks()
+            found[id_] = chunks[tree][int(self._table.position[row])]
+        return found
 
     def _core_node(self, node: BaseNode) -> Node:
         row, level = self._table.row_of[node.node_id], node.metadata.get(LEVEL, 0)
