@@ -72,6 +72,12 @@ from e2graphrag_integrations.reports import (
     VerifyReport,
 )
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    describe_entity,
+    list_entities,
+)
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -597,6 +603,55 @@ class E2GraphRAG:
             expand=expand,
             fill=fill,
         )
+
+    def entities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Return the entities of the index with their counts, most mentioned first.
+
+        Args:
+            prefix: Start of the name, or of one of its aliases.
+            top: Maximum number of entities; None returns all.
+            where: Metadata filter: only matching chunks count, entities without any are left out,
+                and `aliases` are empty.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+        """
+        node_filter = None if where is None else metadata_filter(where)
+        return list_entities(self._session.snapshot(), node_filter, prefix, top)
+
+    async def aentities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread."""
+        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
+
+    def entity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Return an entity with its mentions, neighbors and documents.
+
+        Args:
+            name: The name of the entity, or an alias.
+            top: Maximum number of mentions and of neighbors; None returns all.
+            where: Metadata filter: only matching chunks are evidence.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+            UnknownEntityError: If no chunk that matches the filter mentions the entity, and no
+                document with such a chunk is about it.
+        """
+        node_filter = None if where is None else metadata_filter(where)
+        return self._session.read(
+            lambda snapshot: describe_entity(snapshot, self._store, node_filter, name, top)
+        )
+
+    async def aentity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Run `entity` in a thread."""
+        return await asyncio.to_thread(self.entity, name, top=top, where=where)
 
     def refresh(self) -> None:
         """Update the search index and any external vector store now, before the next query."""

@@ -75,6 +75,22 @@ def test_two_entities_in_one_chunk_take_the_local_route(rag):
     assert "irene adler" in result.context().split(":")[0]
 
 
+def test_entity_edits_join_names_and_are_undone(rag):
+    before, expected = rag.entity("Sherlock Holmes"), list(rag.export())
+    edits = rag.edit_entities(alias={"Holmes": "Sherlock Holmes"}, stop=["photograph"])
+    after = rag.entity("Holmes")
+    assert after.info.mentions > before.info.mentions
+    assert "irene adler" in [one.name for one in after.neighbors]
+    question = "What did Sherlock Holmes think of Irene Adler?"
+    result = rag.retrieve(question, k=3, strategy=PaperStrategy())
+    assert result.route == "local"
+    assert "Holmes admired Irene Adler" in result.nodes[0].text
+    assert rag.retrieve("Who had a photograph?").trace.links == ()
+    rag.edit_entities(undo=edits)
+    assert rag.entity("Sherlock Holmes") == before
+    assert list(rag.export()) == expected
+
+
 def test_one_entity_reranks_dense_hits_by_occurrence(rag):
     result = rag.retrieve("Mary Morstan", k=4, strategy=PaperStrategy())
     assert result.trace.reason == "ranked by occurrence: one query entity"

@@ -121,14 +121,7 @@ def query(
         typer.Option(help="Replace summaries with the nodes below them."),
     ] = "none",
     token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILTER",
-            help="Metadata filter: KEY=VALUE, 'year={\"$gte\": 1890}' or a JSON object. "
-            "Repeat it to combine filters.",
-        ),
-    ] = None,
+    where: options.Where = None,
     context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
     explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
     profile: options.Profile = False,
@@ -164,6 +157,90 @@ def query(
         )
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
+
+
+@command
+def entities(
+    index: options.IndexFile,
+    *,
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Start of the name or of one of its aliases.")
+    ] = "",
+    top: Annotated[int, number("Maximum number of entities.")] = 20,
+    where: options.Where = None,
+    json: options.Json = False,
+) -> ExitCode:
+    """List the entities of an index, most mentioned first.
+
+    Examples:
+      e2graphrag entities novels.e2g --top 50
+      e2graphrag entities novels.e2g --prefix fil
+    """
+    with inputs.open_index(index) as rag:
+        found = rag.entities(prefix=prefix, top=top, where=parse_where(where or ()))
+    output.print_entities(found, as_json=json)
+    return ExitCode.OK if found else ExitCode.NOTHING_FOUND
+
+
+@command
+def entity(
+    index: options.IndexFile,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name, or an alias.")],
+    *,
+    top: Annotated[int, number("Maximum number of mentions and of neighbors.")] = 10,
+    where: options.Where = None,
+    json: options.Json = False,
+) -> None:
+    """Show where an entity is mentioned, its neighbors and its documents.
+
+    Examples:
+      e2graphrag entity novels.e2g Filby
+      e2graphrag entity novels.e2g Filby --where 'document_id=the_time_machine.txt' --json
+    """
+    with inputs.open_index(index) as rag:
+        details = rag.entity(name, top=top, where=parse_where(where or ()))
+    output.print_entity(details, as_json=json)
+
+
+@command
+def edit(
+    index: options.IndexFile,
+    *,
+    alias: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ENTITY", help="Another name of an entity. Repeat it for more names."
+        ),
+    ] = None,
+    separate: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="NAME NAME", help="Two names that never mean the same entity."),
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name that means no entity. Repeat it for more."),
+    ] = None,
+    undo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Id of an edit to undo. Repeat it for more."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Correct the entities of an index, and list all corrections with their ids.
+
+    Nothing is extracted again, and no model is called. Each correction can be undone.
+
+    Examples:
+      e2graphrag edit novels.e2g --alias "Mr. F"=Filby --stop "Time Machine"
+      e2graphrag edit novels.e2g --separate Filby Filbert
+      e2graphrag edit novels.e2g
+      e2graphrag edit novels.e2g --undo c0e29154abe9
+    """
+    aliases = inputs.parse_aliases(alias or ())
+    pairs = None if separate is None else [separate]
+    with inputs.open_index(index) as rag:
+        edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
+    output.print_edits(edits, as_json=json)
 
 
 @command

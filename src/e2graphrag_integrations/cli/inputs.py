@@ -176,6 +176,22 @@ def open_index(
     )
 
 
+def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:
+    """Parse `--alias NAME=ENTITY`.
+
+    Raises:
+        InvalidInputError: If an argument has a different form, or a name is given twice.
+    """
+    aliases: dict[str, str] = {}
+    for argument in arguments:
+        name, separator, entity = argument.partition("=")
+        if not separator or name in aliases:
+            problem = "is given twice" if separator else 'must be NAME="ENTITY"'
+            raise InvalidInputError(f"--alias {argument!r} {problem}")
+        aliases[name] = entity
+    return aliases
+
+
 def make_summarizer(
     model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> OpenAISummarizer | None:

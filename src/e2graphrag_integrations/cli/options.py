@@ -46,6 +46,15 @@ Json = Annotated[bool, flag("--json", "Print JSON.")]
 
 Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]
 
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILTER",
+        help="Metadata filter: KEY=VALUE, 'year={\"$gte\": 1890}' or a JSON object. "
+        "Repeat it to combine filters.",
+    ),
+]
+
 EstimateOnly = Annotated[
     bool, flag("--estimate", "Print the number of LLM calls and tokens, then stop.")
 ]

@@ -25,7 +25,9 @@ from e2graphrag_integrations.pages import describe_pages
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
+    from e2graphrag_integrations.entities.edits import EntityEdits
     from e2graphrag_integrations.loaders import SkippedFile
+    from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _HIT_CHARACTERS = 240
@@ -36,6 +38,9 @@ _FOUND_BY = {"local": "entities", "global": "text"}
 
 _MAX_SKIPPED = 20
 """Maximum number of files of unknown kinds that are listed."""
+
+_MAX_SHOWN = 20
+"""Maximum number of documents of an entity that are listed."""
 
 _STATUS_STYLES = {"done": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
 
@@ -323,6 +328,63 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     _print_table(("count", "value"), counts.items(), lines)
     lines = (f"  {name} = {value}" for name, value in settings.items())
     _print_table(("setting", "value"), settings.items(), lines)
+
+
+def print_entities(entities: Sequence[EntityInfo], *, as_json: bool) -> None:
+    """Print one line per entity with its counts."""
+    if as_json:
+        _print_json({"entities": [asdict(one) for one in entities]})
+        return
+    columns = ("entity", "mentions", "chunks", "documents", "degree", "aliases")
+    rows = [
+        (
+            printable(one.name),
+            *map(str, (one.mentions, one.chunks, one.documents, one.degree)),
+            printable(", ".join(one.aliases)),
+        )
+        for one in entities
+    ]
+    _print_table(columns, rows, ("\t".join(row).rstrip("\t") for row in rows))
+    if not entities:
+        print_line("nothing found")
+
+
+def print_entity(details: EntityDetails, *, as_json: bool) -> None:
+    """Print an entity with its documents, neighbors and mentions."""
+    if as_json:
+        _print_json(details.to_dict())
+        return
+    info = details.info
+    print_styled(info.name, "bold")
+    if info.aliases:
+        print_line(f"aliases: {', '.join(info.aliases)}")
+    print_line(
+        f"{info.mentions} mention(s) in {info.chunks} chunk(s) of {info.documents} document(s)"
+    )
+    shown = details.documents[:_MAX_SHOWN]
+    more = len(details.documents) - len(shown)
+    print_line(f"documents: {', '.join(shown)}{f', {more} more' if more else ''}")
+    if details.subject_of:
+        print_line(f"subject of: {', '.join(details.subject_of[:_MAX_SHOWN])}")
+    if details.neighbors:
+        neighbors = ", ".join(f"{one.name} {one.weight:.3f}" for one in details.neighbors)
+        print_line(f"neighbors ({info.degree}): {neighbors}")
+    for one in details.mentions:
+        print_line()
+        print_styled(f"{one.document_id}  span: {one.start}-{one.end}", "bold")
+        print_line(f"   {' '.join(one.sentence.split())}")
+
+
+def print_edits(edits: EntityEdits, *, as_json: bool) -> None:
+    """Print one line per entity edit."""
+    if as_json:
+        values = [{"id": one.id, "kind": one.kind, "names": list(one.names)} for one in edits]
+        _print_json({"edits": values})
+        return
+    rows = [(one.id, one.kind, printable(str(one))) for one in edits]
+    _print_table(("id", "kind", "edit"), rows, ("\t".join(row) for row in rows))
+    if not edits:
+        print_line("no edits")
 
 
 def print_verification(report: reports.VerifyReport, path: str, *, as_json: bool) -> None:

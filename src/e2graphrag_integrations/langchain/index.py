@@ -28,6 +28,13 @@ from e2graphrag_integrations._utils.validation import (
     type_name,
 )
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.entities.edit_arguments import (
+    AliasArgument,
+    SeparateArgument,
+    StopArgument,
+    UndoArgument,
+)
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
@@ -68,6 +75,7 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
+from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
@@ -442,6 +450,35 @@ class E2GraphRAGIndex(DocumentIndex):
         """Run `reindex` in a thread."""
         return await self.corpus.areindex()
 
+    def edit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Index pending documents, then correct the entities; see `E2GraphRAG.edit_entities`.
+
+        Raises:
+            E2GraphRAGError: For the same reasons as `E2GraphRAG.edit_entities` and `build`.
+        """
+        self.corpus.ensure_built()
+        return self.corpus.rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
+
+    async def aedit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Run `edit_entities` in a thread; a build runs the `llm` in the caller's event loop."""
+        await self.corpus.aensure_built()
+        rag = self.corpus.rag
+        return await rag.aedit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
+
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents, if any.
 
@@ -475,6 +512,41 @@ class E2GraphRAGIndex(DocumentIndex):
     def is_outdated(self) -> bool:
         """Whether an older version of the extraction rules built the file; see `reindex`."""
         return self.corpus.rag.is_outdated
+
+    def edits(self) -> EntityEdits:
+        """Return the corrections that `edit_entities` made."""
+        return self.corpus.rag.edits()
+
+    def entities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Index pending documents, then return the entities; see `E2GraphRAG.entities`."""
+        self.corpus.ensure_built()
+        return self.corpus.rag.entities(prefix=prefix, top=top, where=where)
+
+    async def aentities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread; a build runs the `llm` in the caller's event loop."""
+        await self.corpus.aensure_built()
+        return await self.corpus.rag.aentities(prefix=prefix, top=top, where=where)
+
+    def entity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Index pending documents, then return an entity; see `E2GraphRAG.entity`.
+
+        `document_id` is the source, and spans refer to its text.
+        """
+        self.corpus.ensure_built()
+        return self.corpus.rag.entity(name, top=top, where=where)
+
+    async def aentity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Run `entity` in a thread; a build runs the `llm` in the caller's event loop."""
+        await self.corpus.aensure_built()
+        return await self.corpus.rag.aentity(name, top=top, where=where)
 
     def stats(self) -> Stats:
         """Return the statistics of the index, excluding pending documents."""

@@ -33,6 +33,13 @@ from e2graphrag_integrations._utils.validation import (
     reject_unknown_arguments,
     type_name,
 )
+from e2graphrag_integrations.entities.edit_arguments import (
+    AliasArgument,
+    SeparateArgument,
+    StopArgument,
+    UndoArgument,
+)
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.versions import is_outdated
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -40,6 +47,7 @@ from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
+from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
 from e2graphrag_integrations.llama_index.indexing.pipeline import InsertPipeline, Plan
@@ -66,6 +74,13 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
+from e2graphrag_integrations.retrieval.entity_editing import changed_edits
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    describe_entity,
+    list_entities,
+)
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
@@ -418,6 +433,48 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         return self._pipeline.reindex(progress)
 
+    def edit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Correct the entities of the index; `E2GraphRAG.edit_entities` explains the arguments.
+
+        The index struct contains the edits, so `persist` and `to_e2g` save them.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the edits contradict each other.
+            UnknownEntityError: If the index does not contain the entity of an alias, or neither
+                name of a pair.
+            StoreError: If the index store fails to save the struct; the next write saves it.
+        """
+        return self._pipeline.edit(
+            lambda current: changed_edits(
+                current,
+                self.storage.snapshot,
+                alias=alias,
+                separate=separate,
+                stop=stop,
+                undo=undo,
+            )
+        )
+
+    async def aedit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Run `edit_entities` in a thread."""
+        return await asyncio.to_thread(
+            self.edit_entities, alias=alias, separate=separate, stop=stop, undo=undo
+        )
+
     async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
         stop = StopSignal()
@@ -506,6 +563,85 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def graph(self) -> EntityGraph:
         """The current entity graph."""
         return self.storage.snapshot().graph
+
+    def edits(self) -> EntityEdits:
+        """Return the corrections that `edit_entities` made."""
+        return self.storage.struct.edits
+
+    def entities(
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> list[EntityInfo]:
+        """Return the entities of the index with their counts, most mentioned first.
+
+        Args:
+            prefix: Start of the name, or of one of its aliases.
+            top: Maximum number of entities; None returns all.
+            filters: Metadata filters: only matching chunks count, entities without any are left
+                out, and `aliases` are empty.
+            doc_ids: Ids of documents: only their chunks count.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+        """
+        where = node_filter(filters, doc_ids)
+        return list_entities(self.storage.snapshot(), where, prefix, top)
+
+    async def aentities(
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread."""
+        return await asyncio.to_thread(
+            self.entities, prefix=prefix, top=top, filters=filters, doc_ids=doc_ids
+        )
+
+    def entity(
+        self,
+        name: str,
+        *,
+        top: int | None = 100,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> EntityDetails:
+        """Return an entity with its mentions, neighbors and documents.
+
+        A document is a tree here, such as a file with several pages, and spans refer to its text.
+
+        Args:
+            name: The name of the entity, or an alias.
+            top: Maximum number of mentions and of neighbors; None returns all.
+            filters: Metadata filters: only matching chunks are evidence.
+            doc_ids: Ids of documents: only their chunks are evidence.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+            UnknownEntityError: If no chunk that matches the filter mentions the entity.
+        """
+        where = node_filter(filters, doc_ids)
+        return self.storage.read(
+            lambda snapshot, reader: describe_entity(snapshot, reader, where, name, top),
+            self._pipeline.lock,
+        )
+
+    async def aentity(
+        self,
+        name: str,
+        *,
+        top: int | None = 100,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> EntityDetails:
+        """Run `entity` in a thread."""
+        return await asyncio.to_thread(self.entity, name, top=top, filters=filters, doc_ids=doc_ids)
 
     @property
     def last_report(self) -> IndexReport:

@@ -12,6 +12,7 @@ from llama_index.core.schema import Document
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner, OwnLoop
 from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import ForkedProcessError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
@@ -136,6 +137,17 @@ class InsertPipeline:
                 sink = MemorySink(self.cache)
                 self.report = reindex_records(self.storage, self._components(), sink, control)
             return self.report
+
+    def edit(self, change: Callable[[EntityEdits], EntityEdits]) -> EntityEdits:
+        """Change the entity edits and return them; see `E2GraphRAGIndex.edit_entities`."""
+        self.check_writable()
+        with self.lock:
+            self.storage.prepare_write()
+            current = self.storage.struct.edits
+            edits = change(current)
+            if edits != current:
+                self.storage.put_edits(edits)
+            return edits
 
     def check_writable(self) -> None:
         """Reject writes in a forked process, and through an index opened from a pickle.

@@ -1,0 +1,126 @@
+"""Entity edits of a LlamaIndex index: kept in the struct, persisted, and converted to files."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    SchemaVersionError,
+    UnknownEntityError,
+)
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.llama_index.storage import index_struct
+from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from fakes import NameExtractor
+from llama_checks import SYNC_AND_ASYNC, call
+
+DOCUMENTS = [
+    Document(id_="a", text="Robert met Anna in Oslo. Bob gave Anna a map.", metadata={"year": 1}),
+    Document(id_="b", text="Bob wrote to Cleo. Rome was far away.", metadata={"year": 2}),
+]
+EDITS = {"alias": {"Bob": "Robert"}, "separate": [("Rob", "Robert")], "stop": ["Rome"]}
+MODELS = {"embed_model": "hashing", "extractor": NameExtractor()}
+SECOND_YEAR = MetadataFilters(filters=[MetadataFilter(key="year", value=2)])
+
+
+@pytest.fixture
+def index(index_of):
+    return index_of(DOCUMENTS)
+
+
+def names(index):
+    return [one.name for one in index.entities()]
+
+
+@SYNC_AND_ASYNC
+async def test_edits_apply_to_the_graph_and_are_undone(index, is_async):
+    before = names(index), index.storage.struct.to_dict()
+    edits = await call(is_async, index, "edit_entities", **EDITS)
+    assert edits == index.edits()
+    assert "bob" not in names(index)
+    assert "rome" not in names(index)
+    trace = index.answer(query("Where is Bob?"), index.strategy)[0].trace
+    assert [one.entity for one in trace.links] == ["robert"]
+    index.edit_entities(undo=edits)
+    assert (names(index), index.storage.struct.to_dict()) == before
+
+
+def query(question):
+    from e2graphrag_integrations.retrieval.strategy import Query
+
+    return Query(question)
+
+
+@SYNC_AND_ASYNC
+async def test_an_entity_has_its_evidence(index, is_async):
+    index.edit_entities(**EDITS)
+    details = await call(is_async, index, "entity", "Bob")
+    assert [one.text for one in details.mentions] == ["Robert", "Bob", "Bob"]
+    for one in details.mentions:
+        [document] = [d for d in DOCUMENTS if d.node_id == one.document_id]
+        assert document.text[one.start : one.end] == one.text
+        assert document.text[one.sentence_start : one.sentence_end] == one.sentence
+    assert details.documents == ("a", "b")
+    [info] = await call(is_async, index, "entities", prefix="bo", top=1)
+    assert info == details.info
+
+
+def test_filters_hide_other_evidence(index):
+    index.edit_entities(**EDITS)
+    for options in ({"filters": SECOND_YEAR}, {"doc_ids": ["b"]}):
+        details = index.entity("Robert", **options)
+        assert [one.sentence for one in details.mentions] == ["Bob wrote to Cleo."]
+        assert [one.name for one in details.neighbors] == ["cleo"]
+        assert details.info.aliases == ()
+        assert "anna" not in [one.name for one in index.entities(**options)]
+        with pytest.raises(UnknownEntityError, match="match the filter"):
+            index.entity("Anna", **options)
+
+
+def test_rejected_edits_change_nothing(index):
+    before = index.storage.struct.generation
+    with pytest.raises(UnknownEntityError, match="no entity 'Zoe'"):
+        index.edit_entities(alias={"Bob": "Zoe"}, stop="Anna")
+    with pytest.raises(InvalidInputError, match="is a cycle"):
+        index.edit_entities(alias={"Bob": "Anna", "Anna": "Bob"})
+    assert index.storage.struct.generation == before
+
+
+def test_edits_are_persisted_and_converted(index, tmp_path):
+    edits = index.edit_entities(**EDITS)
+    index.insert(Document(id_="c", text="Rob met Emil. Bob met Emil."))
+    index.persist(tmp_path / "folder")
+    loaded = E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **MODELS)
+    assert (loaded.edits(), names(loaded)) == (edits, names(index))
+    loaded.to_e2g(tmp_path / "i.e2g")
+    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
+        assert rag.edits() == edits
+        assert rag.verify().problems == ()
+        assert rag.entities() == index.entities()
+    again = E2GraphRAGIndex.from_e2g(tmp_path / "i.e2g", **MODELS)
+    assert again.edits() == edits
+    assert names(again) == names(index)
+
+
+def test_another_handle_takes_over_edits_with_its_next_write(index):
+    other = E2GraphRAGIndex.from_storage(index.storage_context, **MODELS)
+    edits = index.edit_entities(stop="Rome")
+    other.delete_ref_doc("a")
+    assert other.edits() == edits
+
+
+def test_only_a_struct_with_edits_needs_the_new_version(index, monkeypatch):
+    assert index.storage.struct.to_dict()["schema_version"] == 2
+    index.edit_entities(stop="Rome")
+    saved = index.storage.struct.to_dict()
+    assert E2GraphRAGIndexStruct.from_dict(saved).edits == index.edits()
+    with pytest.raises(CorruptStoreError, match="is damaged"):
+        E2GraphRAGIndexStruct.from_dict(saved | {"edits": [["stop", "?"]]})
+    monkeypatch.setattr(index_struct, "SCHEMA_VERSION", 2)
+    with pytest.raises(SchemaVersionError):
+        E2GraphRAGIndexStruct.from_dict(saved)
