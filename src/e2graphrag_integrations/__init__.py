@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.embedders.hashing import HashingEmbedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
     from e2graphrag_integrations.protocols import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
+    from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -60,8 +62,12 @@ __all__ = [
     "E2GraphRAG",
     "E2GraphRAGError",
     "Embedder",
+    "EntityDetails",
+    "EntityEdit",
+    "EntityEdits",
     "EntityExtractor",
     "EntityGraph",
+    "EntityInfo",
     "ExtractiveSummarizer",
     "HashingEmbedder",
     "HuggingFaceTokenCounter",
@@ -97,10 +103,12 @@ _HOMES = {
     "embedders.hashing": ("HashingEmbedder",),
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
+    "entities.edits": ("EntityEdit", "EntityEdits"),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
