@@ -85,7 +85,9 @@ def test_hidden_and_unknown_entities_are_errors(rag):
         with pytest.raises(UnknownEntityError) as error:
             rag.entity(name, where=where)
         assert str(error.value) == f"no entity {name!r} in the documents that match the filter"
-    with pytest.raises(UnknownEntityError, match="no entity 'Voyagee' in the index: did you mean 'voyage'"):
+    with pytest.raises(
+        UnknownEntityError, match="no entity 'Voyagee' in the index: did you mean 'voyage'"
+    ):
         rag.entity("Voyagee")
     edits = rag.edit_entities(stop="Rome")
     with pytest.raises(UnknownEntityError, match="'Rome' is stopped"):

@@ -298,7 +298,7 @@ class _View:
         if self.allowed is None:
             bounds = self.snapshot.graph.edges.indptr
             return np.asarray(bounds[rows + 1] - bounds[rows])
-        return np.diff(self.weights(rows).indptr)
+        return np.asarray(np.diff(self.weights(rows).indptr))
 
     def _count_documents(self, rows: IntArray) -> IntArray:
         """Return the number of visible documents of each entity."""
