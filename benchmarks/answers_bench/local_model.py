@@ -21,8 +21,8 @@ _SCRIPT = Path(__file__).with_name("small_model.py")
 _TERMINATED = 128 + signal.SIGTERM
 """The exit code of a terminated process."""
 
-_PATIENCE = 120
-"""Seconds in which the server must start."""
+_PATIENCE = 60
+"""Seconds in which the server must start, and stop."""
 
 
 @contextmanager
@@ -48,7 +48,11 @@ def local_model(python: Path, threads: int) -> Iterator[str]:
         yield base
     finally:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(_PATIENCE)  # it finishes the answer that it is writing
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
