@@ -84,6 +84,9 @@ def test_every_command_is_swept():
         "export",
         "import",
         "demo",
+        "entities",
+        "entity",
+        "edit",
     }
 
 
@@ -95,6 +98,13 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     for command in ("status", "stats", "verify", "compact", "reindex"):
         assert check(command, hostile_index).code == 0
         check(command, hostile_index, "--json")
+    alias = f"Al{CONTROLS}\n{FORGED}=Alice"
+    assert check("edit", hostile_index, "--alias", alias, "--stop", NAME).code == 0
+    assert check("edit", hostile_index, "--alias", f"Al=Zoe{CONTROLS}").code == 2
+    for command in (["entities"], ["entity", "Alice"], ["edit"]):
+        command.insert(1, hostile_index)
+        assert check(*command).code == 0
+        check(*command, "--json")
     assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
     nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
     assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)
