@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 
 .PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers bench-tags \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -157,6 +157,10 @@ bench-second-embedder: $(VENV)/.installed-second-embedder
 # Fits relevance to the dev split and writes it to the package (needs the indexes of bench-quality).
 bench-calibration: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py --data ../shared/data --ship --out benchmarks/results/calibration.json
+
+# Precision and recall of tags (needs the vectors of bench-quality, or embeds 1,600 short texts).
+bench-tags: $(STAMP)
+	$(BIN)/python benchmarks/tags.py --data ../shared/data --out benchmarks/results/tags.json
 
 # LLM calls and embedded nodes for one new sentence in a long document.
 bench-repair: $(STAMP)

@@ -23,7 +23,11 @@ from quality_bench.report import IN_BRIEF, goal_table, left_out_table, overview
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parents[1]
-DOCUMENTS = _ROOT / "docs" / "benchmarks.md", _ROOT / "README.md"
+DOCUMENTS = (
+    _ROOT / "docs" / "benchmarks.md",
+    _ROOT / "docs" / "boosts.md",
+    _ROOT / "README.md",
+)
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
@@ -258,6 +262,21 @@ def context_differences(result: Result) -> str:
     return difference_table(result["sets"], CONTEXTS)
 
 
+def tags(result: Result) -> str:
+    rows = [
+        (
+            name,
+            variant,
+            *(f"{row['report'][rate]:.2f}" for rate in ("precision", "recall", "f1")),
+            f"{row['report']['tags per document']:.1f}",
+        )
+        for name, variants in result["sets"].items()
+        for variant, row in variants.items()
+    ]
+    head = ("set", "given for each tag", "precision", "recall", "F1", "tags per document")
+    return markdown(head, rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "query": ("query_speed", query),
     "query_goals": ("query_speed", goals),
@@ -277,6 +296,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "second_embedder_goals": ("quality_e5_report", quality_goals),
     "calibration": ("calibration", calibration_table),
     "calibration_e5": ("calibration_e5", calibration_table),
+    "tags": ("tags", tags),
     "leave_one_out": ("leave_one_out", left_out_table),
     "answers": ("answers", answers),
     "answer_differences": ("answers", answer_differences),

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
+    from e2graphrag_integrations.retrieval.boosts import Boosts
     from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.filters import tagged
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -52,10 +54,12 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.summarizers.prompts import Prompts
     from e2graphrag_integrations.summarizers.retry import RetryPolicy
+    from e2graphrag_integrations.text.tags import Tag
     from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
 
 __all__ = [
     "ApproximateTokenCounter",
+    "Boosts",
     "CallableSummarizer",
     "CostEstimate",
     "CrossEncoderReranker",
@@ -90,12 +94,14 @@ __all__ = [
     "Span",
     "Stats",
     "Summarizer",
+    "Tag",
     "TokenCounter",
     "Trace",
     "TreeTraversalStrategy",
     "VerifyReport",
     "clipped_cosine",
     "errors",
+    "tagged",
 ]
 
 _HOMES = {
@@ -108,7 +114,9 @@ _HOMES = {
     "graph.entity_graph": ("EntityGraph",),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "retrieval.boosts": ("Boosts",),
     "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
+    "retrieval.filters": ("tagged",),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
@@ -120,6 +128,7 @@ _HOMES = {
     "summarizers.openai_chat": ("OpenAISummarizer",),
     "summarizers.prompts": ("Prompts",),
     "summarizers.retry": ("RetryPolicy",),
+    "text.tags": ("Tag",),
     "text.tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
 }
 

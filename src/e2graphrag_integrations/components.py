@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
@@ -48,6 +48,7 @@ from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summari
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 HASHING = "hashing"
@@ -250,6 +251,15 @@ class Components:
         """The fingerprint that identifies the embedder in cache keys."""
         _ = self.embedder
         return self._embedder_fingerprint
+
+    def embed_tags(self, tags: Sequence[Tag]) -> TagSet:
+        """Return a set of tags with their vectors.
+
+        Raises:
+            EmbeddingError: If the embedder fails.
+            SettingsMismatchError: If the embedder differs from the one that built the index.
+        """
+        return embed_tags(tags, self.embedder_fingerprint, self.embedder.embed)
 
     @property
     def calibration(self) -> Calibration:

@@ -71,6 +71,7 @@ from e2graphrag_integrations.reports import (
     Stats,
     VerifyReport,
 )
+from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.entity_view import (
     EntityDetails,
@@ -86,12 +87,14 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Stra
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
@@ -538,6 +541,35 @@ class E2GraphRAG:
         with self.write_lock():
             return self._store.compact()
 
+    def set_tags(self, tags: Tags | None) -> None:
+        """Set the tags that chunks can have, or remove them.
+
+        Chunks are assigned up to three tags each, without a language model: by the similarity of
+        their vectors to those of the tags, and by the words of the names. The assignments follow
+        every later change of documents. Only the names, descriptions and examples are embedded.
+
+        Args:
+            tags: Names, `Tag` objects, or mappings with the keys `name`, `description` and
+                `examples`; at most 500. They replace the former tags. None removes all tags.
+
+        Raises:
+            TagError: If the set is empty, a name occurs twice, or a tag is invalid. Nothing was
+                written.
+            EmbeddingError: If the embedder fails. Nothing was written.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        tag_set = TagSet()
+        if tags is not None:
+            checked, components = as_tags(tags), self._index.components
+            components.revalidate(self._store.manifest())
+            tag_set = components.embed_tags(checked)
+        with self.write_lock():
+            self._store.put_tag_set(tag_set)
+
+    async def aset_tags(self, tags: Tags | None) -> None:
+        """Run `set_tags` in a thread."""
+        await run_in_thread(lambda: self.set_tags(tags), lambda: None)
+
     # Reading
 
     def retrieve(
@@ -551,6 +583,7 @@ class E2GraphRAG:
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
+        boost: Boost | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -568,15 +601,22 @@ class E2GraphRAG:
             token_budget: Maximum tokens in `result.context()`.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
             fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
+            boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
+                fields. It changes the order, and never lets a node through that `where` excludes.
 
         Raises:
             InvalidInputError: If an argument is invalid.
             FilterError: If `where` is invalid.
+            BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
+            TagError: If `boost` or `where` names an unknown tag.
+            UnknownDocumentError: If `boost` names an unknown document.
             CorruptStoreError: If a stored row does not match its checksum.
         """
         strategy = self._strategy if strategy is None else strategy
         node_filter = None if where is None else metadata_filter(where)
         query = Query(question, k, mode, node_filter, token_budget, expand, bool(fill))
+        if boost is not None:
+            query = replace(query, boosts=as_boosts(boost))
         return self._session.retrieve(query, strategy)
 
     async def aretrieve(
@@ -590,6 +630,7 @@ class E2GraphRAG:
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
+        boost: Boost | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await asyncio.to_thread(
@@ -602,6 +643,7 @@ class E2GraphRAG:
             token_budget=token_budget,
             expand=expand,
             fill=fill,
+            boost=boost,
         )
 
     def entities(
@@ -652,6 +694,14 @@ class E2GraphRAG:
     ) -> EntityDetails:
         """Run `entity` in a thread."""
         return await asyncio.to_thread(self.entity, name, top=top, where=where)
+
+    def tag_set(self) -> tuple[Tag, ...]:
+        """Return the tags that chunks can have; see `set_tags`."""
+        return self._store.tag_set().tags
+
+    def tag_counts(self) -> dict[str, int]:
+        """Return the number of chunks with each tag, by name."""
+        return count_tags(self._session.snapshot())
 
     def refresh(self) -> None:
         """Update the search index and any external vector store now, before the next query."""

@@ -8,6 +8,8 @@
     │   ├── UnreadableFileError      a file that cannot be read as text
     │   │   └── FileLimitError       a file that exceeds a limit of `LoaderLimits`
     │   ├── FilterError              an invalid `where` filter
+    │   ├── BoostError               an invalid boost, or metadata that it cannot use
+    │   ├── TagError                 an invalid tag set, or an unknown tag
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── UnknownEntityError           a name of no entity in the index
@@ -56,6 +58,14 @@ class FileLimitError(UnreadableFileError):
 
 class FilterError(InvalidInputError):
     """Raised for an invalid `where` filter."""
+
+
+class BoostError(InvalidInputError):
+    """Raised for an invalid boost, or for metadata that a boost cannot use, such as a bad date."""
+
+
+class TagError(InvalidInputError):
+    """Raised for an invalid tag set, or a tag that is not in the tag set of the index."""
 
 
 class LLMCallLimitError(InvalidInputError):

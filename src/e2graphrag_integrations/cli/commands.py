@@ -10,9 +10,10 @@ import typer
 
 from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
+from e2graphrag_integrations.cli.boosts import parse_weights, read_tags
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_where
-from e2graphrag_integrations.errors import DuplicateDocumentError
+from e2graphrag_integrations.errors import DuplicateDocumentError, TagError
 
 
 @command
@@ -122,6 +123,17 @@ def query(
     ] = "none",
     token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
     where: options.Where = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Only hits with this tag; repeat it for more tags."),
+    ] = None,
+    boost_tag: options.BoostTags = None,
+    boost_document: options.BoostDocuments = None,
+    boost_field: options.BoostField = None,
+    boost_scale: options.BoostScale = None,
+    boost_half_life_days: options.BoostHalfLife = None,
+    boost_date_field: options.BoostDateField = None,
+    boost_now: options.BoostNow = None,
     context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
     explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
     profile: options.Profile = False,
@@ -137,8 +149,25 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
+      e2graphrag query tickets.e2g "Is the card charged twice?" --boost-tag billing=2
     """
-    from e2graphrag_integrations import HybridStrategy, PaperStrategy, TreeTraversalStrategy
+    from e2graphrag_integrations import (
+        HybridStrategy,
+        PaperStrategy,
+        TreeTraversalStrategy,
+        tagged,
+    )
+
+    boost = {
+        "tag": parse_weights("--boost-tag", boost_tag or ()),
+        "documents": parse_weights("--boost-document", boost_document or ()),
+        "boost_field": boost_field,
+        "boost_scale": boost_scale,
+        "half_life_days": boost_half_life_days,
+        "date_field": boost_date_field,
+        "now": boost_now,
+    }
+    condition = parse_where(where or ())
 
     strategies = {
         "hybrid": HybridStrategy,
@@ -153,7 +182,8 @@ def query(
             strategy=strategies[strategy](),
             expand=expand,
             token_budget=token_budget,
-            where=parse_where(where or ()),
+            where=tagged(*tag, where=condition) if tag else condition,
+            boost={name: value for name, value in boost.items() if value not in (None, {})},
         )
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
@@ -241,6 +271,43 @@ def edit(
     with inputs.open_index(index) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
     output.print_edits(edits, as_json=json)
+
+
+@command
+def tag(
+    index: options.IndexFile,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TAG]...", help="Names of the tags.")
+    ] = None,
+    *,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON list of names or of objects with the keys name, description and examples.",
+        ),
+    ] = None,
+    clear: Annotated[bool, flag("--clear", "Remove all tags.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Set the tags of an index, and print the number of chunks with each.
+
+    The tags replace the former ones. Chunks are assigned to them without a language model. Without
+    tags, the command prints the present ones.
+
+    Examples:
+      e2graphrag tag tickets.e2g billing shipping
+      e2graphrag tag tickets.e2g --file tags.json
+      e2graphrag tag tickets.e2g
+    """
+    if clear and (names or file):
+        raise TagError("--clear removes all tags: run the command again to set new ones")
+    with inputs.open_index(index) as rag:
+        if clear:
+            rag.set_tags(None)
+        elif names or file:
+            rag.set_tags(read_tags(names or (), file))
+        output.print_tags(rag.tag_counts(), index, as_json=json)
 
 
 @command

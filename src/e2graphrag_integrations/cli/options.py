@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -77,6 +77,45 @@ LLMApiKeyEnv = Annotated[
         metavar="VARIABLE",
         help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
     ),
+]
+
+_boost_option = functools.partial(typer.Option, rich_help_panel="Boosts")
+
+BoostTags = Annotated[
+    list[str] | None,
+    _boost_option(metavar="TAG=WEIGHT", help="Multiply the scores of hits with a tag."),
+]
+
+BoostDocuments = Annotated[
+    list[str] | None,
+    _boost_option(metavar="ID=WEIGHT", help="Multiply the scores of a document's hits."),
+]
+
+BoostField = Annotated[
+    str | None,
+    _boost_option(metavar="KEY", help="Multiply scores by a number in the metadata."),
+]
+
+BoostScale = Annotated[
+    Literal["linear", "log"] | None,
+    _boost_option(help="Multiply by the number or by 1 + ln(1 + number) (default: linear)."),
+]
+
+BoostHalfLife = Annotated[
+    float | None,
+    _boost_option(
+        metavar="DAYS", help="Prefer recent hits; after this age, the preference has halved."
+    ),
+]
+
+BoostDateField = Annotated[
+    str | None,
+    _boost_option(metavar="KEY", help="Metadata key of the date (default: date)."),
+]
+
+BoostNow = Annotated[
+    str | None,
+    _boost_option(metavar="DATE", help="Date from which ages are counted (default: today)."),
 ]
 
 Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent LLM calls.")]

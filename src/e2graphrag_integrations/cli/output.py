@@ -387,6 +387,18 @@ def print_edits(edits: EntityEdits, *, as_json: bool) -> None:
         print_line("no edits")
 
 
+def print_tags(counts: Mapping[str, int], path: str, *, as_json: bool) -> None:
+    """Print the number of chunks with each tag."""
+    if as_json:
+        _print_json({"file": path, "tags": counts})
+        return
+    if not counts:
+        print_line(f"{path} has no tags")
+        return
+    rows = [(printable(name), str(count)) for name, count in counts.items()]
+    _print_table(("tag", "chunks"), rows, (f"{count}\t{name}" for name, count in rows))
+
+
 def print_verification(report: reports.VerifyReport, path: str, *, as_json: bool) -> None:
     """Print the result of a check and the problems that it found."""
     if as_json:
@@ -460,6 +472,8 @@ def _print_hit(rank: int, node: RetrievedNode) -> None:
     figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f}"
     print_styled(f"   {figures}  found by: {_FOUND_BY[node.route]}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
+    if node.tags:
+        print_styled(f"   tags: {', '.join(node.tags)}", "dim")
     if node.entities:
         print_styled(f"   entities: {' - '.join(node.entities)}", "dim")
     print_line(f"   {excerpt(node, _HIT_CHARACTERS)}")

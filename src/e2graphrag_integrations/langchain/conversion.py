@@ -24,7 +24,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filter_tree import Filter
-from e2graphrag_integrations.retrieval.filters import Predicate, compile_where
+from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.joining import JoinedChunks, join_chunks, overlap
@@ -300,13 +300,17 @@ def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def user_filter(where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]) -> Predicate:
+def user_filter(
+    where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask,
+) -> Predicate | NodeMask:
     """Convert a filter on the metadata of LangChain documents to a filter on stored metadata.
+
+    The result of `tagged` is returned unchanged.
 
     Raises:
         FilterError: If the filter is invalid.
     """
-    return _UserFilter(compile_where(where))
+    return where if isinstance(where, NodeMask) else _UserFilter(compile_where(where))
 
 
 @dataclass(frozen=True, slots=True)

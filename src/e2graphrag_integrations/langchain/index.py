@@ -75,6 +75,7 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
+from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -82,6 +83,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.text.tags import Tag, Tags
 
 _LOCAL_FILE = "index.e2g"
 """Name of the index file in a folder given to `save_local`."""
@@ -479,6 +481,29 @@ class E2GraphRAGIndex(DocumentIndex):
         rag = self.corpus.rag
         return await rag.aedit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
 
+    def set_tags(self, tags: Tags | None) -> None:
+        """Set the tags that chunks can have, or remove them; see `E2GraphRAG.set_tags`.
+
+        Retrieved documents list their tags as `e2_tags`, and `boost` and `tagged` refer to them.
+
+        Raises:
+            TagError: If the set is empty, a name occurs twice, or a tag is invalid.
+            EmbeddingError: If the embedder fails. Nothing was written.
+        """
+        self.corpus.rag.set_tags(tags)
+
+    async def aset_tags(self, tags: Tags | None) -> None:
+        """Run `set_tags` in a thread."""
+        await self.corpus.rag.aset_tags(tags)
+
+    def tag_set(self) -> tuple[Tag, ...]:
+        """Return the tags that chunks can have; see `set_tags`."""
+        return self.corpus.rag.tag_set()
+
+    def tag_counts(self) -> dict[str, int]:
+        """Return the number of chunks with each tag, without pending documents."""
+        return self.corpus.rag.tag_counts()
+
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents, if any.
 
@@ -591,6 +616,7 @@ class E2GraphRAGIndex(DocumentIndex):
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
+        boost: Boost | None = None,
     ) -> RetrievalResult:
         """Index pending documents, then return nodes with scores, reasons and a trace.
 
@@ -604,6 +630,7 @@ class E2GraphRAGIndex(DocumentIndex):
             token_budget: Maximum tokens of `result.context()`.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
             fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
+            boost: Preferred tags, documents, dates or values.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
@@ -619,6 +646,7 @@ class E2GraphRAGIndex(DocumentIndex):
             token_budget=token_budget,
             expand=expand,
             fill=fill,
+            boost=boost,
         )
 
     async def aretrieve(
@@ -633,6 +661,7 @@ class E2GraphRAGIndex(DocumentIndex):
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
+        boost: Boost | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
@@ -645,6 +674,7 @@ class E2GraphRAGIndex(DocumentIndex):
             token_budget=token_budget,
             expand=expand,
             fill=fill,
+            boost=boost,
         )
 
     def _combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:

@@ -13,13 +13,16 @@ from langchain_core.vectorstores import VectorStore
 from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
-DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
-"""A filter on the metadata of retrieved documents: conditions, or a function of the metadata."""
+DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask
+"""A filter on the metadata of retrieved documents: conditions, or a function of the metadata; or
+the result of `tagged`."""
 
 
 class NoOptions(TypedDict):
@@ -66,6 +69,7 @@ class SearchOptions(TypedDict, total=False):
     filter: DocumentFilter | None
     store_filter: Any
     expand: Expand
+    boost: Boost | None
 
 
 SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
@@ -106,4 +110,5 @@ class RetrieveArguments(TypedDict, total=False):
     where: DocumentFilter | None
     expand: Expand
     fill: bool
+    boost: Boost | None
     store_filter: Any

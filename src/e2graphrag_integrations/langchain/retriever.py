@@ -33,6 +33,7 @@ from e2graphrag_integrations.langchain.options import (
 )
 from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
+from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -109,14 +110,15 @@ class E2GraphRAGRetriever(BaseRetriever):
         strategy: The ranking strategy. None uses the strategy of the index.
         max_hops: Overrides the `max_hops` of the strategy. Without a `strategy`, selects
             `PaperStrategy`.
-        filter: Conditions on the metadata, or a function of the metadata. A summary matches only if
-            all chunks under it match.
+        filter: Conditions on the metadata, a function of the metadata, or `tagged("billing")`. A
+            summary matches only if all chunks under it match.
         store_filter: A filter in the syntax of the index's vector store.
         include_scores: Whether to add `e2_relevance`, `e2_score`, `e2_route`, `e2_entities` and
             `e2_reasons` to the metadata. The relevance is in [0, 1] and comparable across
             questions; the score is the strategy's own and is comparable only within one result.
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
+        boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
 
     Instantiate:
         ```python
@@ -159,6 +161,12 @@ class E2GraphRAGRetriever(BaseRetriever):
     store_filter: Any = Field(default=None, repr=False)
     include_scores: bool = False
     expand: Expand = "none"
+    boost: Any = None
+
+    @field_validator("boost")
+    @classmethod
+    def _check_boost(cls, value: Any) -> Any:
+        return None if value is None else as_boosts(value)
 
     @field_validator("index")
     @classmethod
@@ -298,6 +306,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         score_threshold: float | None = None,
         lambda_mult: float | None = None,
         fetch_k: int | None = None,
+        boost: Boost | None = None,
     ) -> tuple[RetrieveArguments, bool, float | None]:
         """Return the arguments of `_call_arguments`; None means the field's value."""
         threshold = self.score_threshold if score_threshold is None else score_threshold
@@ -322,6 +331,9 @@ class E2GraphRAGRetriever(BaseRetriever):
             "where": None if where is None else user_filter(where),
             "fill": True,
         }
+        boost = self.boost if boost is None else boost
+        if boost is not None:
+            arguments["boost"] = as_boosts(boost)
         if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
         with_scores = self.include_scores if include_scores is None else include_scores
@@ -445,6 +457,7 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
         "e2_segments": [_segment(segment, node) for segment in node.segments],
         "e2_parent": node.parent_id,
         "e2_children": list(node.child_ids),
+        "e2_tags": list(node.tags),
     }
     if include_scores:
         metadata |= {

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llama_index.core.schema import Document
@@ -35,6 +35,7 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.entity_edits import write_edits
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
@@ -46,13 +47,25 @@ _DOCUMENT_ID = "document_id"
 # Import
 
 
-def read_e2g(
-    path: str | os.PathLike[str],
-) -> tuple[list[IndexedDocument], dict[str, str], EntityEdits]:
-    """Read an index file.
+@dataclass(frozen=True)
+class E2gContent:
+    """The content of an index file.
 
-    Returns:
-        All documents, the manifest (settings and model fingerprints), and the entity edits.
+    Attributes:
+        documents: All documents.
+        made_with: Settings and model fingerprints.
+        edits: The entity edits.
+        tag_set: The tags that chunks can have.
+    """
+
+    documents: list[IndexedDocument]
+    made_with: dict[str, str]
+    edits: EntityEdits
+    tag_set: TagSet
+
+
+def read_e2g(path: str | os.PathLike[str]) -> E2gContent:
+    """Read an index file.
 
     Raises:
         InvalidInputError: If the file does not exist.
@@ -67,7 +80,7 @@ def read_e2g(
         for stored in store.all_nodes():
             nodes[stored.node.document_id].append(stored)
         documents = [_read_document(store, snapshot, id_, own) for id_, own in nodes.items()]
-        return documents, store.manifest(), snapshot.edits
+        return E2gContent(documents, store.manifest(), snapshot.edits, snapshot.tag_set)
 
 
 def _read_document(
@@ -164,6 +177,8 @@ def write_e2g(
                 _write_document(store, storage, record, components)
             if storage.struct.edits:
                 write_edits(store, storage.struct.edits)
+            if storage.struct.tag_set:
+                store.put_tag_set(storage.struct.tags())
         Path(temporary).rename(name)
     finally:
         for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):

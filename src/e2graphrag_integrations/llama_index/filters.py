@@ -23,6 +23,7 @@ from e2graphrag_integrations.retrieval.filters import (
 )
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
@@ -94,6 +95,7 @@ def node_filter(
     filters: MetadataFilters | None,
     doc_ids: Sequence[str] | None,
     node_ids: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
 ) -> NodeFilter | None:
     """Return a filter over nodes, or None if no condition is given.
 
@@ -108,13 +110,11 @@ def node_filter(
         FilterError: If an operator is unknown, a value has the wrong type, or the filters exceed
             10,000 conditions or a nesting of 50.
     """
-    if filters is None and doc_ids is None and node_ids is None:
+    if filters is None and doc_ids is None and node_ids is None and tags is None:
         return None
     if filters is not None and not isinstance(filters, MetadataFilters):
         raise FilterError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
-    for name, ids in (("doc_ids", doc_ids), ("node_ids", node_ids)):
-        if isinstance(ids, str) or not isinstance(ids, Collection | None):
-            raise FilterError(f"{name}={short_repr(ids)} must be a list of ids")
+    _check_lists(doc_ids=doc_ids, node_ids=node_ids, tags=tags)
     matches = None if filters is None else _Compiler().compile(filters)
     allowed_documents = None if doc_ids is None else frozenset(doc_ids)
     allowed_ids = None if node_ids is None else frozenset(node_ids)
@@ -137,9 +137,18 @@ def node_filter(
         if allowed_ids is not None:
             ids = snapshot.nodes.ids
             allowed &= np.fromiter((id_ in allowed_ids for id_ in ids), np.bool_, len(ids))
+        if tags is not None:
+            allowed &= nodes_with_tags(snapshot, np.asarray(snapshot.tag_set.rows(tags)))
         return allowed
 
     return mask
+
+
+def _check_lists(**lists: object) -> None:
+    for name, values in lists.items():
+        if isinstance(values, str) or not isinstance(values, Collection | None):
+            what = "names" if name == "tags" else "ids"
+            raise FilterError(f"{name}={short_repr(values)} must be a list of {what}")
 
 
 class _Compiler:

@@ -74,6 +74,7 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
+from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.entity_view import (
     EntityDetails,
@@ -85,9 +86,11 @@ from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
+from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, SimpleVectorStore)
@@ -480,6 +483,35 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         stop = StopSignal()
         return await run_in_thread(lambda: self._pipeline.reindex(progress, stop), stop.stop_all)
 
+    def set_tags(self, tags: Tags | None) -> None:
+        """Set the tags that chunks can have, or remove them; see `E2GraphRAG.set_tags`.
+
+        The `boost` and the `tags` of a retriever refer to them. The tags are stored in the struct.
+
+        Raises:
+            TagError: If the set is empty, a name occurs twice, or a tag is invalid.
+            EmbeddingError: If the embedder fails; nothing changes.
+        """
+        tag_set = TagSet()
+        if tags is not None:
+            tag_set = self._pipeline.query_components().embed_tags(as_tags(tags))
+        self._pipeline.check_writable()
+        with self._pipeline.lock:
+            self.storage.prepare_write()
+            self.storage.put_tags(tag_set)
+
+    async def aset_tags(self, tags: Tags | None) -> None:
+        """Run `set_tags` in a thread."""
+        await asyncio.to_thread(self.set_tags, tags)
+
+    def tag_set(self) -> tuple[Tag, ...]:
+        """Return the tags that chunks can have; see `set_tags`."""
+        return self.storage.struct.tags().tags
+
+    def tag_counts(self) -> dict[str, int]:
+        """Return the number of chunks with each tag, by name."""
+        return count_tags(self.storage.snapshot())
+
     # Methods that the base class calls
 
     def build_index_from_nodes(
@@ -518,7 +550,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         filters: MetadataFilters | None = None,
         doc_ids: Sequence[str] | None = None,
         node_ids: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
         expand: Expand = "none",
+        boost: Boost | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -545,7 +579,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             filters=filters,
             doc_ids=doc_ids,
             node_ids=node_ids,
+            tags=tags,
             expand=expand,
+            boost=boost,
             callback_manager=callback_manager or self._callback_manager,
             object_map=self._object_map if object_map is None else object_map,
             objects=objects,
@@ -706,13 +742,16 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             InvalidInputError: If the file does not exist.
             StoreError: If the file is damaged or is not an index file.
         """
-        built, made_with, edits = read_e2g(path)
-        struct = E2GraphRAGIndexStruct(made_with=made_with, edits=edits)
+        content = read_e2g(path)
+        made_with = content.made_with
+        struct = E2GraphRAGIndexStruct(
+            made_with=made_with, edits=content.edits, tag_set=content.tag_set.to_json()
+        )
         index = cls(index_struct=struct, storage_context=storage_context, **options)
         with index._removed_on_error():
             if "dimension" in made_with:
                 index.storage.vectors.check_dimension(int(made_with["dimension"]))
-            index.storage.put(built, made_with, index._pipeline.planner.name)
+            index.storage.put(content.documents, made_with, index._pipeline.planner.name)
         return index
 
     @classmethod

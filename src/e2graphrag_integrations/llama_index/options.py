@@ -16,6 +16,7 @@ from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -75,7 +76,9 @@ class RetrieverOptions(TypedDict, total=False):
     filters: MetadataFilters | None
     doc_ids: Sequence[str] | None
     node_ids: Sequence[str] | None
+    tags: Sequence[str] | None
     expand: Expand
+    boost: Boost | None
 
 
 class EngineOptions(TypedDict, total=False):

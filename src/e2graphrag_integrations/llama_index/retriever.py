@@ -30,6 +30,7 @@ from e2graphrag_integrations.portability.reopening import (
     reject,
 )
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
@@ -67,6 +68,7 @@ class E2RoutingEvent(BaseEvent):
     reasons: dict[str, list[str]] = Field(description="For each node, the reasons for its rank.")
     scores: dict[str, float] = Field(description="For each node, the score of the strategy.")
     relevance: dict[str, float] = Field(description="For each node, its relevance in [0, 1].")
+    tags: dict[str, list[str]] = Field(description="For each node, its tags.")
     trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
 
     @classmethod
@@ -119,12 +121,16 @@ class E2GraphRAGRetriever(BaseRetriever):
         filters: Metadata conditions for nodes, including `e2_level` and `e2_kind`.
         doc_ids: Only return nodes of these documents.
         node_ids: Only return these nodes.
+        tags: Only return chunks with one of these tags, and summaries of such chunks; see
+            `E2GraphRAGIndex.set_tags`.
         expand: `children` or `leaves` replaces each summary with those nodes; `none` keeps it.
+        boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
         InvalidInputError: If an argument is unknown or out of range.
         FilterError: If a filter is invalid.
+        BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
     """
 
     def __init__(
@@ -137,7 +143,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         filters: MetadataFilters | None = None,
         doc_ids: Sequence[str] | None = None,
         node_ids: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
         expand: Expand = "none",
+        boost: Boost | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -153,8 +161,9 @@ class E2GraphRAGRetriever(BaseRetriever):
             "?",
             k=similarity_top_k,
             mode=_parse_mode(mode),
-            where=node_filter(filters, doc_ids, node_ids),
+            where=node_filter(filters, doc_ids, node_ids, tags),
             expand=expand,
+            boosts=None if boost is None else as_boosts(boost),
         )
         self._strategy = index.strategy if strategy is None else strategy
         check_strategy(self._strategy)
@@ -230,6 +239,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 reasons={node.node_id: list(node.reasons) for node in result.nodes},
                 scores={node.node_id: float(node.score) for node in result.nodes},
                 relevance={node.node_id: node.relevance for node in result.nodes},
+                tags={node.node_id: list(node.tags) for node in result.nodes},
                 trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )

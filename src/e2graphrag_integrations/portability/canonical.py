@@ -8,6 +8,7 @@ differently in different batches.
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import Any
 
 from e2graphrag_integrations.entities.edits import EntityEdit
@@ -24,10 +25,13 @@ from e2graphrag_integrations.types import SourceDocument
 
 
 def export_lines(store: Store) -> list[str]:
-    """Return the index as JSON lines: the manifest, then all documents, nodes, edits and edges."""
+    """Return the index as JSON lines: manifest, tags, documents, nodes, edits and edges."""
     with store.read_transaction():
         snapshot = load_or_build_snapshot(store)
         lines = [canonical_json({"manifest": store.manifest()})]
+        if snapshot.tag_set.tags:
+            tags = [asdict(tag) for tag in snapshot.tag_set.tags]
+            lines.append(canonical_json({"tags": tags}))
         lines.extend(
             canonical_json(document_record(store.document(header.id)))
             for header in store.document_headers()

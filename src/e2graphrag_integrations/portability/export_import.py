@@ -1,10 +1,10 @@
 """Exporting an index to a folder of plain files, and importing such a folder.
 
-`index.jsonl` contains a header with the manifest, and one line per document, per node and per
-entity edit. Its last line contains the number of lines and a hash of both files, which reveals
-truncation and changes. `vectors.npz` contains the distinct vectors and their content keys, and no
-pickles. The content keys of nodes are also exported, so that an update after the import can reuse
-the cached content.
+`index.jsonl` contains a header with the manifest and the tag set, and one line per document, per
+node and per entity edit. Its last line contains the number of lines and a hash of both files, which
+reveals truncation and changes. `vectors.npz` contains the distinct vectors and their content keys,
+and no pickles. The content keys of nodes are also exported, so that an update after the import can
+reuse the cached content.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from e2graphrag_integrations.store.records import (
     encode_sentences,
 )
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
 
@@ -121,7 +122,9 @@ def _lines(
     nodes: Sequence[StoredNode],
     rows: Mapping[bytes, int],
 ) -> Iterator[str]:
-    yield canonical_json({"e2graphrag": FORMAT, "manifest": store.manifest()})
+    tag_set = store.tag_set().to_json()
+    tags = {"tags": tag_set} if tag_set else {}
+    yield canonical_json({"e2graphrag": FORMAT, "manifest": store.manifest(), **tags})
     for header in headers:
         yield canonical_json(document_record(store.document(header.id)))
     for stored in nodes:
@@ -217,7 +220,9 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
     try:
         vectors, keys = _read_vectors(source / _VECTORS)
         store.put_cached("vector", {key: v.tobytes() for key, v in zip(keys, vectors, strict=True)})
-        manifest = _parse_manifest(json.loads(file.readline()), str(source), vectors)
+        header = json.loads(file.readline())
+        manifest = _parse_manifest(header, str(source), vectors)
+        tag_set = TagSet.from_json(header.get("tags", ""))
         documents: dict[str, SourceDocument] = {}
         nodes: dict[str, list[StoredNode]] = {}
         edits: list[list[Any]] = []
@@ -237,6 +242,8 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
             store.write_document(document, nodes[id_], manifest)
         if edits:
             write_edits(store, EntityEdits.from_json(edits))
+        if tag_set.tags:
+            store.put_tag_set(tag_set)
     except (InvalidInputError, StoreError, *_INVALID_LINE) as error:
         if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
             raise  # a problem with the target, such as a full disk

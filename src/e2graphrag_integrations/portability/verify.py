@@ -90,6 +90,7 @@ def _check_manifest(store: Store, checked: Counter[str]) -> Iterator[str]:
         if checksum(*fields) != crc:
             yield f"{fields[0]} in the manifest does not match its checksum"
     Settings.from_manifest(store.manifest(), store.path)
+    store.tag_set()
     store.generation  # noqa: B018 - raises if the row is missing
 
 

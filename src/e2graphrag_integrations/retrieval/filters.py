@@ -30,6 +30,7 @@ from e2graphrag_integrations.retrieval.filter_tree import (
 )
 from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes, pages_match
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 
@@ -199,6 +200,38 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
         return where.build
     predicate = compile_where(where)
     return lambda snapshot: allowed_nodes(snapshot.records, predicate)
+
+
+def tagged(*names: str, where: Where | None = None) -> NodeMask:
+    """Return a filter of the nodes with at least one of some tags; see `E2GraphRAG.set_tags`.
+
+    As for other filters, a summary matches only if every chunk under it matches. An unknown tag
+    raises a TagError when the filter is used.
+
+    Args:
+        *names: Names of tags.
+        where: A further filter, which must hold, too.
+
+    Raises:
+        FilterError: If there is no name, or `where` is invalid.
+    """
+    if not names or not all(isinstance(name, str) for name in names):
+        raise FilterError(f"tagged{short_repr(names)} needs names of tags")
+    if where is not None:
+        metadata_filter(where)
+    return NodeMask(_TagMask(names, where))
+
+
+@dataclass(frozen=True, slots=True)
+class _TagMask:
+    """Computes the mask of `tagged`; a class so that it can be pickled."""
+
+    names: tuple[str, ...]
+    where: Where | None
+
+    def __call__(self, snapshot: Snapshot) -> NDArray[np.bool_]:
+        mask = nodes_with_tags(snapshot, np.asarray(snapshot.tag_set.rows(self.names)))
+        return mask if self.where is None else mask & metadata_filter(self.where)(snapshot)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.tags import tags_of_nodes
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 
 
@@ -84,11 +86,14 @@ def hydrate(
     """
     rows = [one.row for one in candidates]
     mentioned = _mentioned_entities(reader.snapshot, rows, links)
+    tags = tags_of_nodes(reader.snapshot, np.asarray(rows, dtype=np.int64))
+    columns = (reader.read(rows), mentioned, tags)
     found = []
-    for candidate, node, entities in zip(candidates, reader.read(rows), mentioned, strict=True):
+    for candidate, node, entities, own in zip(candidates, *columns, strict=True):
         best = reader.candidates.setdefault(node.id, candidate)
         relevance = clipped(best.relevance or 0.0)
-        found.append(_result_node(candidate, reader.snapshot, node, entities, relevance))
+        result = _result_node(candidate, reader.snapshot, node, entities, relevance)
+        found.append(replace(result, tags=own) if own else result)
     return found
 
 

@@ -1,7 +1,7 @@
 """The retrieval pipeline: from a query to a result, over one snapshot.
 
-`retrieve` calls the stages in order: analyze, embed, rank, rerank, and select, which hydrates the
-nodes and packs them into the token budget.
+`retrieve` calls the stages in order: analyze, embed, rank, rerank, boost, and select, which
+hydrates the nodes and packs them into the token budget.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.hydrate import (
@@ -90,6 +91,18 @@ def retrieve(
     if trace.overview and isinstance(strategy, DiverseStrategy) and query.packs_windows:
         with measure("cover", timings):
             candidates = cover_topics(candidates, reader, snapshot.bm25, strategy.diversity)
+    boosts = query.boosts
+    if boosts is not None and not boosts.is_neutral:
+        query = embed(query, components, timings) if query.fill else query
+        with measure("boost", timings):
+            candidates, trace = boost_candidates(
+                query,
+                boosts,
+                candidates,
+                trace,
+                snapshot,
+                rank_deeper=lambda deeper: rank(deeper, strategy, snapshot)[0],
+            )
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, reader, components)
     if query.allowed is not None and not query.allowed.any():

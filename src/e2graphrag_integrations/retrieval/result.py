@@ -50,6 +50,7 @@ class RetrievedNode:
             the node is evidence for the answer; otherwise, it is the cosine, or 0 if that is
             negative. docs/retrieval.md describes the calibration, and the relevance of questions
             that are answered without vectors.
+        tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
     """
 
     node_id: str
@@ -71,6 +72,7 @@ class RetrievedNode:
     child_ids: tuple[str, ...] = ()
     best_span: Span | None = None
     relevance: float = 0.0
+    tags: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:

@@ -91,8 +91,14 @@ class RetrievalSession:
         base = self._base = load_or_build_snapshot(self._store, self._base)
         if self._node_search is None:
             return base
-        # BM25 belongs to the base snapshot, so that the next build can reuse it.
-        return replace(base, dense=self._node_search(base), bm25_factory=lambda _: base.bm25)
+        # BM25 belongs to the base snapshot, so that the next build can reuse it. The tags are
+        # assigned with the vectors in the file.
+        return replace(
+            base,
+            dense=self._node_search(base),
+            bm25_factory=lambda _: base.bm25,
+            tags_factory=lambda _: base.chunk_tags,
+        )
 
     def _corrupt(self, error: StaleSnapshotError) -> CorruptStoreError:
         return CorruptStoreError(f"{self._store.path}: {error}; run verify()")

@@ -14,6 +14,7 @@ from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
+from e2graphrag_integrations.retrieval.boosts import Boosts
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
@@ -48,6 +49,7 @@ class Query:
         token_budget: Maximum number of tokens in the result's context.
         expand: Whether to replace each summary with its `children` or `leaves`; `none` keeps it.
         fill: Whether to fill the result up to `k` nodes with the nearest nodes by cosine.
+        boosts: Preferences that the pipeline applies to the candidates of the strategy.
         embed_texts: Texts to embed instead of the question; the mean of their embeddings is used as
             the query vector (HyDE, arXiv 2212.10496, section 3.2). At most 32,000 characters in
             total.
@@ -68,6 +70,7 @@ class Query:
     token_budget: int | None = None
     expand: Expand = "none"
     fill: bool = False
+    boosts: Boosts | None = None
     embed_texts: tuple[str, ...] = ()
     vector: FloatArray | None = None
     mentions: tuple[Mention, ...] = ()

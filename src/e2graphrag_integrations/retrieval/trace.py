@@ -152,6 +152,21 @@ class FollowedSubject:
 
 
 @dataclass(frozen=True, slots=True)
+class AppliedBoosts:
+    """The boosts of a retrieval; the list `boosted` has the factor of each node.
+
+    Attributes:
+        settings: The settings that were used.
+        candidates: Number of candidates that were considered.
+        changed: Number of candidates whose factor is not 1.
+    """
+
+    settings: Mapping[str, Any]
+    candidates: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The steps of one retrieval.
 
@@ -172,6 +187,7 @@ class Trace:
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
         layers: The layers that were visited, from the roots down (`TreeTraversalStrategy`).
+        boosts: The user's boosts, if there are any.
         lists: The ranked lists by name, before any cut.
         cuts: Number of nodes dropped, by the limit that dropped them.
         timings: Seconds per step.
@@ -191,6 +207,7 @@ class Trace:
     overview: bool = False
     title_links: tuple[FollowedSubject, ...] = ()
     layers: tuple[TreeLayer, ...] = ()
+    boosts: AppliedBoosts | None = None
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -226,6 +243,10 @@ class Trace:
             lines.append("breadth: an overview, so a token budget covers many topics")
         if self.title_links:
             lines.append(f"title links: {self._describe_title_links()}")
+        if self.boosts is not None:
+            settings = ", ".join(f"{name}={one}" for name, one in self.boosts.settings.items())
+            counts = f"{self.boosts.changed} of {self.boosts.candidates} candidate(s)"
+            lines.append(f"boosts: {settings}: {counts} have a factor other than 1")
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())

@@ -80,6 +80,15 @@ class NodeSearch(ABC):
         """
         return None
 
+    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of several unit vectors and some windows, shape (windows, queries).
+
+        Args:
+            queries: Unit vectors, shape (queries, dimension).
+            windows: Window rows, of which there is at least one.
+        """
+        return np.stack([self.exact_cosines(query, windows) for query in queries], axis=1)
+
     def best_cosines(self, query: FloatArray, nodes: IntArray) -> NDArray[np.float64]:
         """Return the cosine of each node's best window, or 0 if it is negative; shape (nodes,).
 
@@ -190,6 +199,11 @@ class DenseIndex(NodeSearch):
     @lazy
     def _first_windows(self) -> IntArray:
         return np.flatnonzero(np.diff(self.window_nodes, prepend=-1))
+
+    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
+        cosines: Floats = np.einsum("ij,kj->ik", self.vectors[windows], queries).astype(np.float64)
+        return cosines
 
     @lazy
     def _flat_index(self) -> Any:

@@ -164,6 +164,14 @@ class VectorStoreSearch(NodeSearch):
         cosines: Floats = np.einsum("ij,j->i", vectors, query).round(_COSINE_DECIMALS)
         return cosines
 
+    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
+        vectors = None if self._read is None else self._read([self.ids[w] for w in windows])
+        if vectors is None:
+            return super().cosines_of(queries, windows)
+        cosines: Floats = np.einsum("ij,kj->ik", vectors, queries).astype(np.float64)
+        return cosines.round(_COSINE_DECIMALS)
+
     def _allowed_documents(self, allowed: NDArray[np.bool_] | None) -> list[str] | None:
         if allowed is None:
             return None

@@ -31,6 +31,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
@@ -64,6 +65,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
+        tag_set = store.tag_set()
     table = columns.node_table()
     return Snapshot(
         generation=generation,
@@ -83,6 +85,8 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         mention_names=names if edits else None,
         edits=edits,
         subject_candidates=columns.subjects.table(),
+        tag_set=tag_set,
+        tags_factory=assign_tags,
     )
 
 

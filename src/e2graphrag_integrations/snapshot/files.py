@@ -1,8 +1,8 @@
 """The snapshot on disk, in the folder `<index>.snapshot/<generation>/`.
 
 A snapshot can always be derived from the store, so a missing, incomplete or damaged folder is
-rebuilt. The BM25 index and the IVF lists are built on first use and stored in the subfolders
-`words` and `cells`.
+rebuilt. The BM25 index, the IVF lists and the tags of the chunks are built on first use and stored
+in the subfolders `words`, `cells` and `tags`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
@@ -43,14 +44,17 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.snapshot.validation import (
     is_consistent,
     is_consistent_bm25,
     is_consistent_ivf,
+    is_consistent_tags,
 )
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.text.tags import TagSet
 
 _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
@@ -142,12 +146,16 @@ def find_stale_parts(store: Store) -> list[str]:
     actual, expected = snapshot_arrays(loaded), snapshot_arrays(built)
     stale = [name for name in expected if not np.array_equal(expected[name], actual.get(name, ()))]
     loaded_meta = snapshot_meta(loaded)
-    stale += [name for name, value in snapshot_meta(built).items() if loaded_meta[name] != value]
+    built_meta = snapshot_meta(built)
+    stale += [name for name, value in built_meta.items() if loaded_meta.get(name) != value]
     bm25 = files.load_bm25(built)
     if bm25 is not None:
         actual, expected = _bm25_arrays(bm25), _bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(actual[name], expected[name]) for name in expected):
             stale.append("words")
+    tags = files.load_tags(built)
+    if tags is not None and not np.array_equal(tags, built.chunk_tags):
+        stale.append("tags")
     return stale
 
 
@@ -173,6 +181,11 @@ class _SnapshotFiles:
                 lambda ivf: self._save_ivf(generation, ivf),
             )
             snapshot = _restore(arrays, meta, dense, self._load_or_build_bm25)
+            snapshot = replace(
+                snapshot,
+                tag_set=TagSet.from_json(meta.get("tag_set", "")),
+                tags_factory=self._load_or_assign_tags,
+            )
             if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
                 dense.ivf = None
             is_valid = snapshot.generation == generation and is_consistent(snapshot)
@@ -237,6 +250,22 @@ class _SnapshotFiles:
         self._save_bm25(snapshot.generation, built)
         return self.load_bm25(snapshot) or built
 
+    def load_tags(self, snapshot: Snapshot) -> NDArray[np.int16] | None:
+        """Return the tags of the chunks of a snapshot, or None if they are missing or damaged."""
+        arrays = self._load_part(snapshot.generation, "tags")
+        tags = None if arrays is None else arrays.get("tags")
+        is_valid = tags is not None and is_consistent_tags(tags, snapshot)
+        return tags if is_valid else None
+
+    def _load_or_assign_tags(self, snapshot: Snapshot) -> NDArray[np.int16]:
+        loaded = self.load_tags(snapshot)
+        if loaded is not None:
+            return loaded
+        tags = assign_tags(snapshot)
+        if snapshot.tag_set.tags:
+            self._save_part(snapshot.generation, "tags", {"tags": tags})
+        return tags
+
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
         self._save_part(generation, "words", _bm25_arrays(bm25))
 
@@ -267,7 +296,9 @@ def _bm25_arrays(bm25: BM25Index) -> Arrays:
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
-    return fields | {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
+    fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
+    tag_set = snapshot.tag_set.to_json()
+    return fields | {"tag_set": tag_set} if tag_set else fields
 
 
 def snapshot_arrays(snapshot: Snapshot) -> Arrays:

@@ -30,6 +30,7 @@ from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.store.records import canonical_json
+from e2graphrag_integrations.text.tags import TagSet
 
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
@@ -184,6 +185,20 @@ class MetadataRecords:
         """
         return lru_cache(_MAX_CACHED_COLUMNS)(self._column)
 
+    @lazy
+    def numbers(self) -> Callable[[str, Callable[[Any], float]], NDArray[np.float64]]:
+        """Return a cached function that converts the values of one metadata key to numbers.
+
+        The function takes the key and the conversion of a value. It returns the number of each
+        record, which is NaN if the value is missing or null.
+        """
+        return lru_cache(_MAX_CACHED_COLUMNS)(self._numbers)
+
+    def _numbers(self, key: str, convert: Callable[[Any], float]) -> NDArray[np.float64]:
+        values, of_record = self.column(key, _MISSING)
+        numbers = [np.nan if one is _MISSING or one is None else convert(one) for one in values]
+        return np.asarray(numbers, dtype=np.float64)[of_record]
+
     def _column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
         rows: dict[Any, int] = {}
         values: list[Any] = []
@@ -206,6 +221,10 @@ def _identity(value: Any) -> Any:
         return canonical_json(value)
     except (TypeError, ValueError, RecursionError):  # not JSON: equal only to itself
         return id(value)
+
+
+def _no_tags(snapshot: Snapshot) -> NDArray[np.int16]:
+    return np.empty((len(snapshot.chunk_nodes), 0), dtype=np.int16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +252,8 @@ class Snapshot:
         bm25_factory: Builds or loads the BM25 index on first use.
         prebuilt_bm25: The BM25 index, if it was built together with the snapshot.
         subject_candidates: The candidates for the subjects of the chunks.
+        tag_set: The tags that chunks can have.
+        tags_factory: Assigns or loads the tags of the chunks on first use; none by default.
     """
 
     generation: str
@@ -254,11 +275,18 @@ class Snapshot:
     mentions_factory: Callable[[EntityGraph], MentionTable] | None = None
     prebuilt_bm25: BM25Index | None = None
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
+    tag_set: TagSet = field(default_factory=TagSet)
+    tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
 
     @lazy
     def bm25(self) -> BM25Index:
         """Return the BM25 index over all windows, built or loaded on first use."""
         return self.bm25_factory(self) if self.prebuilt_bm25 is None else self.prebuilt_bm25
+
+    @lazy
+    def chunk_tags(self) -> NDArray[np.int16]:
+        """Return the tags of each chunk as rows of the tag set; see `snapshot/tags.py`."""
+        return self.tags_factory(self)
 
     @property
     def loaded_bm25(self) -> BM25Index | None:

@@ -16,6 +16,7 @@ from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, SECTION_ARRAYS, Snapshot
+from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
@@ -47,6 +48,15 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
         and centroids.shape[1] == vectors.shape[1]
         and 0 < len(centroids) <= max(1, len(vectors))
         and _are_rows(ivf.assignments, len(centroids), len(vectors))
+    )
+
+
+def is_consistent_tags(tags: Any, snapshot: Snapshot) -> bool:
+    """Return whether the tags of chunks fit a snapshot and its tag set."""
+    return (
+        tags.shape == (len(snapshot.chunk_nodes), TAGS_PER_CHUNK)
+        and tags.dtype == np.int16
+        and bool(((tags >= -1) & (tags < len(snapshot.tag_set.tags))).all())
     )
 
 

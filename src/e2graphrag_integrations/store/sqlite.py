@@ -39,6 +39,7 @@ from e2graphrag_integrations.store.rows import (
     row_to_node,
 )
 from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
 
 _BATCH = 500
@@ -46,6 +47,9 @@ _BATCH = 500
 
 _MADE_WITH = "made_with"
 """Manifest key for the settings and model fingerprints of the indexed documents."""
+
+_TAGS = "tags"
+"""Manifest key for the tag set; missing if the index has none."""
 
 _LEFTOVERS = "leftovers"
 """Manifest key that exists while the file may contain unused content."""
@@ -89,6 +93,28 @@ class Store(Database):
             if not self.read("SELECT 1 FROM queue LIMIT 1"):
                 return {}
             return self._model_entries(QUEUE_MANIFEST)
+
+    def tag_set(self) -> TagSet:
+        """Return the tags that chunks can have.
+
+        Raises:
+            CorruptStoreError: If the row is damaged.
+        """
+        rows = self.read("SELECT * FROM manifest WHERE key = ?", (_TAGS,))
+        if not rows:
+            return TagSet()
+        _, text = checked_row(rows[0], self.path, "tags in the manifest")
+        with invalid_rows(self.path, "tags in the manifest"):
+            return TagSet.from_json(text)
+
+    def put_tag_set(self, tag_set: TagSet) -> None:
+        """Replace the tags that chunks can have, in one transaction."""
+        with self.transaction() as db:
+            if tag_set.tags:
+                put_manifest(db, _TAGS, tag_set.to_json())
+            else:
+                db.execute("DELETE FROM manifest WHERE key = ?", (_TAGS,))
+            new_generation(db)
 
     def _model_entries(self, key: str) -> dict[str, str]:
         with invalid_rows(self.path, f"{key} in the manifest"):

@@ -16,9 +16,11 @@ from typing import Any, cast
 from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.struct_type import IndexStructType
 
+from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
+from e2graphrag_integrations.text.tags import TagSet
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
@@ -44,6 +46,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         leftovers: Ids to remove from the stores, under the keys `nodes`, `documents` and
             `vectors`. If a removal fails, the next write tries again.
         edits: The user's entity edits.
+        tag_set: The tags that chunks can have, as `TagSet.to_json` encodes them; empty if none.
     """
 
     made_with: dict[str, str] = field(default_factory=dict)
@@ -54,6 +57,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     pages: dict[str, list[str]] = field(default_factory=dict)
     leftovers: dict[str, list[str]] = field(default_factory=dict)
     edits: EntityEdits = NO_EDITS
+    tag_set: str = ""
     _decoded: dict[str, DocumentRecord] = field(default_factory=dict, repr=False, compare=False)
     _trees: dict[str, str] | None = field(default=None, repr=False, compare=False)
 
@@ -129,7 +133,22 @@ class E2GraphRAGIndexStruct(IndexStruct):
         self._trees = None
         self.leftovers = {kind: list(ids) for kind, ids in other.leftovers.items()}
         self.edits = other.edits
+        self.tag_set = other.tag_set
         self._decoded.clear()
+        self.start_generation()
+
+    def tags(self) -> TagSet:
+        """Return the tags that chunks can have.
+
+        Raises:
+            CorruptStoreError: If they are damaged.
+        """
+        with invalid_rows(f"index {self.index_id}", "the tag set in the index store"):
+            return TagSet.from_json(self.tag_set)
+
+    def put_tags(self, tag_set: TagSet) -> None:
+        """Replace the tags that chunks can have."""
+        self.tag_set = tag_set.to_json()
         self.start_generation()
 
     def update_digest(self) -> None:
@@ -150,6 +169,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
         """Return the struct as plain JSON values."""
         edits = {"edits": self.edits.to_json()} if self.edits else {}
+        tags = {"tag_set": self.tag_set} if self.tag_set else {}
         return edits | {
             "index_id": self.index_id,
             "summary": self.summary,
@@ -160,6 +180,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "tree_per": self.tree_per,
             "pages": {tree: list(pages) for tree, pages in self.pages.items()},
             "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
+            **tags,
         }
 
     @classmethod
@@ -191,6 +212,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 pages={str(k): [str(i) for i in ids] for k, ids in kvs.get("pages", {}).items()},
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
                 edits=EntityEdits.from_json(kvs.get("edits", [])),
+                tag_set=str(kvs.get("tag_set", "")),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptStoreError(

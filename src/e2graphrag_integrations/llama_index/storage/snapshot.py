@@ -34,6 +34,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.records import StaleSnapshotError, canonical_json
 from e2graphrag_integrations.types import NOUN, SUBJECT_LABELS, Node, Sentences
 
@@ -80,6 +81,8 @@ def build_snapshot(
         edits=edits,
         subject_candidates=_subject_candidates(records),
         mentions_factory=lambda graph: _mention_table(records, graph, edits),
+        tag_set=struct.tags(),
+        tags_factory=assign_tags,
     )
 
 

@@ -36,6 +36,7 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
+from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.tree import with_child_ids
 from e2graphrag_integrations.types import Node
 
@@ -323,6 +324,16 @@ class IndexStorage:
         self._save_struct()
 
     @_changes_the_index
+    def put_tags(self, tag_set: TagSet) -> None:
+        """Replace the tags that chunks can have.
+
+        Raises:
+            StoreError: If the index store failed; the next write saves them.
+        """
+        self.struct.put_tags(tag_set)
+        self._save_struct()
+
+    @_changes_the_index
     def delete_documents(self, document_ids: Iterable[str], *, from_docstore: bool) -> None:
         """Delete documents from the index.
 
@@ -459,6 +470,6 @@ class IndexStorage:
             ) from error
 
 
-def _state(struct: E2GraphRAGIndexStruct) -> tuple[dict[str, str], dict[str, str], EntityEdits]:
+def _state(struct: E2GraphRAGIndexStruct) -> tuple[object, ...]:
     """Return a copy of everything in a struct that a write can change."""
-    return dict(struct.payloads), dict(struct.made_with), struct.edits
+    return dict(struct.payloads), dict(struct.made_with), struct.edits, struct.tag_set
