@@ -38,8 +38,6 @@ _INVALID = math.inf
 """Represents a metadata value that cannot be used. It raises only if a filter admits a node with
 this value."""
 
-_MISSING = object()
-
 
 @dataclass(frozen=True)
 class Boosts:
@@ -249,16 +247,13 @@ class BoostFactors:
         unknown = dict(self._boosts.documents)
         # A page of a file is a document in LlamaIndex and LangChain; the file is one in the core.
         for key in (PAGE_ID, records.id_key):
-            values, of_record = records.column(key, _MISSING)
-            wanted = {
-                place: self._boosts.documents[value]
-                for place, value in enumerate(values)
-                if isinstance(value, str) and value in self._boosts.documents
-            }
-            for value in (values[place] for place in wanted):
-                unknown.pop(value, None)
-            rows = np.flatnonzero(np.isin(of_record, list(wanted)))
-            weights |= {row: wanted[int(of_record[row])] for row in rows.tolist()}
+            places = records.places(key)
+            wanted = {places[id_]: id_ for id_ in self._boosts.documents if id_ in places}
+            for id_ in wanted.values():
+                unknown.pop(id_, None)
+            of_record = records.column(key, None)[1]
+            for row in np.flatnonzero(np.isin(of_record, list(wanted))).tolist():
+                weights[row] = self._boosts.documents[wanted[int(of_record[row])]]
         if unknown:
             name = next(iter(unknown))
             known = self._snapshot.documents
@@ -302,8 +297,9 @@ def _records_under(snapshot: Snapshot, allowed: Any) -> IntArray:
     if allowed is not None:
         starts = records.starts[allowed]
         indices = indices[concatenated_ranges(starts, records.ends[allowed] - starts)]
-    used: IntArray = np.unique(indices)
-    return used
+    is_used = np.zeros(len(records.values), dtype=np.bool_)
+    is_used[indices] = True
+    return np.flatnonzero(is_used)
 
 
 def _means_under(records: MetadataRecords, rows: IntArray, column: Floats) -> Floats:

@@ -186,6 +186,18 @@ class MetadataRecords:
         return lru_cache(_MAX_CACHED_COLUMNS)(self._column)
 
     @lazy
+    def places(self) -> Callable[[str], Mapping[str, int]]:
+        """Return a cached function that takes a metadata key and finds its values.
+
+        It returns the place in `column(key, None)` of each value that is a string.
+        """
+        return lru_cache(_MAX_CACHED_COLUMNS)(self._places)
+
+    def _places(self, key: str) -> Mapping[str, int]:
+        values = self.column(key, None)[0]
+        return {one: place for place, one in enumerate(values) if isinstance(one, str)}
+
+    @lazy
     def numbers(self) -> Callable[[str, Callable[[Any], float]], NDArray[np.float64]]:
         """Return a cached function that converts the values of one metadata key to numbers.
 
