@@ -87,6 +87,7 @@ def test_every_command_is_swept():
         "entities",
         "entity",
         "edit",
+        "tag",
     }
 
 
@@ -101,7 +102,12 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     alias = f"Al{CONTROLS}\n{FORGED}=Alice"
     assert check("edit", hostile_index, "--alias", alias, "--stop", NAME).code == 0
     assert check("edit", hostile_index, "--alias", f"Al=Zoe{CONTROLS}").code == 2
-    for command in (["entities"], ["entity", "Alice"], ["edit"]):
+    tag = f"tea{CONTROLS}\n{FORGED}"
+    assert check("tag", hostile_index, tag, "cup").code == 0
+    check("query", hostile_index, question, "--explain", "--boost-document", f"{NAME}=2")
+    assert check("query", hostile_index, question, "--boost-tag", f"{tag}=2").code == 2
+    assert check("query", hostile_index, question, "--boost-field", f"k{CONTROLS}").code == 2
+    for command in (["entities"], ["entity", "Alice"], ["edit"], ["tag"]):
         command.insert(1, hostile_index)
         assert check(*command).code == 0
         check(*command, "--json")
