@@ -226,6 +226,8 @@ def hybrid(settings: Mapping[str, str]) -> HybridStrategy:
 def _like(default: Any, value: str) -> Any:
     if isinstance(default, bool):
         return {"True": True, "False": False}[value]
+    if isinstance(default, str):
+        return value
     return int(value) if isinstance(default, int) else float(value)
 
 

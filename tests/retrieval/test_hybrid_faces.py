@@ -11,7 +11,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document, StorageContext
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    SourceDocument,
+    TreeTraversalStrategy,
+)
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
@@ -26,7 +31,10 @@ STRATEGIES = (
     HYBRID,
     HybridStrategy(rrf_k=60, use_path_chunks=True, include_summaries=False),
     HybridStrategy(dense_weight=0, gate=0),
+    TreeTraversalStrategy(2),
 )
+PACKING = [(HYBRID, 12), (HYBRID, 40), (HYBRID, 1000)]
+PACKING += [(HybridStrategy(budget_summaries="overview"), 60), (TreeTraversalStrategy(2), 60)]
 QUESTIONS = (
     "What did Anna give Bert?",
     "Who took flour from Fay to Oslo?",
@@ -34,6 +42,7 @@ QUESTIONS = (
     "Emil and Hal",
     "how did it end at night",
 )
+OVERVIEW = "Summarize the whole story."
 MODES = {"adaptive": "auto", "local": "local", "global": "global"}
 TEXTS = {"story": ("A Map", STORY), "other": ("Hal", OTHER), "bare": ("Oslo", "It is cold there.")}
 OPTIONS = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
@@ -192,7 +201,7 @@ def llama_nodes_of_core(nodes):
     ]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25", "tree"])
 def test_llama_index_returns_the_nodes_of_the_core(core, llama, strategy):
     for question in QUESTIONS:
         for mode, mode_of_core in MODES.items():
@@ -215,10 +224,10 @@ def test_llama_index_returns_the_nodes_of_the_core_under_a_filter(core, llama):
 
 
 def test_llama_index_packs_the_windows_of_the_core(core, llama):
-    for question in QUESTIONS:
-        for budget in (12, 40, 1000):
-            result, _ = llama.answer(Query(question, token_budget=budget), HYBRID)
-            expected = core.retrieve(question, strategy=HYBRID, token_budget=budget)
+    for question in (*QUESTIONS, OVERVIEW):
+        for strategy, budget in PACKING:
+            result, _ = llama.answer(Query(question, token_budget=budget), strategy)
+            expected = core.retrieve(question, strategy=strategy, token_budget=budget)
             assert [(n.text, n.score) for n in result.nodes] == of_core(expected.nodes)
             assert result.context() == expected.context()
 
@@ -253,7 +262,7 @@ def pages_index(request):
     index.close()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25", "tree"])
 def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
     for question in QUESTIONS:
         for mode in MODES.values():
@@ -270,9 +279,9 @@ def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
 
 
 def test_langchain_packs_the_windows_of_the_core(core, pages_index):
-    for question in QUESTIONS:
-        for budget in (12, 40, 1000):
-            options = {"strategy": HYBRID, "token_budget": budget}
+    for question in (*QUESTIONS, OVERVIEW):
+        for strategy, budget in PACKING:
+            options = {"strategy": strategy, "token_budget": budget}
             found, expected = (rag.retrieve(question, **options) for rag in (pages_index, core))
             assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
             assert found.context() == expected.context()

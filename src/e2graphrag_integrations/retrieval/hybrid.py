@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.validation import check_int, check_protocol, short_repr
+from e2graphrag_integrations._utils.validation import (
+    check_choice,
+    check_int,
+    check_protocol,
+    short_repr,
+)
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
@@ -27,10 +33,12 @@ from e2graphrag_integrations.retrieval.title_links import title_links
 from e2graphrag_integrations.retrieval.trace import (
     FollowedSubject,
     Listing,
+    Mixture,
     RankedLists,
     Route,
     Trace,
 )
+from e2graphrag_integrations.retrieval.tree_budget import is_flat
 from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -44,6 +52,9 @@ MAX_POOL = 1000
 _LOCAL_WEIGHT = 0.1
 """Minimum weight of the entity lists at which the route is local if they contain the first result.
 The ranking does not use this threshold."""
+
+BudgetSummaries = Literal["never", "overview", "flat"]
+"""The questions for which a token budget holds summaries."""
 
 _FLOAT_RANGES = {
     "rrf_k": (0, 1000),
@@ -117,7 +128,13 @@ class HybridStrategy:
             budget, further windows of a document are discounted unless it dominates the ranking,
             and an overview question ("Summarize the meeting") gets windows on many topics.
         diversity_pool: Number of the best nodes from which the result is selected; at least `k`.
-        include_summaries: Whether summaries compete with chunks.
+        include_summaries: Whether summaries compete with chunks. A token budget is filled with
+            windows of chunks only, unless `budget_summaries` says otherwise.
+        budget_summaries: The questions for which a token budget is filled with a mixture of
+            summaries and windows (`retrieval/tree_budget.py`): `never`; `overview`, for questions
+            about an entire text ("Summarize the meeting"); or `flat`, also for questions without a
+            known name whose best windows have similar scores. It needs summaries by a language
+            model: extractive summaries make these answers worse (docs/retrieval.md).
         use_aliases: Whether surnames, initials and misspellings link to entities.
         use_path_chunks: Whether chunks along the shortest paths between the query's entities form
             an additional list with the same weight as the PageRank list.
@@ -149,6 +166,7 @@ class HybridStrategy:
     diversity: float = 0.3
     diversity_pool: int = 20
     include_summaries: bool = True
+    budget_summaries: BudgetSummaries = "never"
     use_aliases: bool = True
     use_path_chunks: bool = False
     reranker: Reranker | None = None
@@ -165,6 +183,7 @@ class HybridStrategy:
                 )
         for name, (least, most) in _INT_RANGES.items():
             check_int(name, getattr(self, name), least, most)
+        check_choice("budget_summaries", self.budget_summaries, get_args(BudgetSummaries))
         if self.reranker is not None:
             check_protocol("reranker", self.reranker, Reranker)
         check_calibration(self.relevance_calibration)
@@ -310,6 +329,22 @@ class _HybridSearch:
         weight = self.strategy.title_link_weight * strength
         return WeightedList("title_links", "score", weight, "local", linked, scores)
 
+    @property
+    def has_no_names(self) -> bool:
+        """Whether the question has no name that is in the index."""
+        return self.query.mode != "local" and not self.seeds.ranked
+
+    def mixture(self) -> Mixture | None:
+        """Return why summaries are added to a token budget; None if they are not."""
+        wanted = self.strategy.budget_summaries
+        if wanted == "never" or not self.query.packs_windows or not self.has_no_names:
+            return None
+        if is_overview(self.relevance.terms, self.snapshot.bm25):
+            return Mixture("overview")
+        if wanted == "flat" and is_flat(-np.sort(-self.relevance.windows[1])):
+            return Mixture("flat")
+        return None
+
     def trace(self, lists: Sequence[WeightedList], first: Sequence[Candidate], cut: int) -> Trace:
         """Return the trace, in which the dense and BM25 lists rank nodes by best window.
 
@@ -331,8 +366,7 @@ class _HybridSearch:
             reason = (
                 f"entity specificity {self.specificity:.2f} -> graph weight {self.graph_weight:.2f}"
             )
-        has_no_names = query.mode != "local" and not seeds.ranked
-        is_wide = has_no_names and self.strategy.diversity > 0
+        is_wide = self.has_no_names and self.strategy.diversity > 0
         listings: dict[str, Listing] = {}
         if query.mode != "local":
             owners = self.snapshot.dense.window_nodes
@@ -349,6 +383,7 @@ class _HybridSearch:
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
             overview=is_wide and is_overview(self.relevance.terms, self.snapshot.bm25),
+            mixture=self.mixture(),
             title_links=self.followed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},

@@ -39,6 +39,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace, measure
+from e2graphrag_integrations.retrieval.tree_budget import mix_summaries
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention
 
@@ -103,10 +104,17 @@ def retrieve(
                 snapshot,
                 rank_deeper=lambda deeper: rank(deeper, strategy, snapshot)[0],
             )
+    if trace.mixture is not None and query.packs_windows:
+        with measure("mix", timings):
+            candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, reader, components)
     if query.allowed is not None and not query.allowed.any():
         trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
+    if trace.mixture is not None:
+        summaries = sum(node.level > 0 for node in nodes)
+        mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)
+        trace = replace(trace, mixture=mixture)
     trace = replace(trace, question=asked.question, timings=timings)
     return RetrievalResult(asked.question, tuple(nodes), trace)
 

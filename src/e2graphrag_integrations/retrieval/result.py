@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2graphrag_integrations.retrieval.trace import Route, Trace
+from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
 
 GAP = " … "
@@ -105,6 +105,11 @@ class RetrievalResult:
     def route(self) -> Route:
         """The side that found most of the result: `local` (entities) or `global` (vectors)."""
         return self.trace.route
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The mixture of summaries and windows of chunks; None if there was none."""
+        return self.trace.mixture
 
     def context(self) -> str:
         """Return the nodes as text for a prompt (E2GraphRAG, arXiv 2505.24226, section 3.3).

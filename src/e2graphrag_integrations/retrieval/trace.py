@@ -136,6 +136,22 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """A token budget that is filled with summaries and windows of chunks.
+
+    Attributes:
+        reason: `overview` if the question is about an entire text, or `flat` if it has no known
+            name and the best windows have similar scores.
+        summaries: Number of summaries in the result.
+        chunks: Number of chunks in the result.
+    """
+
+    reason: Literal["overview", "flat"]
+    summaries: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FollowedSubject:
     """The subject of a document or section whose title links were followed.
 
@@ -184,6 +200,8 @@ class Trace:
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
         overview: Whether the question asks about an entire text, so that a token budget is filled
             with windows that together cover the topics (`HybridStrategy`).
+        mixture: The mixture of summaries and windows that fills a token budget; None if only
+            windows do (`HybridStrategy(budget_summaries=)`).
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
         layers: The layers that were visited, from the roots down (`TreeTraversalStrategy`).
@@ -205,6 +223,7 @@ class Trace:
     hop_steps: tuple[HopStep, ...] = ()
     chosen_h: int | None = None
     overview: bool = False
+    mixture: Mixture | None = None
     title_links: tuple[FollowedSubject, ...] = ()
     layers: tuple[TreeLayer, ...] = ()
     boosts: AppliedBoosts | None = None
@@ -241,6 +260,11 @@ class Trace:
         ]
         if self.overview:
             lines.append("breadth: an overview, so a token budget covers many topics")
+        if self.mixture:
+            lines.append(
+                f"mixture ({self.mixture.reason}): {self.mixture.summaries} summary(s) and "
+                f"{self.mixture.chunks} chunk(s)"
+            )
         if self.title_links:
             lines.append(f"title links: {self._describe_title_links()}")
         if self.boosts is not None:

@@ -14,7 +14,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
+from e2graphrag_integrations._utils.arrays import (
+    IntArray,
+    concatenated_ranges,
+    exclusive_sums,
+    smallest_int_type,
+)
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
@@ -90,6 +95,14 @@ class NodeTable:
             counts[rows] = np.searchsorted(leaves, self.end_leaf[rows]) - start
             below = rows
         return first, counts
+
+    @lazy
+    def parents(self) -> IntArray:
+        """Return the row of each node's parent; -1 for a root."""
+        first, counts = self.children
+        parents = np.full(len(self.level), -1, dtype=np.int64)
+        parents[concatenated_ranges(first, counts)] = np.repeat(np.arange(len(counts)), counts)
+        return parents
 
 
 NODE_ARRAYS = tuple(field.name for field in fields(NodeTable) if field.name != "ids")
