@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 
 .PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers bench-tags \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers bench-tags bench-tree \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -182,6 +182,12 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/answers.json
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
+
+# Traversal of the summary tree, and mixtures of summaries and windows (20 minutes; needs the indexes of bench-quality).
+bench-tree: $(STAMP)
+	$(BIN)/python benchmarks/quality.py --data ../shared/data --sets qmsum,graphrag_bench_novel,lihuaworld-text \
+		--systems tree-traversal,dense,paper,hybrid --split report --every 4 --out benchmarks/results/tree_traversal.json
+	$(BIN)/python benchmarks/tree_budget.py --data ../shared/data --out benchmarks/results/tree_budget.json
 
 # Measured against lower bounds in the same run; fails if a goal is missed (15 minutes).
 bench-speed: $(STAMP)

@@ -19,6 +19,7 @@ from typing import Any
 
 from answers_bench.report import ANSWERS, CONTEXTS, difference_table, score_table
 from quality_bench.calibration import calibration_table
+from quality_bench.evaluate import HEADLINE
 from quality_bench.report import IN_BRIEF, goal_table, left_out_table, overview
 
 RESULTS = Path(__file__).parent / "results"
@@ -246,6 +247,39 @@ def quality_goals(result: Result) -> str:
     return goal_table(result["goals"])
 
 
+def tree_traversal(result: Result) -> str:
+    systems = "tree-traversal", "dense", "paper", "hybrid"
+    rows = []
+    for name, one in result["sets"].items():
+        measures = HEADLINE[one["kind"]]
+        cells = (
+            " / ".join(f"{one['systems'][system][measure]:.3f}" for measure in measures)
+            for system in systems
+        )
+        rows.append((name, one["questions"], " / ".join(measures), *cells))
+    return markdown(("set", "questions", "measures", *systems), rows)
+
+
+def tree_budget(result: Result) -> str:
+    rows = [
+        (
+            f"{name}, {kind}",
+            f"{found['questions with a mixture']:.0f} of {found['questions']}",
+            measure,
+            f"{row['windows']:.3f}",
+            f"{row['mixture']:.3f}",
+            f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]",
+        )
+        for name, kinds in result["sets"].items()
+        for kind, found in kinds.items()
+        for measure, row in found.items()
+        if measure[:2] in ("W@", "R@")
+    ]
+    return markdown(
+        ("questions, summaries", "mixed", "measure", "windows", "mixture", "difference"), rows
+    )
+
+
 def answers(result: Result) -> str:
     return score_table(result["sets"], ANSWERS)
 
@@ -298,6 +332,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "calibration_e5": ("calibration_e5", calibration_table),
     "tags": ("tags", tags),
     "leave_one_out": ("leave_one_out", left_out_table),
+    "tree_traversal": ("tree_traversal", tree_traversal),
+    "tree_budget": ("tree_budget", tree_budget),
     "answers": ("answers", answers),
     "answer_differences": ("answers", answer_differences),
     "contexts": ("answers_contexts", contexts),

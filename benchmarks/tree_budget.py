@@ -11,9 +11,13 @@ summaries on level 1 of the trees of qmsum are:
 * by people: the reference answers to the meeting's other questions, where the summary covers their
   evidence. This is an upper bound: the annotators who wrote them also wrote the summary of the
   whole meeting that the answers are compared with;
-* by a model: those in the file `--written`. With `--base-url` and `--model`, missing summaries are
-  requested from an OpenAI-compatible server and appended to the file, shortest meetings first. The
-  model summarizes pieces of 500 words, because small models fail on long inputs.
+* by a model: those in the file `--written`. With `--local`, or with `--base-url` and `--model`,
+  missing summaries are requested from an OpenAI-compatible server and appended to the file,
+  shortest meetings first. The model summarizes pieces of 500 words, because small models fail on
+  long inputs.
+
+As a control, the summaries by people and by the model are also exchanged between meetings: they
+then contain only words that summaries of any meeting have in common.
 
 W@n is the share of the content words of the reference answer in the context of n tokens, R@n the
 share of the characters of the evidence. Sentences of extractive summaries count as evidence, too.
@@ -30,18 +34,19 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from answers_bench.local_model import MODEL, local_model
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, Mention
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.text.sentences import sentence_spans
 from quality_bench.corpora import Corpus, Question, Words, corpora, in_words
 from quality_bench.measures import content_words, interval
-from runs import this_run
+from runs import this_run, write_result
 
 BUDGETS = (2000, 4000)
 DEFAULT = HybridStrategy()
@@ -56,6 +61,9 @@ REQUEST = (
 )
 _HEAD = 200
 """Characters by which a chunk is found in its document."""
+
+
+T = TypeVar("T")
 
 
 class NoNames:
@@ -89,7 +97,6 @@ class Written:
 
     summaries: Mapping[str, str]
     fingerprint: str = "benchmark: model"
-    missing: list[str] = field(default_factory=list)
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         if level > 1:
@@ -104,6 +111,14 @@ def place(texts: Sequence[str], documents: Mapping[str, str]) -> tuple[str, int,
         if start >= 0:
             return id_, start, text.find(texts[-1][-_HEAD:], start) + _HEAD
     raise LookupError(texts[0][:_HEAD])
+
+
+def rotated(values: Mapping[str, T]) -> dict[str, T]:
+    """Return a mapping in which each key has the value of another key, always the same one."""
+    keys = list(values)
+    half = len(keys) // 2
+    others = [*keys[half:], *keys[:half]]
+    return {key: values[other] for key, other in zip(keys, others, strict=True)}
 
 
 def key_of(texts: Sequence[str]) -> str:
@@ -207,26 +222,27 @@ def quoted(node: RetrievedNode, text: str) -> list[tuple[int, int]]:
     return found
 
 
-def written(path: Path) -> dict[str, str]:
+def written(path: Path) -> list[dict[str, str]]:
+    """Return the summaries in a file, each with its document and the key of its input."""
     if not path.exists():
-        return {}
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {row["key"]: row["text"] for row in rows}
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def write_missing(path: Path, documents: Sequence[Sequence[Sequence[str]]], ask: Any) -> None:
-    """Request the summaries of groups of chunks that a file does not contain yet.
+def write_missing(path: Path, groups: Mapping[str, Sequence[Sequence[str]]], ask: Any) -> None:
+    """Request the summaries that a file does not contain yet.
 
     Args:
         path: The file.
-        documents: For each document, the texts of each group.
+        groups: For each document, the texts of each group of chunks.
         ask: Returns the answer to a prompt.
     """
-    known = written(path)
+    known = {row["key"] for row in written(path)}
     with path.open("a", encoding="utf-8") as file:
-        for texts in (group for groups in documents for group in groups):
+        for id_, texts in ((id_, group) for id_, found in groups.items() for group in found):
             if key_of(texts) not in known:
-                row = {"key": key_of(texts), "text": summarize_pieces("\n\n".join(texts), ask)}
+                summary = summarize_pieces("\n\n".join(texts), ask)
+                row = {"document": id_, "key": key_of(texts), "text": summary}
                 file.write(json.dumps(row) + "\n")
                 file.flush()
 
@@ -299,16 +315,30 @@ def measure(corpus: Corpus, split: str, options: argparse.Namespace) -> dict[str
     people = People(texts, answers_by_document(corpus.folder))
     with build(corpus, ids, people) as rag:
         found["general, by people"] = compare(rag, broad, overview, texts)
-    summaries = written(options.written)
-    if summaries:
-        every = corpus.questions("dev") + corpus.questions("report")
-        general = [one for one in every if one.kind == kind]
-        with build(corpus, {next(iter(one.gold)) for one in general}, Written(summaries)) as rag:
-            indexed = set(rag.document_ids)
-            asked = [one for one in general if one.gold <= indexed]
-            label = f"general of both halves, by {options.model}"
+    others = People(texts, rotated(people.answers))
+    with build(corpus, ids, others) as rag:
+        found["general, by people about another meeting"] = compare(rag, broad, overview, texts)
+    if rows := written(options.written):
+        summaries = Written({row["key"]: row["text"] for row in rows})
+        everything = corpus.questions("dev") + corpus.questions("report")
+        with build(corpus, {row["document"] for row in rows}, summaries) as rag:
+            complete = set(rag.document_ids)
+            asked = [one for one in everything if one.kind == kind and one.gold <= complete]
+            found[f"general, by {options.model}"] = compare(rag, asked, overview, texts)
+        another = Written(rotated(summaries.summaries))
+        with build(corpus, complete, another) as rag:
+            label = f"general, by {options.model} about another meeting"
             found[label] = compare(rag, asked, overview, texts)
     return found
+
+
+def request_missing(corpus: Corpus, base_url: str, options: argparse.Namespace) -> None:
+    """Request the summaries of the shortest meetings of the dev half."""
+    general = [one for one in corpus.questions("dev") if one.kind == "general"]
+    ids = {next(iter(one.gold)) for one in general}
+    shortest = sorted((len(one.text), one.id) for one in corpus.documents() if one.id in ids)
+    groups = {id_: groups_of(corpus, id_) for _, id_ in shortest[: options.meetings]}
+    write_missing(options.written, groups, client(base_url, options.model))
 
 
 def main() -> None:
@@ -324,23 +354,25 @@ def main() -> None:
         help="summaries by a model",
     )
     parser.add_argument("--base-url", help="request missing summaries from this server")
-    parser.add_argument("--model", default="SmolLM2-135M-Instruct")
+    parser.add_argument(
+        "--local", type=Path, help="run the model of `make bench-answers` with this interpreter"
+    )
+    parser.add_argument("--model", default=MODEL)
     parser.add_argument("--meetings", type=int, default=12, help="meetings to request, at most")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     sets = {one.name: one for one in corpora(options.data, options.sets.split(","))}
-    if options.base_url:
-        corpus = sets["qmsum"]
-        general = [one for one in corpus.questions("dev") if one.kind == "general"]
-        ids = {next(iter(one.gold)) for one in general}
-        shortest = sorted((len(one.text), one.id) for one in corpus.documents() if one.id in ids)
-        groups = [groups_of(corpus, id_) for _, id_ in shortest[: options.meetings]]
-        write_missing(options.written, groups, client(options.base_url, options.model))
+    if options.local:
+        with local_model(options.local, threads=1) as base_url:
+            request_missing(sets["qmsum"], base_url, options)
+    elif options.base_url:
+        request_missing(sets["qmsum"], options.base_url, options)
     found = {name: measure(corpus, options.split, options) for name, corpus in sets.items()}
-    result = {**this_run(), "split": options.split, "sets": found}
-    print(json.dumps(result, indent=2))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    sets_before: dict[str, Any] = {}
+    if options.out and options.out.exists():  # keep the sets that were not measured now
+        sets_before = json.loads(options.out.read_text(encoding="utf-8"))["sets"]
+    result = {**this_run(), "split": options.split, "sets": sets_before | found}
+    write_result(result, options.out)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
@@ -84,9 +85,11 @@ def mix_summaries(
 def _summaries_above(windows: Sequence[Candidate], query: Query, snapshot: Snapshot) -> IntArray:
     """Return the allowed summaries above the windows, ascending."""
     parents = snapshot.nodes.parents
-    rows = np.unique([one.row for one in windows]).astype(np.int64)
+    rows: IntArray = np.unique([one.row for one in windows])
     found: list[IntArray] = [np.empty(0, dtype=np.int64)]
-    while len(rows := parents[rows]) and len(rows := np.unique(rows[rows >= 0])):
+    while len(rows):
+        rows = np.unique(parents[rows])
+        rows = rows[rows >= 0]
         found.append(rows)
     above: IntArray = np.unique(np.concatenate(found))
     return above if query.allowed is None else above[query.allowed[above]]
@@ -128,43 +131,45 @@ class _Knapsack:
         rows, self.chunk = np.unique([one.row for one in windows], return_inverse=True)
         counts = np.searchsorted(snapshot.dense.window_nodes, [rows, rows + 1])
         self.missing = counts[1] - counts[0]
+        self.is_free = np.ones(len(windows), dtype=np.bool_)
+        self.is_covered = np.zeros(len(windows), dtype=np.bool_)
+        self.is_possible = np.ones(len(summaries), dtype=np.bool_)
 
     def select(self, characters: int) -> list[Candidate]:
         """Return the selected texts in order, with their value per character as score."""
         selected: list[Candidate] = []
-        is_free = np.ones(len(self.windows), dtype=np.bool_)
-        is_possible = np.ones(len(self.summaries), dtype=np.bool_)
         used = 0.0
-        while used < characters and is_free.any():
-            of_windows = np.where(is_free, self.values / self.sizes, -1.0)
+        while used < characters and self.is_free.any():
+            of_windows = np.where(self.is_free, self.values / self.sizes, -1.0)
             gains = self.fidelity * (self.below @ self.values)
-            of_summaries = np.where(is_possible, gains / self.summary_sizes, -1.0)
+            of_summaries = np.where(self.is_possible, gains / self.summary_sizes, -1.0)
             window, summary = int(of_windows.argmax()), int(of_summaries.argmax())
             if of_summaries[summary] > of_windows[window]:
                 selected.append(self._summary(summary, float(of_summaries[summary])))
                 used += self.summary_sizes[summary]
-                below = self.below[summary]
-                self.values[below] *= 1 - self.fidelity[summary]
-                is_possible &= ~self.conflicts[summary]
-                is_free &= ~(below & (self.missing[self.chunk] <= 1))
-                continue
-            selected.append(replace(self.windows[window], score=float(of_windows[window])))
-            used += self.sizes[window]
-            self.values[window] = 0.0
-            is_free[window] = False
-            chunk = self.chunk[window]
-            self.missing[chunk] -= 1
-            of_chunk = self.chunk == chunk
-            above = self.below[:, window]
-            if self.missing[chunk] == 0:
-                is_possible &= ~above
-            elif self.missing[chunk] == 1 and self._has(selected, above):
-                is_free &= ~of_chunk
+                self._take_summary(summary)
+            else:
+                selected.append(replace(self.windows[window], score=float(of_windows[window])))
+                used += self.sizes[window]
+                self._take_window(window)
         return selected
 
-    def _has(self, selected: Sequence[Candidate], summaries: Sequence[bool]) -> bool:
-        rows = set(self.summaries[np.asarray(summaries)].tolist())
-        return any(one.row in rows for one in selected)
+    def _take_summary(self, summary: int) -> None:
+        below = self.below[summary]
+        self.values[below] *= 1 - self.fidelity[summary]
+        self.is_possible &= ~self.conflicts[summary]
+        self.is_covered |= below
+        self.is_free &= ~(below & (self.missing[self.chunk] == 1))
+
+    def _take_window(self, window: int) -> None:
+        chunk = self.chunk[window]
+        self.values[window] = 0.0
+        self.is_free[window] = False
+        self.missing[chunk] -= 1
+        if self.missing[chunk] == 0:
+            self.is_possible &= ~self.below[:, window]
+        elif self.missing[chunk] == 1:
+            self.is_free &= ~(self.is_covered & (self.chunk == chunk))
 
     def _summary(self, summary: int, score: float) -> Candidate:
         count = int(self.below[summary].sum())
@@ -173,8 +178,8 @@ class _Knapsack:
         return Candidate(row, score, "global", (reason,), is_window=True)
 
 
-def _is_below(leaves: IntArray, summaries: IntArray, nodes: NodeTable) -> np.ndarray:
+def _is_below(leaves: IntArray, summaries: IntArray, nodes: NodeTable) -> NDArray[np.bool_]:
     """Return whether each leaf number is below each summary, shape (summaries, leaves)."""
     first, end = nodes.first_leaf[summaries][:, None], nodes.end_leaf[summaries][:, None]
-    inside: np.ndarray = (first <= leaves) & (leaves < end)
+    inside: NDArray[np.bool_] = (first <= leaves) & (leaves < end)
     return inside
