@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import (
     PAGE_ID,
     Page,
+    _location,
     join_pages,
     page_ids,
     sort_pages,
@@ -86,6 +87,12 @@ def test_sorting_pages_is_stable_and_independent_of_batches(records, rng: random
     for one, other in itertools.pairwise(ordered):
         if repr(one.metadata) == repr(other.metadata):  # True equals 1, but is not a number here
             assert pages.index(one) < pages.index(other)
+    texts: dict[tuple[str, float], set[str]] = {}
+    for page in pages:
+        if page.start is not None:
+            texts.setdefault(_location(page), set()).add(repr(page.parent_metadata))
+    # Whether chunks with different metadata come from one text, only all of them can show.
+    assume(all(len(parents) == 1 for parents in texts.values()))
     batched: list[Page] = []
     remaining = list(pages)
     while remaining:

@@ -132,9 +132,10 @@ def source_name(document: Document, page: Page, tree_per: TreePer) -> str:
 def sort_pages(pages: Sequence[Page]) -> list[Page]:
     """Sort pages by source and page number, and chunks by page and start index.
 
-    Pages without a number come last. The sort is stable, and the result does not depend on the
-    batches in which pages arrived. Chunks of one page can have different metadata, such as a number
-    of the chunk; their start indexes show whether they come from one text.
+    Pages without a number come last. Chunks of one page can have different metadata, such as a
+    number of the chunk; their start indexes show whether they come from one text. The sort is
+    stable. The result does not depend on the batches in which pages arrived, unless a later batch
+    shows that chunks with different metadata do not come from one text.
     """
     sources: dict[str, int] = {}
     parents: dict[str, int] = {}
@@ -156,8 +157,10 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
     result: list[Page] = []
     for _, group in groupby(ordered, key=_location):
         members = list(group)
-        by_start = sorted(members, key=lambda page: -1 if page.start is None else page.start)
-        result += members if _join_exactly(by_start) is None else by_start
+        chunks = [page for page in members if page.start is not None]
+        by_start = sorted(chunks, key=lambda page: page.start or 0)
+        others = [page for page in members if page.start is None]
+        result += members if _join_exactly(by_start) is None else [*by_start, *others]
     return result
 
 
