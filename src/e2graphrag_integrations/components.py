@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from e2graphrag_integrations._utils.bounded_cache import BoundedCache
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
@@ -32,7 +33,11 @@ from e2graphrag_integrations.embedders.fingerprints import (
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+from e2graphrag_integrations.entities.spacy_extractor import (
+    SpacyEntityExtractor,
+    extract_checked,
+    first_mentions,
+)
 from e2graphrag_integrations.entities.versions import (
     ChunkExtractor,
     OutdatedNotice,
@@ -44,16 +49,26 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
+from e2graphrag_integrations.protocols import (
+    Embedder,
+    EntityExtractor,
+    FloatArray,
+    Summarizer,
+    TokenCounter,
+)
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.types import Mention
 
 HASHING = "hashing"
 _UNNAMED = "session:"
 """Prefix of the random fingerprint of a summarizer that does not declare its own."""
+
+_REMEMBERED = 256
+"""Number of texts of conversations whose names and vectors are remembered, the most recent ones."""
 
 _MAX_SHOWN = 120
 """Maximum length of a fingerprint in an error message, in characters."""
@@ -106,6 +121,8 @@ class Components:
         self._chunk_extractor: ChunkExtractor | None = None
         self._embedder_was_passed = embedder is not None
         self.extractor_was_passed = extractor is not None
+        self._mentions = BoundedCache[tuple[Mention, ...]](_REMEMBERED)
+        self._vectors = BoundedCache[FloatArray](_REMEMBERED)
         self._embedder = self._resolve_embedder(embedder)
         self._extractor = self._resolve_extractor(extractor)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
@@ -177,8 +194,10 @@ class Components:
             self._manifest = dict(manifest) if changed else self._manifest
             if changed & {"embedder", "dimension"}:
                 self._windowed = self._calibration = None
+                self._vectors.clear()
             if "extractor" in changed:
                 self._chunk_extractor = None
+                self._mentions.clear()
 
     def warn_if_outdated(self, manifest: Mapping[str, str]) -> None:
         """Log a warning, once, if the index with this manifest is outdated."""
@@ -245,6 +264,23 @@ class Components:
         if self._extractor is None:
             raise self._missing("extractor")
         return ChunkExtractor(self._extractor)
+
+    def mentions_of(self, text: str) -> tuple[Mention, ...]:
+        """Return the first mention of each entity in a text of a conversation, and remember it."""
+        return self._mentions.get(text, self._extract_mentions)
+
+    def _extract_mentions(self, text: str) -> tuple[Mention, ...]:
+        [sentences] = extract_checked(self.extractor, [text], ["a text of the conversation"])
+        return first_mentions(sentences)
+
+    def vector_of(self, text: str) -> FloatArray:
+        """Return the unit vector of a text of a conversation as a query, and remember it."""
+        return self._vectors.get(text, self._embed_text)
+
+    def _embed_text(self, text: str) -> FloatArray:
+        vector = self.embedder.embed_query(text)
+        vector.flags.writeable = False
+        return vector
 
     @property
     def embedder_fingerprint(self) -> str:

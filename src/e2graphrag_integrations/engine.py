@@ -80,6 +80,7 @@ from e2graphrag_integrations.retrieval.entity_view import (
     list_entities,
 )
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
+from e2graphrag_integrations.retrieval.history import History, as_turns
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
@@ -584,6 +585,7 @@ class E2GraphRAG:
         expand: Expand = "none",
         fill: bool = False,
         boost: Boost | None = None,
+        history: History | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -603,6 +605,10 @@ class E2GraphRAG:
             fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
             boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
                 fields. It changes the order, and never lets a node through that `where` excludes.
+            history: Earlier turns of the conversation, oldest first: texts of the user, pairs of
+                role and text, mappings with `role` and `content`, or messages of LlamaIndex or
+                LangChain. As far as the question is incomplete, names, words and the topic of the
+                last six turns are carried over.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -617,6 +623,8 @@ class E2GraphRAG:
         query = Query(question, k, mode, node_filter, token_budget, expand, bool(fill))
         if boost is not None:
             query = replace(query, boosts=as_boosts(boost))
+        if history is not None:
+            query = replace(query, history=as_turns(history))
         return self._session.retrieve(query, strategy)
 
     async def aretrieve(
@@ -631,6 +639,7 @@ class E2GraphRAG:
         expand: Expand = "none",
         fill: bool = False,
         boost: Boost | None = None,
+        history: History | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await asyncio.to_thread(
@@ -644,6 +653,7 @@ class E2GraphRAG:
             expand=expand,
             fill=fill,
             boost=boost,
+            history=history,
         )
 
     def entities(

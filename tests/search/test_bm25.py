@@ -52,6 +52,16 @@ def test_scores_match_the_formula():
     }
 
 
+def test_weights_multiply_the_scores_of_terms():
+    index, weights = build_bm25(TEXTS), {"bert": 0.5, "unknown": 9.0}
+    assert dict(search(index, ["bert", "met", "unknown"], 10, weights=weights)) == {
+        0: pytest.approx(bm25(TEXTS, "bert", 0) / 2 + bm25(TEXTS, "met", 0), rel=1e-5),
+        1: pytest.approx(bm25(TEXTS, "bert", 1) / 2, rel=1e-5),
+    }
+    single = index.reference_score(["bert"], weights=weights)
+    assert single == pytest.approx(index.reference_score(["bert"]) / 2)
+
+
 def test_vocabulary_is_sorted():
     assert list(build_bm25(TEXTS).vocabulary) == ["anna", "bert", "cleo", "met", "saw"]
 
@@ -174,9 +184,10 @@ def test_pruned_search_finds_the_same_best_texts(drawn, count, data):
     texts = [" ".join(["a"] * (n % 4) + ["b"] * (n % 3) + ["c"] * (n % 11)) for n in drawn]
     unpruned = build_bm25(texts)
     index = replace(unpruned, max_doc_freq=len(texts) - 1)
+    weights = data.draw(st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.1, 5.0])))
     for mask in (None, draw_mask(data, len(texts))):
-        expected = dict(search(unpruned, ["a", "b", "c"], len(texts), mask))
-        found = search(index, ["a", "b", "c"], count, mask)
+        expected = dict(search(unpruned, ["a", "b", "c"], len(texts), mask, weights=weights))
+        found = search(index, ["a", "b", "c"], count, mask, weights=weights)
         best_scores = sorted(expected.values(), reverse=True)[:count]
         assert [score for _, score in found] == pytest.approx(best_scores)
         assert dict(found) == pytest.approx({row: expected[row] for row, _ in found})

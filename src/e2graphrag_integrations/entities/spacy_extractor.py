@@ -338,3 +338,12 @@ def _checked_mention(mention: Any, text: str, where: str) -> Mention:
             f"{len(text)} characters"
         )
     return Mention(entity, int(start), int(end), str(label))
+
+
+def first_mentions(sentences: Sentences) -> tuple[Mention, ...]:
+    """Return the first mention of each entity, in the order of the text."""
+    first: dict[str, Mention] = {}
+    for sentence in sentences:
+        for mention in sentence:
+            first.setdefault(mention.entity, mention)
+    return tuple(first.values())

@@ -78,6 +78,7 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
@@ -617,6 +618,7 @@ class E2GraphRAGIndex(DocumentIndex):
         expand: Expand = "none",
         fill: bool = False,
         boost: Boost | None = None,
+        history: History | None = None,
     ) -> RetrievalResult:
         """Index pending documents, then return nodes with scores, reasons and a trace.
 
@@ -631,6 +633,7 @@ class E2GraphRAGIndex(DocumentIndex):
             expand: `children` or `leaves` replaces each summary with the nodes under it.
             fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
             boost: Preferred tags, documents, dates or values.
+            history: Earlier turns of the conversation, oldest first, such as messages.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
@@ -647,6 +650,7 @@ class E2GraphRAGIndex(DocumentIndex):
             expand=expand,
             fill=fill,
             boost=boost,
+            history=history,
         )
 
     async def aretrieve(
@@ -662,6 +666,7 @@ class E2GraphRAGIndex(DocumentIndex):
         expand: Expand = "none",
         fill: bool = False,
         boost: Boost | None = None,
+        history: History | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
@@ -675,6 +680,7 @@ class E2GraphRAGIndex(DocumentIndex):
             expand=expand,
             fill=fill,
             boost=boost,
+            history=history,
         )
 
     def _combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:

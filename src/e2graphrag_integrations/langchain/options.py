@@ -10,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
+from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
@@ -70,6 +71,7 @@ class SearchOptions(TypedDict, total=False):
     store_filter: Any
     expand: Expand
     boost: Boost | None
+    history: ChatHistory | None
 
 
 SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
@@ -111,4 +113,5 @@ class RetrieveArguments(TypedDict, total=False):
     expand: Expand
     fill: bool
     boost: Boost | None
+    history: Any
     store_filter: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, Self, Unpack, get_args, runtime_checkable
@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from e2graphrag_integrations._utils.validation import check_choice, check_int, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
     user_filter,
@@ -119,6 +120,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
         boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
+        history: Earlier messages of the chat, oldest first, usually as an option of `invoke`; or a
+            function that returns messages, called at each query. `E2GraphRAG.retrieve` describes
+            what is carried over.
 
     Instantiate:
         ```python
@@ -167,6 +171,8 @@ class E2GraphRAGRetriever(BaseRetriever):
     @classmethod
     def _check_boost(cls, value: Any) -> Any:
         return None if value is None else as_boosts(value)
+
+    history: Any = Field(default=None, repr=False)
 
     @field_validator("index")
     @classmethod
@@ -226,6 +232,13 @@ class E2GraphRAGRetriever(BaseRetriever):
             user_filter(value)
         return value
 
+    @field_validator("history")
+    @classmethod
+    def _check_history(cls, value: Any) -> Any:
+        if isinstance(value, Sequence):
+            read_history(value)
+        return value
+
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         params["ls_retriever_name"] = "e2graphrag"
@@ -255,6 +268,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, BuildableIndex):
             self.index.ensure_built(config)
+        if "history" in arguments:
+            arguments["history"] = read_history(arguments["history"])
         result = self.index.retrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
@@ -272,6 +287,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if isinstance(self.index, BuildableIndex):
             await self.index.aensure_built(config)
+        if "history" in arguments:
+            arguments["history"] = read_history(arguments["history"])
         result = await self.index.aretrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
@@ -280,7 +297,10 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def retrieve_arguments(self) -> RetrieveArguments:
         """Return the fields as arguments of the index's `retrieve` method."""
-        return self._call_arguments()[0]
+        arguments, _, _ = self._call_arguments()
+        if "history" in arguments:
+            arguments["history"] = read_history(arguments["history"])
+        return arguments
 
     def _call_arguments(
         self, **options: Unpack[CallOptions]
@@ -302,6 +322,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         filter: DocumentFilter | None = None,  # noqa: A002 - LangChain's name
         store_filter: Any = None,
         expand: Expand | None = None,
+        history: Any = None,
         include_scores: bool | None = None,
         score_threshold: float | None = None,
         lambda_mult: float | None = None,
@@ -334,6 +355,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         boost = self.boost if boost is None else boost
         if boost is not None:
             arguments["boost"] = as_boosts(boost)
+        history = self.history if history is None else history
+        if history is not None:  # another index may not have this argument
+            arguments["history"] = history
         if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
         with_scores = self.include_scores if include_scores is None else include_scores

@@ -46,6 +46,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
+from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
@@ -553,6 +554,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         tags: Sequence[str] | None = None,
         expand: Expand = "none",
         boost: Boost | None = None,
+        history: ChatHistory | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -582,6 +584,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             tags=tags,
             expand=expand,
             boost=boost,
+            history=history,
             callback_manager=callback_manager or self._callback_manager,
             object_map=self._object_map if object_map is None else object_map,
             objects=objects,

@@ -13,6 +13,7 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
@@ -79,6 +80,7 @@ class RetrieverOptions(TypedDict, total=False):
     tags: Sequence[str] | None
     expand: Expand
     boost: Boost | None
+    history: ChatHistory | None
 
 
 class EngineOptions(TypedDict, total=False):

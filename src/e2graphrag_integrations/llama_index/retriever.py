@@ -21,6 +21,11 @@ from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import short_repr, type_name
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.llama_index.chat_history import (
+    ChatHistory,
+    aread_history,
+    read_history,
+)
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
 from e2graphrag_integrations.portability.reopening import (
@@ -31,6 +36,7 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.history import Turn
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
@@ -125,6 +131,10 @@ class E2GraphRAGRetriever(BaseRetriever):
             `E2GraphRAGIndex.set_tags`.
         expand: `children` or `leaves` replaces each summary with those nodes; `none` keeps it.
         boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
+        history: Earlier messages of the chat, oldest first; or a memory, or a function that returns
+            messages, read at each query. `E2GraphRAG.retrieve` describes what is carried over. In
+            `as_chat_engine(chat_mode="context", memory=memory, history=memory)`, no LLM rewrites
+            the question.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
@@ -146,6 +156,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         tags: Sequence[str] | None = None,
         expand: Expand = "none",
         boost: Boost | None = None,
+        history: ChatHistory | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -165,6 +176,9 @@ class E2GraphRAGRetriever(BaseRetriever):
             expand=expand,
             boosts=None if boost is None else as_boosts(boost),
         )
+        if isinstance(history, Sequence):
+            read_history(history)
+        self._history = history
         self._strategy = index.strategy if strategy is None else strategy
         check_strategy(self._strategy)
         super().__init__(callback_manager, object_map, objects, verbose)
@@ -189,19 +203,25 @@ class E2GraphRAGRetriever(BaseRetriever):
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        return self._search(bundle)[0].trace
+        return self._search(bundle, read_history(self._history))[0].trace
 
     async def aexplain(self, query: QueryType) -> Trace:
         """Run `explain` in a thread."""
-        return await asyncio.to_thread(self.explain, query)
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        turns = await aread_history(self._history)
+        return (await asyncio.to_thread(self._search, bundle, turns))[0].trace
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._to_scored_nodes(*self._search(query_bundle))
+        turns = read_history(self._history)
+        return self._to_scored_nodes(*self._search(query_bundle, turns))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._to_scored_nodes(*await asyncio.to_thread(self._search, query_bundle))
+        turns = await aread_history(self._history)
+        return self._to_scored_nodes(*await asyncio.to_thread(self._search, query_bundle, turns))
 
-    def _search(self, bundle: QueryBundle) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+    def _search(
+        self, bundle: QueryBundle, turns: tuple[Turn, ...]
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
         # If the LLM of HyDE returns nothing, the bundle contains an empty text.
         texts = [text for text in bundle.embedding_strs if text.strip()]
         query = replace(
@@ -209,6 +229,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             question=_TOOL_PREFIX.sub("", bundle.query_str).strip(),
             embed_texts=() if texts == [bundle.query_str] else tuple(texts),
             vector=self._query_vector(bundle),
+            history=turns,
         )
         return self._index.answer(query, self._strategy)
 

@@ -1,7 +1,7 @@
 """The retrieval pipeline: from a query to a result, over one snapshot.
 
-`retrieve` calls the stages in order: analyze, embed, rank, rerank, boost, and select, which
-hydrates the nodes and packs them into the token budget.
+`retrieve` calls the stages in order: analyze, carry over (with a history), embed, rank, rerank,
+boost, and select, which hydrates the nodes and packs them into the token budget.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
-from e2graphrag_integrations.entities.spacy_extractor import extract_checked
+from e2graphrag_integrations.entities.spacy_extractor import extract_checked, first_mentions
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
+from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
     NodeSource,
@@ -41,7 +42,6 @@ from e2graphrag_integrations.retrieval.strategy import (
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from e2graphrag_integrations.retrieval.tree_budget import mix_summaries
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Mention
 
 _BUDGET_CANDIDATES = 50
 """Minimum number of candidates under a token budget, so that the budget, not `k`, limits
@@ -76,6 +76,9 @@ def retrieve(
     own: Calibration | None = getattr(strategy, "relevance_calibration", None)
     calibration = components.calibration if own is None else own
     query = analyze(replace(asked, calibration=calibration), snapshot, components, timings)
+    if query.history:
+        with measure("history", timings):
+            query = carry_over(query, snapshot, components)
     with measure("rank", timings):
         needs_vector = not isinstance(strategy, VectorOptionalStrategy) or strategy.needs_vector(
             query, snapshot
@@ -116,6 +119,8 @@ def retrieve(
         mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)
         trace = replace(trace, mixture=mixture)
     trace = replace(trace, question=asked.question, timings=timings)
+    if query.history:
+        trace = replace(trace, carried=query.carried)
     return RetrievalResult(asked.question, tuple(nodes), trace)
 
 
@@ -133,17 +138,14 @@ def analyze(
         allowed=allowed,
     )
     with measure("entities", timings):
-        has_names = bool(snapshot.graph.names) or any(snapshot.titles)
-        if query.mode == "global" or not has_names:
+        if query.mode == "global" or not has_names(snapshot):
             return query
         with measure("load", timings):
             extractor = components.extractor
+        if query.history:  # the question will be an earlier turn of the next one
+            return replace(query, mentions=components.mentions_of(query.question))
         [sentences] = extract_checked(extractor, [query.question], ["the question"])
-        first: dict[str, Mention] = {}
-        for sentence in sentences:
-            for mention in sentence:
-                first.setdefault(mention.entity, mention)
-        return replace(query, mentions=tuple(first.values()))
+        return replace(query, mentions=first_mentions(sentences))
 
 
 def embed(query: Query, components: Components, timings: dict[str, float]) -> Query:
@@ -157,9 +159,8 @@ def embed(query: Query, components: Components, timings: dict[str, float]) -> Qu
         embedder = components.embedder
     with measure("embed", timings):
         texts = query.embed_texts or (query.question,)
-        return replace(
-            query, vector=mean_unit_vector([embedder.embed_query(text) for text in texts])
-        )
+        vector_of = components.vector_of if query.history else embedder.embed_query
+        return replace(query, vector=mean_unit_vector([vector_of(text) for text in texts]))
 
 
 def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:

@@ -83,8 +83,12 @@ class Relevance:
 
     @lazy
     def terms(self) -> list[str]:
-        """The words of the question."""
-        return bm25_terms(self.query.question)
+        """The words of the question, and those carried over from earlier turns."""
+        return [*bm25_terms(self.query.question), *self._carried]
+
+    @property
+    def _carried(self) -> Mapping[str, float]:
+        return self.query.carried.terms
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
@@ -102,7 +106,11 @@ class Relevance:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
         return self.snapshot.bm25.search(
-            self.terms, self.list_length, allowed, idf_power=self.idf_power
+            self.terms,
+            self.list_length,
+            allowed,
+            idf_power=self.idf_power,
+            weights=self._carried,
         )
 
     @lazy
@@ -113,10 +121,16 @@ class Relevance:
         full score is that of a window of average length that contains every query term once.
         """
         _, scores = self.bm25
-        full = self.snapshot.bm25.reference_score(self.terms, idf_power=self.idf_power)
+        full = self._full_score
         if not len(scores) or not full:
             return 0.0
         return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
+
+    @lazy
+    def _full_score(self) -> float:
+        return self.snapshot.bm25.reference_score(
+            self.terms, idf_power=self.idf_power, weights=self._carried
+        )
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
@@ -188,7 +202,7 @@ class Relevance:
     def _scores_of_nodes(self) -> Mapping[int, float]:
         if self.query.vector is None:
             windows, scores = self.bm25
-            full = self.snapshot.bm25.reference_score(self.terms, idf_power=self.idf_power)
+            full = self._full_score
             scores = scores / full if full else scores
         else:
             windows, scores = self.dense
@@ -219,6 +233,8 @@ class Relevance:
             values += self.dense_weight * np.maximum(0, cosine) / cosines[0]
         _, best = self.bm25
         if len(best):
-            scores = self.snapshot.bm25.score_rows(self.terms, windows, idf_power=self.idf_power)
+            scores = self.snapshot.bm25.score_rows(
+                self.terms, windows, idf_power=self.idf_power, weights=self._carried
+            )
             values += self.bm25_weight * self.bm25_confidence * scores / best[0]
         return values

@@ -43,7 +43,7 @@ def rerank(
     if not candidates:
         return candidates, trace
     head, tail = candidates[:top_n], candidates[top_n:]
-    scores = rerank_scores(reranker, query.question, _texts(head, reader))
+    scores = rerank_scores(reranker, query.question_in_context, _texts(head, reader))
     order = sorted(range(len(head)), key=lambda i: (-scores[i], i))
     former_scores = sorted((one.score for one in head), reverse=True)
     reranked = [

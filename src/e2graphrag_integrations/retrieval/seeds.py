@@ -72,12 +72,13 @@ class Seeds:
     def ranked(self) -> Sequence[Seed]:
         """At most 32 seeds, rarest first."""
         index = self._snapshot.subjects.index
-        seeds = []
+        seeds, carried = [], self._query.carried.names
         for one in self.linking.links:
             entity = index[one.entity]
             doc_freq = self._count_allowed(self._snapshot.personalized_pagerank.chunks_of(entity))
             if doc_freq:
-                seeds.append(Seed(entity, one.score, doc_freq))
+                score = one.score * carried.get(one.mention, 1.0)
+                seeds.append(Seed(entity, score, doc_freq))
         return sorted(seeds, key=lambda seed: seed.doc_freq)[:_MAX_SEEDS]
 
     @property
@@ -112,11 +113,13 @@ class Seeds:
     @lazy
     def coverage(self) -> float:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
-        bm25, terms = self._snapshot.bm25, set(bm25_terms(self._query.question))
+        bm25, carried = self._snapshot.bm25, self._query.carried.terms
+        terms = {*bm25_terms(self._query.question), *carried}
         names = {t for one in self.linking.links for t in bm25_terms(one.mention)}
         # Sorted, because a sum in the order of a set would differ between processes.
-        total = bm25.reference_score(sorted(terms))
-        return bm25.reference_score(sorted(terms & names)) / total if total else 0.0
+        total = bm25.reference_score(sorted(terms), weights=carried)
+        covered = bm25.reference_score(sorted(terms & names), weights=carried)
+        return covered / total if total else 0.0
 
     def personalized_pagerank(
         self, damping: float, n_iter: int

@@ -15,6 +15,7 @@ from e2graphrag_integrations.embedders.calibration import Calibration, clipped_c
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.boosts import Boosts
+from e2graphrag_integrations.retrieval.history import NOTHING, Carried, Turn
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
@@ -37,8 +38,8 @@ class Query:
     """A question with its options.
 
     The caller sets the fields before `vector`, and may set `vector`. Before the strategy ranks, the
-    pipeline sets `mentions`, `allowed` and `calibration`, and also `vector` if it is missing and
-    needed.
+    pipeline sets `mentions`, `allowed` and `calibration`, `carried` if there is a history, and also
+    `vector` if it is missing and needed.
 
     Attributes:
         question: The question in words, at most 32,000 characters.
@@ -53,9 +54,11 @@ class Query:
         embed_texts: Texts to embed instead of the question; the mean of their embeddings is used as
             the query vector (HyDE, arXiv 2212.10496, section 3.2). At most 32,000 characters in
             total.
+        history: The earlier turns of the conversation, oldest first.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
-            question.
-        mentions: Names and nouns in the question, without duplicates.
+            question. If anything is carried over, it includes the topic of the earlier turns.
+        carried: Names and words that are carried over from `history`, and their weights.
+        mentions: Names and nouns in the question, and names carried over, without duplicates.
         allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
         calibration: Maps the cosine of a node to its relevance.
 
@@ -72,7 +75,9 @@ class Query:
     fill: bool = False
     boosts: Boosts | None = None
     embed_texts: tuple[str, ...] = ()
+    history: tuple[Turn, ...] = ()
     vector: FloatArray | None = None
+    carried: Carried = NOTHING
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
     calibration: Calibration = clipped_cosine
@@ -105,6 +110,11 @@ class Query:
     def names(self) -> tuple[str, ...]:
         """The mentions: surface forms of names, and lemmas of common nouns."""
         return tuple(mention.entity for mention in self.mentions)
+
+    @property
+    def question_in_context(self) -> str:
+        """The question after the turns of the user from which something is carried over."""
+        return "\n".join([*self.carried.context, self.question])
 
     @property
     def packs_windows(self) -> bool:

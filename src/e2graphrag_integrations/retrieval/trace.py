@@ -15,6 +15,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
+from e2graphrag_integrations.retrieval.history import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
 
 Route = Literal["local", "global"]
@@ -192,7 +193,8 @@ class Trace:
         mode: The mode as requested.
         route: The side that found the first result.
         reason: Why this route was chosen.
-        mentions: Names and nouns in the question.
+        mentions: Names and nouns in the question, and names carried over.
+        carried: What was carried over from earlier turns, and why; None without a history.
         links: Mentions linked to entities in the index.
         unlinked: Mentions without an entity in the index.
         pairs: Pairs of linked entities (`PaperStrategy`, local).
@@ -217,6 +219,7 @@ class Trace:
     route: Route = "global"
     reason: str = ""
     mentions: tuple[str, ...] = ()
+    carried: Carried | None = None
     links: tuple[Link, ...] = ()
     unlinked: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -246,6 +249,8 @@ class Trace:
             f"why: {self.reason}",
             f"entities: {self._describe_links()}",
         ]
+        if self.carried is not None:
+            lines.append(f"history: {describe(self.carried)}")
         if self.unlinked:
             lines.append(f"not in the index: {', '.join(self.unlinked)}")
         for pair in self.pairs:

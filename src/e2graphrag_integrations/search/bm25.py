@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -21,6 +22,12 @@ from e2graphrag_integrations._utils.arrays import (
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.text.words import bm25_terms
+
+Weights = Mapping[str, float]
+"""Factors of terms in a query."""
+
+_EQUAL: Weights = MappingProxyType({})
+"""No factors: all terms have the factor 1."""
 
 _K1, _B = 1.5, 0.75
 """BM25's usual parameters (Robertson and Zaragoza, 2009): term-frequency saturation and length
@@ -91,6 +98,7 @@ class BM25Index:
         allowed: NDArray[np.bool_] | None = None,
         *,
         idf_power: float = 0.0,
+        weights: Weights = _EQUAL,
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Return the `count` best texts, best first, and their scores.
 
@@ -103,17 +111,23 @@ class BM25Index:
             count: Maximum number of texts.
             allowed: Mask over texts; None allows all.
             idf_power: Exponent of the additional idf factor.
+            weights: Factors of terms; 1 for a term that is missing.
         """
         known = [term for term in terms if term in self._columns]
         if self.weights.shape[0] > self.max_doc_freq:
             by_rarity = sorted(known, key=self._doc_freq)
-            return self._search_pruned(by_rarity, count, allowed, idf_power)
-        scores = self._score_all(known, idf_power)
+            return self._search_pruned(by_rarity, count, allowed, idf_power, weights)
+        scores = self._score_all(known, idf_power, weights)
         best = top_rows(scores, count, allowed)
         return best, scores[best]
 
     def score_rows(
-        self, terms: Iterable[str], rows: IntArray, *, idf_power: float = 0.0
+        self,
+        terms: Iterable[str],
+        rows: IntArray,
+        *,
+        idf_power: float = 0.0,
+        weights: Weights = _EQUAL,
     ) -> NDArray[np.float32]:
         """Return the scores of the given texts, shape (rows,). See `search`."""
         scores = np.zeros(len(rows), dtype=np.float32)
@@ -121,12 +135,16 @@ class BM25Index:
         rows = rows.astype(self.weights.indices.dtype)
         for term in terms:
             if term in self._columns:
-                scores += self._weights_in(term, rows) * self._idf_factor(term, idf_power)
+                factor = self._idf_factor(term, idf_power, weights)
+                scores += self._weights_in(term, rows) * factor
         return scores
 
-    def reference_score(self, terms: Iterable[str], *, idf_power: float = 0.0) -> float:
+    def reference_score(
+        self, terms: Iterable[str], *, idf_power: float = 0.0, weights: Weights = _EQUAL
+    ) -> float:
         """Return the score of a text of mean length that contains each term once."""
-        return float(sum(self._idf(term) ** (1 + idf_power) for term in terms)) / (1 + _K1)
+        scores = (self._idf(term) ** (1 + idf_power) * weights.get(term, 1.0) for term in terms)
+        return float(sum(scores)) / (1 + _K1)
 
     def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float32]:
         """Return BM25's saturated frequency of each known term in the given texts, in [0, 1).
@@ -154,15 +172,22 @@ class BM25Index:
         """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
         return self._idf(term) if term in self._columns else 0.0
 
-    def _score_all(self, terms: Iterable[str], idf_power: float) -> NDArray[np.float32]:
+    def _score_all(
+        self, terms: Iterable[str], idf_power: float, factors: Weights
+    ) -> NDArray[np.float32]:
         scores = np.zeros(self.weights.shape[0], dtype=np.float32)
         for term in terms:
             texts, weights = self._postings(term)
-            scores[texts] += weights * self._idf_factor(term, idf_power)
+            scores[texts] += weights * self._idf_factor(term, idf_power, factors)
         return scores
 
     def _search_pruned(
-        self, terms: Sequence[str], count: int, allowed: NDArray[np.bool_] | None, idf_power: float
+        self,
+        terms: Sequence[str],
+        count: int,
+        allowed: NDArray[np.bool_] | None,
+        idf_power: float,
+        weights: Weights,
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Retrieve texts by the rarer terms, then add the weights of the frequent terms.
 
@@ -174,11 +199,14 @@ class BM25Index:
             count: As for `search`.
             allowed: As for `search`.
             idf_power: As for `search`.
+            weights: As for `search`.
         """
         n_rare = sum(self._doc_freq(term) <= self.max_doc_freq for term in terms) or len(terms)
         rare, frequent = terms[:n_rare], terms[n_rare:]
-        scores = self._score_all(rare, idf_power)
-        bounds = [self._postings(t)[1].max() * self._idf_factor(t, idf_power) for t in frequent]
+        scores = self._score_all(rare, idf_power, weights)
+        bounds = [
+            self._postings(t)[1].max() * self._idf_factor(t, idf_power, weights) for t in frequent
+        ]
         # The maximum that each frequent term and all later ones can add.
         remaining = np.append(np.cumsum(bounds[::-1])[::-1], 0.0) * _ROUNDING
         sample = scores[self._sample(rare, count, allowed)]
@@ -191,7 +219,7 @@ class BM25Index:
             if len(found) > count > 0:
                 reachable = totals + bound >= _nth_best(totals, count)
                 found, totals = found[reachable], totals[reachable]
-            totals = totals + self.score_rows([term], found, idf_power=idf_power)
+            totals = totals + self.score_rows([term], found, idf_power=idf_power, weights=weights)
         best = top_rows(totals, count)
         return found[best], totals[best]
 
@@ -245,8 +273,8 @@ class BM25Index:
         column = self._columns.get(term)
         return log1p(2 * self.weights.shape[0] + 1) if column is None else float(self._idfs[column])
 
-    def _idf_factor(self, term: str, idf_power: float) -> np.float32:
-        factor: np.float32 = np.float32(self._idf(term) ** idf_power)
+    def _idf_factor(self, term: str, idf_power: float, weights: Weights) -> np.float32:
+        factor: np.float32 = np.float32(self._idf(term) ** idf_power * weights.get(term, 1.0))
         return factor
 
 

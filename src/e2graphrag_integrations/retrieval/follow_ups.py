@@ -1,0 +1,231 @@
+"""Follow-up questions: completing a question with words, names and the topic of earlier turns.
+
+The incompleteness of a question, in [0, 1], says how much it needs the earlier turns:
+
+* 1 if it refers back before any name, with a word such as "it", "they", "these" or "what about";
+* otherwise `1 - specificity / 2.5`, at least 0, where the specificity is the sum of the squared
+  relative IDF of its words. Rare words make a question complete, in any language;
+* at least 0.7 if the question has no name.
+
+A turn has the weight `need * 0.7 ** n`, where n is the number of later turns of the same role. The
+need is the incompleteness times the relatedness of the turn, which depends on the cosine between
+the question and the turn of the user; an answer has the relatedness of the turn before it. A
+question that refers back and has few specific words says little about its topic, so its need is 1.
+
+A turn adds its words to BM25 and its names to the entities of the query, with lower weights than
+the question's own. A turn of the user also adds its vector to that of the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedders.windowed import mean_unit_vector
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.types import Mention
+
+_DECAY = 0.7
+"""Factor of the weight of a turn for each later turn of the same role."""
+
+_SPECIFIC = 2.5
+"""Specificity from which a question is complete."""
+
+_NO_NAME = 0.7
+"""Least incompleteness of a question without a name."""
+
+_RESOLVED = 3.5
+"""Specificity from which a word that refers back probably refers to a part of the question."""
+
+_UNRELATED, _RELATED = 0.15, 0.3
+"""Cosines between a question and a turn at which the relatedness is 0 and 1."""
+
+_MIN_WEIGHT = 0.05
+"""Turns with a lower weight are left out."""
+
+_TERM_WEIGHTS = {"user": 0.5, "assistant": 0.1}
+"""Weight of a turn's words relative to that of the turn. Answers are long, and partly wrong."""
+
+_NAME_WEIGHTS = {"user": 0.5, "assistant": 0.2}
+"""Weight of a turn's names relative to that of the turn."""
+
+_MAX_NAMES = 16
+"""Maximum number of names to carry over, the highest weights first."""
+
+_BACK_REFERENCES = re.compile(
+    r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|these|those"
+    r"|there|other|others|another|same|such|else|instead|then"
+    r"|former|latter|that(?:'s)?(?=\W*$|[.,?!]|\W+(?:is|was|were|means?|one|kind|type)\b))\b"
+    r"|^\W*(?:what|how) about\b"
+)
+"""English words that refer to something mentioned before."""
+
+_EXPLETIVES = re.compile(
+    r"\bit (?:is|was|makes?|takes?|seems?)\b"
+    r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary)\b"
+    r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"
+)
+"""English phrases whose "it" or "there" refers to nothing."""
+
+_FUNCTION_WORDS = frozenset(
+    "a about am an and any are as at be been being but by can could did do does for from had has "
+    "have he her hers him his how i if in is it its me my no not of on or our please shall she "
+    "should so some that the their theirs them then there these they this those to us was we were "
+    "what when where which who whom whose why will with would yes you your".split()
+)
+"""English words without content. In a small index, they can be rare."""
+
+
+def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Query:
+    """Return the query completed from its `history`, with `carried` set.
+
+    A complete question is returned unchanged, except for `carried`. The models read each turn once;
+    `components` remembers the results.
+
+    Args:
+        query: The query; `mentions` are those of the question.
+        snapshot: The search index.
+        components: The models.
+
+    Raises:
+        ExtractionError: If the extractor fails.
+        EmbeddingError: If the embedder fails.
+    """
+    turns = query.history
+    if turns and turns[-1] == ("user", query.question.strip()):
+        turns = turns[:-1]  # some frameworks add the question to the history first
+    mentions = components.mentions_of(query.question) if has_names(snapshot) else ()
+    back_reference = _back_reference(query.question, mentions)
+    specificity = _specificity(query.question, snapshot.bm25)
+    value = max(0.0, 1 - specificity / _SPECIFIC)
+    reason = f"the words of the question have the specificity {specificity:.2f}"
+    if not any(one.named for one in mentions) and value < _NO_NAME:
+        value, reason = _NO_NAME, "the question has no name"
+    if back_reference:
+        value, reason = 1.0, f"the question refers back with {back_reference!r}"
+    if not turns or value < _MIN_WEIGHT:
+        return replace(query, carried=Carried(value, reason))
+    vector = query.vector
+    if vector is None:
+        texts = query.embed_texts or (query.question,)
+        vector = mean_unit_vector([components.vector_of(text) for text in texts])
+    needs_any = bool(back_reference) and specificity < _RESOLVED
+    chosen = list(_weighted(turns, vector, value, components, needs_any=needs_any))
+    carried = Carried(value, reason)
+    if not chosen:
+        return replace(query, carried=carried)
+    return _completed(replace(query, vector=vector), chosen, carried, snapshot, components)
+
+
+def has_names(snapshot: Snapshot) -> bool:
+    """Return whether the index knows a name, so that names in questions matter."""
+    return bool(snapshot.graph.names) or any(snapshot.titles)
+
+
+def _back_reference(question: str, mentions: Sequence[Mention]) -> str:
+    """Return the first word before any name that refers back, or an empty string."""
+    named = min((one.start for one in mentions if one.named), default=len(question))
+    text = question.lower()
+    expletives = [match.span() for match in _EXPLETIVES.finditer(text)]
+    for match in _BACK_REFERENCES.finditer(text):
+        start = match.start()
+        if start < named and not any(first <= start < end for first, end in expletives):
+            return match.group().strip()
+    return ""
+
+
+def _specificity(question: str, bm25: BM25Index) -> float:
+    """Return the sum of the squared IDF of the question's words, without function words.
+
+    The IDF is relative to that of a word in a single window, or of an unknown word, which is 1.
+    """
+    unknown = bm25.idf_of_unique
+    if not unknown:
+        return 0.0
+    terms = sorted(set(bm25_terms(question)) - _FUNCTION_WORDS)
+    return sum(((bm25.idf(term) or unknown) / unknown) ** 2 for term in terms)
+
+
+def _weighted(
+    turns: Sequence[Turn],
+    question: FloatArray,
+    incompleteness: float,
+    components: Components,
+    *,
+    needs_any: bool,
+) -> Iterator[tuple[Turn, CarriedTurn]]:
+    """Yield the turns whose weight is high enough, the latest first, with their weights.
+
+    Args:
+        turns: The turns, oldest first.
+        question: The vector of the question.
+        incompleteness: The incompleteness of the question.
+        components: The embedder.
+        needs_any: Whether the question needs the turns regardless of their relatedness.
+    """
+    relatedness, found = 0.0, []
+    for turn in turns:
+        if turn.role == "user":
+            cosine = float(question @ components.vector_of(turn.text))
+            relatedness = min(1.0, max(0.0, (cosine - _UNRELATED) / (_RELATED - _UNRELATED)))
+        found.append((turn, relatedness))
+    later: dict[Role, int] = {"user": 0, "assistant": 0}
+    for turns_back, (turn, relatedness) in enumerate(reversed(found), 1):
+        need = 1.0 if needs_any else incompleteness * relatedness
+        weight = need * _DECAY ** later[turn.role]
+        later[turn.role] += 1
+        if weight >= _MIN_WEIGHT:
+            yield turn, CarriedTurn(turns_back, turn.role, round(weight, 4), round(relatedness, 4))
+
+
+def _completed(
+    query: Query,
+    chosen: Sequence[tuple[Turn, CarriedTurn]],
+    carried: Carried,
+    snapshot: Snapshot,
+    components: Components,
+) -> Query:
+    """Return the query with the words, names and vectors of the chosen turns."""
+    own = set(bm25_terms(query.question))
+    own_names = {one.entity for one in query.mentions}
+    terms: dict[str, float] = {}
+    names: dict[str, tuple[float, Mention]] = {}
+    vectors = [query.unit_vector]
+    for turn, one in chosen:
+        for term in bm25_terms(turn.text):
+            if term not in own:
+                weight = one.weight * _TERM_WEIGHTS[turn.role]
+                terms[term] = max(terms.get(term, 0.0), round(weight, 4))
+        if turn.role == "user":
+            vectors.append(one.weight * components.vector_of(turn.text))
+        if query.mode == "global" or not has_names(snapshot):
+            continue
+        for mention in components.mentions_of(turn.text):
+            weight = round(one.weight * _NAME_WEIGHTS[turn.role], 4)
+            known = names.get(mention.entity)
+            if (
+                mention.named
+                and mention.entity not in own_names
+                and (known is None or known[0] < weight)
+            ):
+                names[mention.entity] = weight, mention
+    best = sorted(names.values(), key=lambda item: -item[0])[:_MAX_NAMES]
+    return replace(
+        query,
+        vector=mean_unit_vector(vectors),
+        mentions=(*query.mentions, *(mention for _, mention in best)),
+        carried=replace(
+            carried,
+            turns=tuple(one for _, one in chosen),
+            names={mention.entity: weight for weight, mention in best},
+            terms=terms,
+            context=tuple(turn.text for turn, _ in reversed(chosen) if turn.role == "user"),
+        ),
+    )

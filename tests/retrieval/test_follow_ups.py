@@ -1,0 +1,151 @@
+"""Follow-up questions, on real vectors: what they take over from a history, and what not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations.errors import InvalidInputError
+
+TEXTS = {
+    "kolb": "The Kolb House in Dublin is a museum. An architect built it of red bricks.",
+    "pell": "Orson Pell died in 1911, after a fall from a ladder.",
+    "curie": "Marie Curie won the Nobel Prize in Physics. She died in 1934 in France.",
+    "bach": "Johann Sebastian Bach wrote fugues and cantatas. He died in 1750 in Leipzig.",
+    "tides": "The tides follow the Moon. The water rises twice a day.",
+    "bread": "The baker kneads the dough, and bakes the bread for an hour.",
+    "fees": "Admission to the museum of trains costs five dollars.",
+    "trains": "The museum of trains opens at nine on weekdays, and at noon on Sundays.",
+}
+
+HISTORY = [("user", "Who was Orson Pell?"), ("assistant", "The architect of the Kolb House.")]
+
+
+class Counting:
+    """Counts the texts that the models of an index read for queries."""
+
+    def __init__(self, inner):
+        self.inner, self.texts = inner, []
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def embed_query(self, text):
+        self.texts.append(text)
+        return self.inner.embed_query(text)
+
+    def extract(self, texts):
+        self.texts += texts
+        return self.inner.extract(texts)
+
+
+@pytest.fixture(scope="module")
+def rag(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
+    options = {"embedder": Counting(real_embedder), "extractor": Counting(real_extractor)}
+    with E2GraphRAG.open(":memory:", **options) as opened:
+        opened.add([SourceDocument(id_, text) for id_, text in TEXTS.items()])
+        opened.models = options  # type: ignore[attr-defined] # for tests that count texts
+        yield opened
+
+
+def best(rag, question, **options):
+    return rag.retrieve(question, **options).nodes[0].document_id
+
+
+@pytest.mark.parametrize(
+    "strategy", [HybridStrategy(), HybridStrategy(dense_weight=0), PaperStrategy()], ids=str
+)
+def test_a_pronoun_finds_the_names_of_earlier_turns(rag, strategy):
+    result = rag.retrieve("When did he die?", strategy=strategy, history=HISTORY)
+    assert result.nodes[0].document_id == "pell"
+    assert "Orson Pell" in result.trace.carried.names
+
+
+def test_a_vague_question_gets_the_topic_of_related_turns_only(rag):
+    vague = "What are the opening hours of the museum?"
+    trains = rag.retrieve(vague, history=["How much is the museum of trains?"])
+    assert trains.trace.carried.turns[0].relatedness == 1
+    fugues = rag.retrieve(vague, history=["Who composed fugues?"])
+    assert not fugues.trace.carried.turns
+    assert fugues.nodes == rag.retrieve(vague).nodes
+
+
+@pytest.mark.parametrize("mode", ["auto", "local", "global"])
+def test_a_complete_question_ignores_the_history(rag, mode):
+    question = "When did Johann Sebastian Bach die in Leipzig?"
+    result = rag.retrieve(question, mode=mode, history=HISTORY)
+    assert not result.trace.carried.terms
+    assert result.nodes == rag.retrieve(question, mode=mode).nodes
+
+
+def test_later_turns_weigh_more_and_answers_less(rag):
+    history = ["Who was Marie Curie?", "A physicist.", *HISTORY]
+    carried = rag.retrieve("Where did they die?", history=history).trace.carried
+    weights = {(turn.turns_back, turn.role): turn.weight for turn in carried.turns}
+    assert weights == {(1, "assistant"): 1, (2, "user"): 1, (3, "user"): 0.7, (4, "user"): 0.49}
+    assert carried.names["Orson Pell"] > carried.names["Marie Curie"] > 0
+    assert carried.names["Orson Pell"] > carried.names["Kolb House"] > 0
+
+
+def test_the_trace_says_what_was_carried_over_and_why(rag):
+    trace = rag.retrieve("When did he die?", history=HISTORY).trace
+    explained = trace.explain()
+    assert "history: incompleteness 1.00, because the question refers back with 'he'" in explained
+    assert "turns: assistant 1 back 1.00, user 2 back 1.00; names: Orson Pell 0.50" in explained
+    assert json.loads(json.dumps(trace.to_dict()))["carried"]["context"] == [HISTORY[0][1]]
+    assert "history" not in rag.retrieve("When did he die?").trace.explain()
+
+
+def test_models_read_each_turn_once_and_only_the_last_six(rag):
+    models: Sequence[Counting] = list(rag.models.values())
+    history = [("user", f"Turn {number} about Anna?") for number in range(1000)]
+    for model in models:
+        model.texts = []
+    rag.retrieve("Where is she?", history=history)
+    for model in models:
+        assert len(model.texts) == len(set(model.texts)) == 7
+        model.texts = []
+    rag.retrieve("How is she?", history=[*history, "Where is she?"])
+    assert all(model.texts == ["How is she?"] for model in models)
+
+
+def test_the_question_at_the_end_of_the_history_is_not_a_turn(rag):
+    question = "When did he die?"
+    with_question = rag.retrieve(question, history=[*HISTORY, question])
+    assert with_question.nodes == rag.retrieve(question, history=HISTORY).nodes
+
+
+def test_a_filter_holds_for_what_the_history_finds(rag):
+    where = {"document_id": {"$in": ["bach", "curie"]}}
+    nodes = rag.retrieve("When did he die?", history=HISTORY, where=where).nodes
+    assert {node.document_id for node in nodes} == {"bach", "curie"}
+
+
+def test_a_token_budget_is_filled_with_what_the_history_finds(rag):
+    result = rag.retrieve("When did he die?", history=HISTORY, token_budget=20)
+    assert "ladder" in result.context()
+
+
+def test_aretrieve_equals_retrieve(rag):
+    found = asyncio.run(rag.aretrieve("When did he die?", history=HISTORY))
+    assert found.nodes == rag.retrieve("When did he die?", history=HISTORY).nodes
+
+
+def test_a_reranker_reads_the_context_of_the_question(rag):
+    class Reader:
+        def rerank(self, question, texts):
+            self.question = question
+            return [0.0] * len(texts)
+
+    reader = Reader()
+    rag.retrieve("When did he die?", history=HISTORY, strategy=HybridStrategy(reranker=reader))
+    assert reader.question == "Who was Orson Pell?\nWhen did he die?"
+
+
+def test_an_unknown_role_is_rejected(rag):
+    with pytest.raises(InvalidInputError, match=r"history\[0\] has the unknown role 'robot'"):
+        rag.retrieve("Why?", history=[("robot", "Because.")])
