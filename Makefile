@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 
 .PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-hot-spots bench-answers bench-tags bench-tree \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-history bench-hot-spots bench-answers bench-tags bench-tree \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -214,6 +214,11 @@ bench-hot-spots: $(STAMP)
 # The effect of a cap on the edges of each entity (needs the indexes of bench-quality).
 bench-edges: $(STAMP)
 	$(BIN)/python benchmarks/edge_cap.py --data ../shared/data --out benchmarks/results/edge_cap.json
+
+# Questions with the history of their conversation (five minutes, and the index of hotpotqa of bench-quality).
+bench-history: $(STAMP)
+	$(BIN)/python benchmarks/history.py --data ../shared/data --out benchmarks/results/history.json
+	$(BIN)/python benchmarks/history.py --data ../shared/data --split dev --out benchmarks/results/history_dev.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

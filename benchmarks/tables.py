@@ -219,6 +219,28 @@ def edges(result: Result) -> str:
     )
 
 
+def history(result: Result) -> str:
+    """Return R@5 by group of questions, each baseline with the interval of the gain over it."""
+
+    def cell(row: Result | None) -> str:
+        if row is None:
+            return ""
+        gain = row.get("history minus this")
+        if gain is None:
+            return f"**{row['R@5']:.3f}**"
+        return (
+            f"{row['R@5']:.3f}, {gain['difference']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"
+        )
+
+    groups = result["groups"]
+    heads = (f"{name.replace('_', '-')} ({row['questions']})" for name, row in groups.items())
+    rows = (
+        (name, *(cell(row["systems"].get(name)) for row in groups.values()))
+        for name in groups["follow_up"]["systems"]
+    )
+    return markdown(("R@5", *heads), rows)
+
+
 def hot_spots(result: Result) -> str:
     rows = [
         (workload, kind, ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items()))
@@ -322,6 +344,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "scale": ("scale", scale),
     "scale_goals": ("scale", goals),
     "edges": ("edge_cap", edges),
+    "history": ("history", history),
+    "history_dev": ("history_dev", history),
+    "history_goals": ("history", goals),
     "hot_spots": ("hot_spots", hot_spots),
     "quality": ("quality_report", quality),
     "quality_in_brief": ("quality_report", quality_in_brief),
