@@ -52,6 +52,7 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call):
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
     (tmp_path / "novels").mkdir()
     (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
+    (tmp_path / "tags.json").write_text('["travel", "science"]')
     text = f"Filby did not believe in the Time Machine. {TEA_PARTY}"
     (tmp_path / "novels" / "the_time_machine.txt").write_text(text)
     for name in COMMANDS:

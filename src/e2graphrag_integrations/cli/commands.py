@@ -149,7 +149,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
-      e2graphrag query tickets.e2g "Is the card charged twice?" --boost-tag billing=2
+      e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
     """
     from e2graphrag_integrations import (
         HybridStrategy,
@@ -296,9 +296,9 @@ def tag(
     tags, the command prints the present ones.
 
     Examples:
-      e2graphrag tag tickets.e2g billing shipping
-      e2graphrag tag tickets.e2g --file tags.json
-      e2graphrag tag tickets.e2g
+      e2graphrag tag novels.e2g travel science
+      e2graphrag tag novels.e2g --file tags.json
+      e2graphrag tag novels.e2g
     """
     if clear and (names or file):
         raise TagError("--clear removes all tags: run the command again to set new ones")
