@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 
 .PHONY: demo test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-history bench-hot-spots bench-answers bench-tags bench-tree \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-hot-spots bench-answers bench-tags bench-tree \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -219,6 +219,16 @@ bench-edges: $(STAMP)
 bench-history: $(STAMP)
 	$(BIN)/python benchmarks/history.py --data ../shared/data --out benchmarks/results/history.json
 	$(BIN)/python benchmarks/history.py --data ../shared/data --split dev --out benchmarks/results/history_dev.json
+
+# Paths between the names of questions, by cost function (needs the indexes of bench-quality).
+bench-paths: $(STAMP)
+	$(BIN)/python benchmarks/paths.py --data ../shared/data --out benchmarks/results/paths.json
+
+# Communities of 500,000 edges, and their stability (needs the indexes of bench-quality).
+bench-communities: $(STAMP)
+	$(BIN)/python benchmarks/communities.py --data ../shared/data --out benchmarks/results/communities.json
+	$(BIN)/python benchmarks/community_overview.py --data ../shared/data \
+		--out benchmarks/results/community_overview.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

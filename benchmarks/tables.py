@@ -251,6 +251,78 @@ def hot_spots(result: Result) -> str:
     return markdown(("workload", "% of samples by", ""), rows)
 
 
+def paths(result: Result) -> str:
+    columns = (
+        "questions",
+        "paths per question",
+        "hops in gold passages",
+        "recall of gold passages",
+    )
+    return markdown(
+        ("cost", *columns, "milliseconds, p50 / p95"),
+        [
+            (
+                f"`{cost}`",
+                *(row[column] for column in columns),
+                f"{row['milliseconds']['p50']:.0f} / {row['milliseconds']['p95']:.0f}",
+            )
+            for cost, row in result["costs"].items()
+        ],
+    )
+
+
+def communities(result: Result) -> str:
+    return markdown(
+        ("method", "edges", "seconds", "communities per level", "modularity", "MB"),
+        [
+            (
+                name,
+                f"{row['edges']:,}",
+                row["seconds"],
+                ", ".join(f"{count:,}" for count in row["communities per level"]),
+                row["modularity"],
+                row["megabytes"],
+            )
+            for name, row in result["methods"].items()
+        ],
+    )
+
+
+def community_stability(result: Result) -> str:
+    levels = max(len(row["kept"]) for row in result["stability"].values())
+    return markdown(
+        ("set", "documents", *(f"level {level}" for level in range(levels))),
+        [
+            (name, f"{row['documents']:,}", *row["kept"], *[""] * (levels - len(row["kept"])))
+            for name, row in result["stability"].items()
+        ],
+    )
+
+
+def community_overview(result: Result) -> str:
+    sets = result["sets"]
+
+    def cell(row: Result) -> str:
+        interval = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        return f"{row['mean']:.3f}, {interval}"
+
+    budgets = ("C@2000", "C@4000")
+    return markdown(
+        ("context", *(f"{name}: {budget}" for name in sets for budget in budgets)),
+        [
+            (
+                name,
+                *(
+                    cell(own["contexts"][name][budget])
+                    for own in sets.values()
+                    for budget in budgets
+                ),
+            )
+            for name in next(iter(sets.values()))["contexts"]
+        ],
+    )
+
+
 def quality(result: Result) -> str:
     return overview(result["sets"])
 
@@ -347,6 +419,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "history": ("history", history),
     "history_dev": ("history_dev", history),
     "history_goals": ("history", goals),
+    "paths": ("paths", paths),
+    "communities": ("communities", communities),
+    "community_overview": ("community_overview", community_overview),
+    "community_stability": ("communities", community_stability),
     "hot_spots": ("hot_spots", hot_spots),
     "quality": ("quality_report", quality),
     "quality_in_brief": ("quality_report", quality_in_brief),

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from e2graphrag_integrations.retrieval.boosts import Boosts
+    from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
+    from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
     from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.filters import tagged
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
@@ -61,6 +63,8 @@ __all__ = [
     "ApproximateTokenCounter",
     "Boosts",
     "CallableSummarizer",
+    "Community",
+    "CommunitySelection",
     "CostEstimate",
     "CrossEncoderReranker",
     "E2GraphRAG",
@@ -72,8 +76,10 @@ __all__ = [
     "EntityExtractor",
     "EntityGraph",
     "EntityInfo",
+    "EntityPath",
     "ExtractiveSummarizer",
     "HashingEmbedder",
+    "Hop",
     "HuggingFaceTokenCounter",
     "HybridStrategy",
     "IndexReport",
@@ -117,6 +123,8 @@ _HOMES = {
     "retrieval.boosts": ("Boosts",),
     "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.filters": ("tagged",),
+    "retrieval.communities": ("Community", "CommunitySelection"),
+    "retrieval.entity_paths": ("EntityPath", "Hop"),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,11 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.versions import OutdatedNotice, index_version, is_outdated
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.community_reports import (
+    Reports,
+    ReportWriter,
+    check_reports,
+)
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -72,6 +77,12 @@ from e2graphrag_integrations.reports import (
     VerifyReport,
 )
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.communities import (
+    Community,
+    CommunitySelection,
+    report_sources,
+    select_communities,
+)
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.entity_view import (
     EntityDetails,
@@ -89,6 +100,7 @@ from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import count_tags
+from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.queue import queue_states
@@ -270,19 +282,34 @@ class E2GraphRAG:
     # Writing
 
     def estimate(
-        self, documents: Documents = (), *, update: Documents | None = None
+        self,
+        documents: Documents = (),
+        *,
+        update: Documents | None = None,
+        communities: int | CommunitySelection | None = None,
     ) -> CostEstimate:
         """Return the cost of `add` and `update` without calling a model or writing anything.
 
         Args:
             documents: Documents for `add(..., on_duplicate="replace")`.
             update: Documents for `update`.
+            communities: A level, or a `CommunitySelection`. The cost then includes the reports of
+                these communities of the current index, if its summarizer writes them. The
+                communities that the index will have after `add` are not known yet.
 
         Raises:
             UnknownDocumentError: If a document in `update` is not in the index.
+            InvalidInputError: If the index does not have the level.
         """
         updated = as_documents(() if update is None else update)
-        return estimate_documents(as_documents(documents, "replace"), updated, self._index)
+        cost = estimate_documents(as_documents(documents, "replace"), updated, self._index)
+        if communities is None:
+            return cost
+        if not isinstance(communities, CommunitySelection):
+            communities = CommunitySelection(communities)
+        _, sources = self._select_communities(communities)
+        writer = self._report_writer("summarizer", communities.level, IndexingRun())
+        return cost + writer.estimate(sources)
 
     def add(
         self,
@@ -586,6 +613,7 @@ class E2GraphRAG:
         fill: bool = False,
         boost: Boost | None = None,
         history: History | None = None,
+        paths: bool = False,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -609,6 +637,8 @@ class E2GraphRAG:
                 role and text, mappings with `role` and `content`, or messages of LlamaIndex or
                 LangChain. As far as the question is incomplete, names, words and the topic of the
                 last six turns are carried over.
+            paths: Whether `result.paths` contains the chains of entities that join the names of
+                the question, each hop with a sentence that proves it.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -620,7 +650,9 @@ class E2GraphRAG:
         """
         strategy = self._strategy if strategy is None else strategy
         node_filter = None if where is None else metadata_filter(where)
-        query = Query(question, k, mode, node_filter, token_budget, expand, bool(fill))
+        query = Query(
+            question, k, mode, node_filter, token_budget, expand, bool(fill), paths=bool(paths)
+        )
         if boost is not None:
             query = replace(query, boosts=as_boosts(boost))
         if history is not None:
@@ -640,6 +672,7 @@ class E2GraphRAG:
         fill: bool = False,
         boost: Boost | None = None,
         history: History | None = None,
+        paths: bool = False,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await asyncio.to_thread(
@@ -654,6 +687,7 @@ class E2GraphRAG:
             fill=fill,
             boost=boost,
             history=history,
+            paths=paths,
         )
 
     def entities(
@@ -712,6 +746,92 @@ class E2GraphRAG:
     def tag_counts(self) -> dict[str, int]:
         """Return the number of chunks with each tag, by name."""
         return count_tags(self._session.snapshot())
+
+    def communities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Return the communities of the entity graph, those with the strongest edges first.
+
+        A language model is called only with `reports="summarizer"`, and only if the index has
+        been opened with one. Its reports are cached in the file.
+
+        Args:
+            level: Level in the hierarchy; 0 is the coarsest.
+            top: Maximum number of communities; None returns all.
+            where: Metadata filter. A community is returned only if all chunks under it match.
+            seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
+            reports: `extractive` selects sentences as reports, `summarizer` lets the summarizer of
+                the index write them, and None leaves them out.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the index does not have the level.
+            FilterError: If `where` is invalid.
+            LLMCallLimitError: If the reports need more than `max_llm_calls` calls. No model was
+                called.
+            SummaryError: If the summarizer failed. Finished reports of an LLM are kept.
+            StoreLockedError: If an LLM writes reports, and another process holds the lock for
+                longer than `lock_timeout`.
+            StoppedError: If `stop` or `close` was called.
+        """
+        selection = CommunitySelection(level, top, where, seed)
+        run = _run_options(max_llm_calls, None)
+        return self._with_reports(selection, reports, run)
+
+    async def acommunities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Run `communities` in a thread; an async summarizer runs in the caller's event loop."""
+        selection = CommunitySelection(level, top, where, seed)
+        run = _run_options(max_llm_calls, None)
+        run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
+        return await run_in_thread(
+            lambda: self._with_reports(selection, reports, run), run.stop.stop_all
+        )
+
+    def _with_reports(
+        self, selection: CommunitySelection, reports: Reports | None, run: IndexingRun
+    ) -> tuple[Community, ...]:
+        check_reports(reports)
+        found, sources = self._select_communities(selection, with_sources=reports is not None)
+        if reports is None:
+            return tuple(found)
+        writer = self._report_writer(reports, selection.level, run)
+        with self.write_lock(run) if writer.uses_llm else nullcontext():
+            texts = writer.write(
+                sources,
+                concurrency=self._index.concurrency,
+                max_llm_calls=run.max_llm_calls,
+                stopping=run.stop.no_new_calls,
+            )
+        return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
+
+    def _select_communities(
+        self, selection: CommunitySelection, *, with_sources: bool = True
+    ) -> tuple[list[Community], list[ReportSource]]:
+        def select(snapshot: Snapshot) -> tuple[list[Community], list[ReportSource]]:
+            found = select_communities(selection, snapshot)
+            return found, report_sources(found, snapshot, self._store) if with_sources else []
+
+        return self._session.read(select)
+
+    def _report_writer(self, reports: Reports, level: int, run: IndexingRun) -> ReportWriter:
+        summaries = self._index.summary_builder(run)
+        return ReportWriter.of(reports, summaries, self._store, level)
 
     def refresh(self) -> None:
         """Update the search index and any external vector store now, before the next query."""

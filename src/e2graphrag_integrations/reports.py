@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
@@ -87,6 +87,8 @@ class CostEstimate(_Report):
         prompt_tokens: Upper bound, measured with the index's token counter; exact at level 1.
         completion_tokens: Upper bound: `summary_tokens` per call.
         levels: The same counts per level, starting at level 1.
+        community_reports: The counts of community reports, which `llm_calls` and the tokens
+            include; its level is that of the communities. None if they were not asked for.
     """
 
     documents: int
@@ -96,6 +98,17 @@ class CostEstimate(_Report):
     prompt_tokens: int
     completion_tokens: int
     levels: tuple[LevelEstimate, ...] = ()
+    community_reports: LevelEstimate | None = None
+
+    def __add__(self, other: CostEstimate) -> CostEstimate:
+        """Return the cost of a run, followed by that of community reports."""
+        return replace(
+            self,
+            llm_calls=self.llm_calls + other.llm_calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            community_reports=other.community_reports,
+        )
 
 
 @dataclass(frozen=True, slots=True)

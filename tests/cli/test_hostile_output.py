@@ -88,12 +88,20 @@ def test_every_command_is_swept():
         "entity",
         "edit",
         "tag",
+        "communities",
     }
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
     question = f"Who met the Hatter?{CONTROLS}"
-    for options in ([], ["--explain"], ["--context"], ["--profile"], ["--strategy", "paper"]):
+    for options in (
+        [],
+        ["--explain"],
+        ["--paths"],
+        ["--context"],
+        ["--profile"],
+        ["--strategy", "paper"],
+    ):
         result = check("query", hostile_index, question, *options)
         assert (result.code, r"\x1b[31m\x9b2J" in result.out) == (0, True)
     for command in ("status", "stats", "verify", "compact", "reindex"):
@@ -107,7 +115,7 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     check("query", hostile_index, question, "--explain", "--boost-document", f"{NAME}=2")
     assert check("query", hostile_index, question, "--boost-tag", f"{tag}=2").code == 2
     assert check("query", hostile_index, question, "--boost-field", f"k{CONTROLS}").code == 2
-    for command in (["entities"], ["entity", "Alice"], ["edit"], ["tag"]):
+    for command in (["entities"], ["entity", "Alice"], ["edit"], ["tag"], ["communities"]):
         command.insert(1, hostile_index)
         assert check(*command).code == 0
         check(*command, "--json")

@@ -273,3 +273,36 @@ def test_profile_prints_the_time_of_every_stage(tmp_path, call):
     assert stages[-1] == "sum"
     seconds = call("query", path, "Who met Bert?", "--profile", "--json").json()["seconds"]
     assert set(stages[1:-1]) == set(seconds) > {"entities"}
+
+
+def test_query_prints_paths_with_their_sentences(book_index, call):
+    question = "How does Alice know the Hatter?"
+    code, out, _ = call("query", book_index, question, "--paths")
+    assert code == 0
+    assert "path: " in out
+    answer = call("query", book_index, question, "--paths", "--json").json()
+    hop = answer["paths"][0]["hops"][0]
+    assert TEA_PARTY[hop["start"] : hop["end"]] == hop["text"]
+    assert "paths" not in call("query", book_index, question, "--json").json()
+    _, out, _ = call("query", book_index, "Was there tea?", "--paths")
+    assert "no chain of sentences joins the names" in out
+
+
+def test_communities_are_printed_with_entities_sources_and_reports(book_index, call):
+    code, out, _ = call("communities", book_index)
+    assert code == 0
+    assert out.startswith("1. ")
+    assert "book.txt" in out
+    shown = call("communities", book_index, "--json", "--top", "1", "--seed", "3").json()
+    [community] = shown["communities"]
+    assert community["report"]
+    assert len(community["entities"]) >= 2
+    estimate = call("communities", book_index, "--estimate", "--json").json()
+    assert estimate["community_reports"]["llm_calls"] == estimate["llm_calls"] > 0
+    _, out, _ = call("communities", book_index, "--estimate")
+    assert out.startswith(f"{estimate['community_reports']['summaries']} community reports")
+    code, out, _ = call("communities", book_index, "--where", "kind=none", "--no-reports")
+    assert (code, out) == (1, "no communities\n")
+    code, _, err = call("communities", book_index, "--level", "9")
+    assert code == 2
+    assert "level=9 does not exist" in err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +14,9 @@ from e2graphrag_integrations.cli.boosts import parse_weights, read_tags
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.errors import DuplicateDocumentError, TagError
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.indexing.community_reports import Reports
 
 
 @command
@@ -136,6 +139,9 @@ def query(
     boost_now: options.BoostNow = None,
     context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
     explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
+    paths: Annotated[
+        bool, flag("--paths", "Print how the names are connected, with the sentences that say so.")
+    ] = False,
     profile: options.Profile = False,
     json: options.Json = False,
 ) -> ExitCode:
@@ -147,6 +153,7 @@ def query(
     Examples:
       e2graphrag query novels.e2g "Why did Filby not believe in the Time Machine?"
       e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
+      e2graphrag query novels.e2g "What did Weena give to the Time Traveller?" --paths
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
@@ -184,6 +191,7 @@ def query(
             token_budget=token_budget,
             where=tagged(*tag, where=condition) if tag else condition,
             boost={name: value for name, value in boost.items() if value not in (None, {})},
+            paths=paths,
         )
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
@@ -209,6 +217,55 @@ def entities(
     with inputs.open_index(index) as rag:
         found = rag.entities(prefix=prefix, top=top, where=parse_where(where or ()))
     output.print_entities(found, as_json=json)
+    return ExitCode.OK if found else ExitCode.NOTHING_FOUND
+
+
+@command
+def communities(
+    index: options.IndexFile,
+    *,
+    level: Annotated[int, number("Level; 0 is the coarsest.")] = 0,
+    top: Annotated[int, number("Maximum number of communities.")] = 10,
+    where: options.Where = None,
+    seed: Annotated[int, number("Seed of the detection.")] = 0,
+    no_reports: Annotated[bool, flag("--no-reports", "Print the entities alone.")] = False,
+    estimate: options.EstimateOnly = False,
+    json: options.Json = False,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
+) -> ExitCode:
+    """Print the communities of the entity graph.
+
+    A community is a group of entities that occur together. Its report is extracted from the text,
+    or written by a language model with --llm-model; the index caches reports by a language model.
+
+    Examples:
+      e2graphrag communities novels.e2g
+      e2graphrag communities novels.e2g --top 5 --where 'document_id=the_time_machine.txt'
+      e2graphrag communities novels.e2g --llm-model gpt-5-mini --estimate
+    """
+    from e2graphrag_integrations import CommunitySelection
+
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    condition = parse_where(where or ())
+    with inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
+        if estimate:
+            selection = CommunitySelection(level, top, condition, seed)
+            output.print_estimate(rag.estimate(communities=selection), as_json=json)
+            return ExitCode.OK
+        reports: Reports = "extractive" if summarizer is None else "summarizer"
+        found = rag.communities(
+            level,
+            top=top,
+            where=condition,
+            seed=seed,
+            reports=None if no_reports else reports,
+            max_llm_calls=max_llm_calls,
+        )
+    output.print_communities(found, as_json=json)
     return ExitCode.OK if found else ExitCode.NOTHING_FOUND
 
 

@@ -42,10 +42,6 @@ Embedder = Annotated[
     ),
 ]
 
-Json = Annotated[bool, flag("--json", "Print JSON.")]
-
-Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]
-
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -54,6 +50,10 @@ Where = Annotated[
         "Repeat it to combine filters.",
     ),
 ]
+
+Json = Annotated[bool, flag("--json", "Print JSON.")]
+
+Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]
 
 EstimateOnly = Annotated[
     bool, flag("--estimate", "Print the number of LLM calls and tokens, then stop.")

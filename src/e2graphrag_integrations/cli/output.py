@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from e2graphrag_integrations import reports
     from e2graphrag_integrations.entities.edits import EntityEdits
     from e2graphrag_integrations.loaders import SkippedFile
+    from e2graphrag_integrations.retrieval.communities import Community
+    from e2graphrag_integrations.retrieval.entity_paths import EntityPath
     from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
@@ -35,6 +37,9 @@ _HIT_CHARACTERS = 240
 
 _FOUND_BY = {"local": "entities", "global": "text"}
 """How a hit was found; `local` and `global` are the routes of the whole answer."""
+
+_MAX_DOCUMENTS = 5
+"""Maximum number of documents that are listed for a community."""
 
 _MAX_SKIPPED = 20
 """Maximum number of files of unknown kinds that are listed."""
@@ -159,17 +164,45 @@ def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
     if as_json:
         _print_json(estimate.to_dict())
         return
-    print_line(f"{estimate.documents} document(s), {estimate.chunks} chunks")
+    reports = estimate.community_reports
+    if reports is None:
+        print_line(f"{estimate.documents} document(s), {estimate.chunks} chunks")
+    else:
+        print_line(f"{reports.summaries} community reports of level {reports.level}")
     lines = (
         f"level {level.level}: {level.summaries} summaries, {level.llm_calls} LLM calls, at most "
         f"{level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
         for level in estimate.levels
     )
     columns = ("level", "summaries", "LLM calls", "prompt tokens", "completion tokens")
-    _print_table(columns, [asdict(level).values() for level in estimate.levels], lines)
+    if estimate.levels:
+        _print_table(columns, [asdict(level).values() for level in estimate.levels], lines)
     print_line(f"LLM calls: {estimate.llm_calls} (with --llm-model; extracted summaries need none)")
     print_line(f"prompt tokens: at most {estimate.prompt_tokens}")
     print_line(f"completion tokens: at most {estimate.completion_tokens}")
+
+
+def print_communities(communities: Sequence[Community], *, as_json: bool) -> None:
+    """Print communities with their main entities, sources and reports."""
+    if as_json:
+        _print_json({"communities": [one.to_dict() for one in communities]})
+        return
+    if not communities:
+        print_line("no communities")
+    for number, one in enumerate(communities, 1):
+        if number > 1:
+            print_line()
+        more = len(one.entities) - len(one.top_entities)
+        names = ", ".join(one.top_entities) + (f" and {more} more" if more else "")
+        print_styled(f"{number}. {names}", "bold")
+        size = f"{len(one.entities)} entities, {len(one.node_ids)} chunk(s)"
+        documents = ", ".join(one.document_ids[:_MAX_DOCUMENTS])
+        others = len(one.document_ids) - _MAX_DOCUMENTS
+        documents += f" and {others} more" if others > 0 else ""
+        parts = f"  divided into {len(one.child_ids)}" if one.child_ids else ""
+        print_styled(f"   {size} of {documents}{parts}", "dim")
+        if one.report is not None:
+            print_line(f"   {' '.join(one.report.split())}")
 
 
 def print_skipped(skipped: Sequence[SkippedFile]) -> None:
@@ -428,6 +461,7 @@ def print_result(
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON; the other flags add fields to it.
     """
+    paths = result.paths
     if as_json:
         _print_json(
             {
@@ -435,6 +469,7 @@ def print_result(
                 "route": result.route,
                 "reason": result.trace.reason,
                 "nodes": [_node_to_dict(node) for node in result.nodes],
+                **({} if paths is None else {"paths": [path.to_dict() for path in paths]}),
                 **({"trace": result.trace.to_dict()} if explain else {}),
                 **({"context": result.context()} if context else {}),
                 **({"seconds": dict(result.trace.timings)} if profile else {}),
@@ -452,8 +487,21 @@ def print_result(
         if not result.nodes:
             over_budget = result.trace.cuts.get("token_budget")
             print_line("nothing fits the token budget" if over_budget else "nothing found")
+    if paths is not None:
+        _print_paths(paths)
     if profile:
         _print_profile(result.trace.timings)
+
+
+def _print_paths(paths: Sequence[EntityPath]) -> None:
+    print_line()
+    if not paths:
+        print_line("paths: no chain of sentences joins the names")
+    for path in paths:
+        heading, *hops = path.describe().split("\n")
+        print_styled(f"path: {heading}", "bold")
+        for hop in hops:
+            print_line(hop)
 
 
 def _node_to_dict(node: RetrievedNode) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, LLMCallLimitError
@@ -58,19 +58,43 @@ def plan_llm_calls(
         except (InvalidInputError, IndexingError):
             continue
     cost = counter.estimate()
-    if limit is not None and cost.llm_calls > limit:
-        raise LLMCallLimitError(
-            f"the summaries need {_describe(cost, summaries)}, but max_llm_calls={limit}: raise "
-            "the limit, or index fewer documents at once. No model was called and nothing was "
-            "indexed",
-            cost.llm_calls,
-            limit,
-        )
+    check_calls(cost, summaries, limit, "summaries")
     return cost
 
 
+_FEWER = {
+    "summaries": "index fewer documents at once. No model was called and nothing was indexed",
+    "reports": "list fewer communities (top=). No model was called",
+}
+"""How to need fewer calls, for the error message."""
+
+
+def check_calls(
+    cost: CostEstimate,
+    summaries: SummaryBuilder,
+    limit: int | None,
+    what: Literal["summaries", "reports"],
+) -> None:
+    """Compare the LLM calls of a run with its limit.
+
+    Raises:
+        LLMCallLimitError: If the run needs more calls.
+    """
+    if limit is not None and cost.llm_calls > limit:
+        raise LLMCallLimitError(
+            f"the {what} need {_describe(cost, summaries)}, but max_llm_calls={limit}: raise the "
+            f"limit, or {_FEWER[what]}",
+            cost.llm_calls,
+            limit,
+        )
+
+
 def announce_llm_calls(
-    cost: CostEstimate | None, summaries: SummaryBuilder, timer: StageTimer | None = None
+    cost: CostEstimate | None,
+    summaries: SummaryBuilder,
+    timer: StageTimer | None = None,
+    *,
+    what: str = "summaries",
 ) -> None:
     """Log one line about the calls of a run before the first one, and send it to progress bars.
 
@@ -78,7 +102,7 @@ def announce_llm_calls(
     """
     if cost is None or not cost.llm_calls:
         return
-    line = f"summaries: {_describe(cost, summaries)}"
+    line = f"{what}: {_describe(cost, summaries)}"
     logger.info("%s", line)
     if timer is not None:
         timer.announce("summarize", line)

@@ -36,6 +36,7 @@ from e2graphrag_integrations.entities.edit_arguments import (
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
+from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import (
@@ -76,6 +77,7 @@ from e2graphrag_integrations.portability.reopening import (
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.communities import Community
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.history import History
@@ -619,6 +621,7 @@ class E2GraphRAGIndex(DocumentIndex):
         fill: bool = False,
         boost: Boost | None = None,
         history: History | None = None,
+        paths: bool = False,
     ) -> RetrievalResult:
         """Index pending documents, then return nodes with scores, reasons and a trace.
 
@@ -634,6 +637,7 @@ class E2GraphRAGIndex(DocumentIndex):
             fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
             boost: Preferred tags, documents, dates or values.
             history: Earlier turns of the conversation, oldest first, such as messages.
+            paths: Whether to find the chains of entities that join the names of the question.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
@@ -651,6 +655,7 @@ class E2GraphRAGIndex(DocumentIndex):
             fill=fill,
             boost=boost,
             history=history,
+            paths=paths,
         )
 
     async def aretrieve(
@@ -667,6 +672,7 @@ class E2GraphRAGIndex(DocumentIndex):
         fill: bool = False,
         boost: Boost | None = None,
         history: History | None = None,
+        paths: bool = False,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
@@ -681,6 +687,48 @@ class E2GraphRAGIndex(DocumentIndex):
             fill=fill,
             boost=boost,
             history=history,
+            paths=paths,
+        )
+
+    def communities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Index pending documents, then return the communities of the entity graph.
+
+        `E2GraphRAG.communities` describes the arguments. The `llm` is called only with
+        `reports="summarizer"`.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the index does not have the level.
+            LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
+            SummaryError: If the `llm` failed. Finished reports are kept.
+        """
+        self.corpus.ensure_built()
+        return self.corpus.rag.communities(
+            level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
+        )
+
+    async def acommunities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Run `communities` in a thread; the `llm` runs in the caller's event loop."""
+        await self.corpus.aensure_built()
+        return await self.corpus.rag.acommunities(
+            level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
         )
 
     def _combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:

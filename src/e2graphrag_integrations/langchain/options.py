@@ -72,6 +72,7 @@ class SearchOptions(TypedDict, total=False):
     expand: Expand
     boost: Boost | None
     history: ChatHistory | None
+    paths: bool
 
 
 SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
@@ -114,4 +115,5 @@ class RetrieveArguments(TypedDict, total=False):
     fill: bool
     boost: Boost | None
     history: Any
+    paths: bool
     store_filter: Any

@@ -35,6 +35,7 @@ from e2graphrag_integrations.langchain.options import (
 from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -123,6 +124,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         history: Earlier messages of the chat, oldest first, usually as an option of `invoke`; or a
             function that returns messages, called at each query. `E2GraphRAG.retrieve` describes
             what is carried over.
+        paths: Whether to find the chains of entities that join the names of the query. The event
+            contains them all, and the metadata `e2_paths` of a document those with a hop that a
+            sentence in the document proves.
 
     Instantiate:
         ```python
@@ -173,6 +177,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         return None if value is None else as_boosts(value)
 
     history: Any = Field(default=None, repr=False)
+    paths: bool = False
 
     @field_validator("index")
     @classmethod
@@ -328,6 +333,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         lambda_mult: float | None = None,
         fetch_k: int | None = None,
         boost: Boost | None = None,
+        paths: bool | None = None,
     ) -> tuple[RetrieveArguments, bool, float | None]:
         """Return the arguments of `_call_arguments`; None means the field's value."""
         threshold = self.score_threshold if score_threshold is None else score_threshold
@@ -351,6 +357,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             "strategy": strategy,
             "where": None if where is None else user_filter(where),
             "fill": True,
+            "paths": self.paths if paths is None else paths,
         }
         boost = self.boost if boost is None else boost
         if boost is not None:
@@ -458,10 +465,14 @@ def above_threshold(result: RetrievalResult, threshold: float | None) -> Retriev
 
 def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Document]:
     """Convert the nodes of a result to LangChain documents, best first."""
-    return [_to_document(node, include_scores=include_scores) for node in result.nodes]
+    return [
+        _to_document(node, result.paths, include_scores=include_scores) for node in result.nodes
+    ]
 
 
-def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
+def _to_document(
+    node: RetrievedNode, paths: Sequence[EntityPath] | None, *, include_scores: bool
+) -> Document:
     # Every document has the same keys, because a prompt that names a missing key would fail.
     defaults = user_metadata(dict.fromkeys(node.differing_keys))
     ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in node.segments))
@@ -491,6 +502,9 @@ def _to_document(node: RetrievedNode, *, include_scores: bool) -> Document:
             "e2_entities": list(node.entities),
             "e2_reasons": list(node.reasons),
         }
+    if paths is not None:
+        own = [path for path in paths if any(hop.node_id == node.node_id for hop in path.hops)]
+        metadata["e2_paths"] = [path.to_dict() for path in own]
     return Document(id=node.node_id, page_content=node.text, metadata=metadata)
 
 
@@ -510,6 +524,7 @@ def _route_event(result: RetrievalResult) -> dict[str, Any]:
         "reason": result.trace.reason,
         "entities": [link.entity for link in result.trace.links],
         "node_ids": [node.node_id for node in result.nodes],
+        "paths": [path.to_dict() for path in result.paths or ()],
         "trace": result.trace.to_dict(),
     }
 

@@ -43,6 +43,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.versions import is_outdated
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
@@ -76,6 +77,7 @@ from e2graphrag_integrations.portability.reopening import (
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.entity_view import (
     EntityDetails,
@@ -83,6 +85,7 @@ from e2graphrag_integrations.retrieval.entity_view import (
     describe_entity,
     list_entities,
 )
+from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
@@ -555,6 +558,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         expand: Expand = "none",
         boost: Boost | None = None,
         history: ChatHistory | None = None,
+        paths: bool = False,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -585,6 +589,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             expand=expand,
             boost=boost,
             history=history,
+            paths=paths,
             callback_manager=callback_manager or self._callback_manager,
             object_map=self._object_map if object_map is None else object_map,
             objects=objects,
@@ -708,6 +713,59 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """
         components = self._pipeline.query_components()
         return self.storage.answer(query, strategy, components, self._pipeline.lock)
+
+    def communities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Return the communities of the entity graph, those with the strongest edges first.
+
+        An LLM is called only with `reports="summarizer"`, and only if the index has an `llm`. Its
+        reports are cached in the `summary_cache`.
+
+        Args:
+            level: Level in the hierarchy; 0 is the coarsest.
+            top: Maximum number of communities; None returns all.
+            filters: A community is returned only if all chunks under it match.
+            seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
+            reports: `extractive` selects sentences as reports, `summarizer` lets the summarizer of
+                the index write them, and None leaves them out.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the index does not have the level.
+            LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
+            SummaryError: If the LLM failed. Finished reports are kept.
+        """
+        selection = CommunitySelection(level, top, _node_mask(filters), seed)
+        with closing(OwnLoop()) as loop:
+            return self._pipeline.communities(selection, reports, max_llm_calls, loop)
+
+    async def acommunities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Run `communities` in a thread, with LLM calls in the caller's event loop."""
+        selection = CommunitySelection(level, top, _node_mask(filters), seed)
+        loop, stop = CallerLoop(asyncio.get_running_loop()), StopSignal()
+        return await run_in_thread(
+            lambda: self._pipeline.communities(
+                selection, reports, max_llm_calls, loop, is_async=True, stop=stop
+            ),
+            stop.stop_all,
+        )
 
     def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
@@ -981,6 +1039,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             self.storage.delete_documents(list(self.storage.struct.payloads), from_docstore=True)
             self.storage.context.index_store.delete_index_struct(self.index_id)
             raise
+
+
+def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:
+    build = node_filter(filters, None)
+    return None if build is None else NodeMask(build)
 
 
 class _NoTransformation(TransformComponent):

@@ -81,6 +81,7 @@ class RetrieverOptions(TypedDict, total=False):
     expand: Expand
     boost: Boost | None
     history: ChatHistory | None
+    paths: bool
 
 
 class EngineOptions(TypedDict, total=False):

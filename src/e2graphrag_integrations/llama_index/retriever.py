@@ -75,6 +75,9 @@ class E2RoutingEvent(BaseEvent):
     scores: dict[str, float] = Field(description="For each node, the score of the strategy.")
     relevance: dict[str, float] = Field(description="For each node, its relevance in [0, 1].")
     tags: dict[str, list[str]] = Field(description="For each node, its tags.")
+    paths: list[dict[str, Any]] = Field(
+        description="With `paths=True`, the chains of entities that join the names of the query."
+    )
     trace: Any = Field(description="A `Trace` of every step, with `to_dict()` and `explain()`.")
 
     @classmethod
@@ -135,6 +138,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             messages, read at each query. `E2GraphRAG.retrieve` describes what is carried over. In
             `as_chat_engine(chat_mode="context", memory=memory, history=memory)`, no LLM rewrites
             the question.
+        paths: Whether the `E2RoutingEvent` and the result of `search` contain the chains of
+            entities that join the names of the query, with the sentences that prove them.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
@@ -157,6 +162,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: Expand = "none",
         boost: Boost | None = None,
         history: ChatHistory | None = None,
+        paths: bool = False,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -175,6 +181,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             where=node_filter(filters, doc_ids, node_ids, tags),
             expand=expand,
             boosts=None if boost is None else as_boosts(boost),
+            paths=bool(paths),
         )
         if isinstance(history, Sequence):
             read_history(history)
@@ -202,14 +209,26 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
-        bundle = QueryBundle(query) if isinstance(query, str) else query
-        return self._search(bundle, read_history(self._history))[0].trace
+        return self.search(query).trace
 
     async def aexplain(self, query: QueryType) -> Trace:
         """Run `explain` in a thread."""
+        return (await self.asearch(query)).trace
+
+    def search(self, query: QueryType) -> RetrievalResult:
+        """Return the core result of a query: nodes with spans and reasons, paths, and the trace.
+
+        `result.subgraph()` returns the nodes, their entities and the paths as a networkx graph. The
+        spans refer to the text of a node's tree, which can span several documents.
+        """
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        return self._search(bundle, read_history(self._history))[0]
+
+    async def asearch(self, query: QueryType) -> RetrievalResult:
+        """Run `search` in a thread."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         turns = await aread_history(self._history)
-        return (await asyncio.to_thread(self._search, bundle, turns))[0].trace
+        return (await asyncio.to_thread(self._search, bundle, turns))[0]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         turns = read_history(self._history)
@@ -261,6 +280,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 scores={node.node_id: float(node.score) for node in result.nodes},
                 relevance={node.node_id: node.relevance for node in result.nodes},
                 tags={node.node_id: list(node.tags) for node in result.nodes},
+                paths=[path.to_dict() for path in result.paths or ()],
                 trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )

@@ -18,6 +18,7 @@ from e2graphrag_integrations.entities.spacy_extractor import extract_checked, fi
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
+from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
 from e2graphrag_integrations.retrieval.hydrate import (
@@ -28,6 +29,7 @@ from e2graphrag_integrations.retrieval.hydrate import (
 )
 from e2graphrag_integrations.retrieval.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
+from e2graphrag_integrations.retrieval.path_evidence import find_paths
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import (
@@ -112,6 +114,7 @@ def retrieve(
             candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, reader, components)
+    paths = paths_of(query, nodes, trace, reader)
     if query.allowed is not None and not query.allowed.any():
         trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
     if trace.mixture is not None:
@@ -121,7 +124,7 @@ def retrieve(
     trace = replace(trace, question=asked.question, timings=timings)
     if query.history:
         trace = replace(trace, carried=query.carried)
-    return RetrievalResult(asked.question, tuple(nodes), trace)
+    return RetrievalResult(asked.question, tuple(nodes), trace, paths)
 
 
 def analyze(
@@ -177,6 +180,17 @@ def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence
             f"{short_repr(ranked)}"
         )
     return ranked[0], ranked[1]
+
+
+def paths_of(
+    query: Query, nodes: Sequence[RetrievedNode], trace: Trace, reader: NodeReader
+) -> tuple[EntityPath, ...] | None:
+    """Return the paths between the entities of the question, or None if they are not asked for."""
+    if not query.paths:
+        return None
+    with measure("paths", reader.timings):
+        hits = [node.node_id for node in nodes]
+        return find_paths(trace.links, query.allowed, hits, reader)
 
 
 def select(

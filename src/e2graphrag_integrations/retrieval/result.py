@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 GAP = " … "
 """Separates the spans of a chunk that a token budget has shortened."""
@@ -95,11 +99,20 @@ class RetrievedNode:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """The nodes for a question, best first, and the trace of the retrieval."""
+    """The nodes for a question, best first, and the trace of the retrieval.
+
+    Attributes:
+        question: The question as asked.
+        nodes: The nodes.
+        trace: The steps of the retrieval.
+        paths: The chains of entities that join the names of the question, best first, if `retrieve`
+            was called with `paths=True`; otherwise None.
+    """
 
     question: str
     nodes: tuple[RetrievedNode, ...]
     trace: Trace
+    paths: tuple[EntityPath, ...] | None = None
 
     @property
     def route(self) -> Route:
@@ -118,6 +131,55 @@ class RetrievalResult:
         group first. Duplicates are dropped, and chunks that touch or overlap are merged.
         """
         return "\n\n".join(format_groups(self.nodes))
+
+    def subgraph(self) -> nx.Graph:
+        """Return the nodes, their entities and the paths as a `networkx.Graph`.
+
+        Chunks and summaries are named by their ids, and entities by their normal forms. Each has
+        the attribute `kind`: `chunk`, `summary` or `entity`. The `kind` of an edge is `mentions`
+        (a node and an entity of the question or of a path), `summarizes` (a summary and a node
+        under it) or `hop` (two entities of a path; the other attributes are those of `Hop`). All
+        attributes are strings and numbers, so that every format of networkx can store the graph.
+        """
+        return _subgraph(self.nodes, self.paths or ())
+
+
+def _subgraph(nodes: Sequence[RetrievedNode], paths: Iterable[EntityPath]) -> nx.Graph:
+    import networkx as nx
+
+    graph = nx.Graph()
+    for node in nodes:
+        graph.add_node(
+            node.node_id,
+            kind="summary" if node.level else "chunk",
+            document_id=node.document_id,
+            level=node.level,
+            start=node.start,
+            end=node.end,
+            score=float(node.score),
+            relevance=float(node.relevance),
+            text=node.text,
+        )
+        for entity in node.entities:
+            graph.add_node(entity, kind="entity")
+            graph.add_edge(node.node_id, entity, kind="mentions")
+    for node in nodes:
+        for child in node.child_ids:
+            if child in graph:
+                graph.add_edge(node.node_id, child, kind="summarizes")
+    for path in paths:
+        _add_path(graph, path)
+    return graph
+
+
+def _add_path(graph: nx.Graph, path: EntityPath) -> None:
+    graph.add_nodes_from(path.entities, kind="entity")
+    for hop in path.hops:
+        attributes = asdict(hop)
+        ends = attributes.pop("source"), attributes.pop("target")
+        graph.add_edge(*ends, kind="hop", **attributes)
+        if hop.node_id in graph:
+            graph.add_edges_from([(hop.node_id, entity) for entity in ends], kind="mentions")
 
 
 def header(entities: Sequence[str]) -> str:

@@ -55,6 +55,7 @@ class Query:
             the query vector (HyDE, arXiv 2212.10496, section 3.2). At most 32,000 characters in
             total.
         history: The earlier turns of the conversation, oldest first.
+        paths: Whether to find the paths between the entities of the question.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
         carried: Names and words that are carried over from `history`, and their weights.
@@ -76,6 +77,7 @@ class Query:
     boosts: Boosts | None = None
     embed_texts: tuple[str, ...] = ()
     history: tuple[Turn, ...] = ()
+    paths: bool = False
     vector: FloatArray | None = None
     carried: Carried = NOTHING
     mentions: tuple[Mention, ...] = ()

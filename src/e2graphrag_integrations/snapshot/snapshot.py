@@ -24,6 +24,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.builder import MentionTable
+from e2graphrag_integrations.graph.communities import Communities, find_communities
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
@@ -39,6 +40,9 @@ from e2graphrag_integrations.text.tags import TagSet
 
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
+
+_CACHED_SEEDS = 4
+"""Number of seeds for which a snapshot keeps its communities."""
 
 _MISSING = object()
 
@@ -344,6 +348,16 @@ class Snapshot:
         else:
             raise TypeError("the snapshot has no mentions")
         return SentenceTable(mentions, len(self.graph.names))
+
+    @lazy
+    def communities(self) -> Callable[[int], Communities]:
+        """Return a cached function that returns the communities of the graph for a seed."""
+
+        def communities(seed: int) -> Communities:
+            labels = find_communities(self.graph.edges, seed)
+            return Communities(labels, self.sentences, len(self.chunk_nodes))
+
+        return lru_cache(_CACHED_SEEDS)(communities)
 
     @lazy
     def subjects(self) -> Subjects:

@@ -17,6 +17,11 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
+from e2graphrag_integrations.store.community_reports import (
+    REPORT,
+    REPORT_INDEX,
+    drop_stale_reports,
+)
 from e2graphrag_integrations.store.connection import MEMORY, file_size
 from e2graphrag_integrations.store.database import GENERATION, Database, new_generation
 from e2graphrag_integrations.store.records import (
@@ -58,7 +63,8 @@ QUEUE_MANIFEST = "waiting_with"
 """Manifest key for the settings and model fingerprints of the queued documents."""
 
 _DROP_UNUSED = (
-    "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
+    f"DELETE FROM content WHERE kind NOT IN ('{REPORT}', '{REPORT_INDEX}') "  # noqa: S608 - constants
+    "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
     "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
 )
 
@@ -254,7 +260,7 @@ class Store(Database):
                 if row is not None:
                     _, value = checked_row(row, self.path, f"{name} in the manifest")
                     put_manifest(db, name, canonical_json({**json.loads(value), **entries}))
-            _drop_unused(db, old_keys)
+            _drop_unused(db, self.path, old_keys)
             new_generation(db)
 
     def count_chunks(self) -> int:
@@ -272,7 +278,7 @@ class Store(Database):
             keys: Keys of content that may be unused; None checks all content.
         """
         with self.transaction() as db:
-            _drop_unused(db, keys)
+            _drop_unused(db, self.path, keys)
 
     def compact(self) -> CompactReport:
         """Delete unused cached content and shrink the file.
@@ -316,7 +322,7 @@ class Store(Database):
                 queued += in_queue
                 unused += keys or ()
             # It is unknown which content was produced for queued documents.
-            _drop_unused(db, None if queued else unused)
+            _drop_unused(db, self.path, None if queued else unused)
             new_generation(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
 
@@ -437,7 +443,7 @@ class Store(Database):
             yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
 
 
-def _drop_unused(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None:
+def _drop_unused(db: sqlite3.Connection, path: str, keys: Collection[bytes] | None) -> None:
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
     for table in tables & {"queue", "pending"}:
         if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
@@ -450,3 +456,4 @@ def _drop_unused(db: sqlite3.Connection, keys: Collection[bytes] | None) -> None
         db.execute(_DROP_UNUSED)
     else:
         db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
+    drop_stale_reports(db, path)

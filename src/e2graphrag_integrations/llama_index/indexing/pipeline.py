@@ -14,8 +14,17 @@ from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import ForkedProcessError
+from e2graphrag_integrations.indexing.community_reports import (
+    Reports,
+    ReportWriter,
+    check_reports,
+)
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
+from e2graphrag_integrations.indexing.llm_calls import (
+    announce_llm_calls,
+    check_call_limit,
+    plan_llm_calls,
+)
 from e2graphrag_integrations.indexing.open_index import IndexingContext, check_recorded
 from e2graphrag_integrations.indexing.pipeline import index_documents
 from e2graphrag_integrations.indexing.planning import plan_document
@@ -32,9 +41,18 @@ from e2graphrag_integrations.llama_index.indexing.reuse import (
     user_summaries,
 )
 from e2graphrag_integrations.llama_index.models import Models
+from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
+from e2graphrag_integrations.retrieval.communities import (
+    Community,
+    CommunitySelection,
+    report_sources,
+    select_communities,
+)
 from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -252,6 +270,41 @@ class InsertPipeline:
                 planned = plan_document(document.source, self.settings, components.counter)
                 cost.add(document.tree or planned)
         return cost.estimate()
+
+    def communities(
+        self,
+        selection: CommunitySelection,
+        reports: Reports | None,
+        max_llm_calls: int | None,
+        runner: AwaitableRunner,
+        *,
+        is_async: bool = False,
+        stop: StopSignal | None = None,
+    ) -> tuple[Community, ...]:
+        """Return communities; see `E2GraphRAGIndex.communities`."""
+        check_reports(reports)
+        check_call_limit(max_llm_calls)
+
+        def select(
+            snapshot: Snapshot, reader: DocstoreReader
+        ) -> tuple[list[Community], list[ReportSource]]:
+            found = select_communities(selection, snapshot)
+            return found, [] if reports is None else report_sources(found, snapshot, reader)
+
+        found, sources = self.storage.read(select, self.lock)
+        if reports is None:
+            return tuple(found)
+        components = self._components(is_async=is_async)
+        summaries = self._summary_builder(components, MemorySink(self.cache), runner)
+        writer = ReportWriter.of(reports, summaries, self.cache, selection.level)
+        with self.lock if writer.uses_llm else contextlib.nullcontext():
+            texts = writer.write(
+                sources,
+                concurrency=self.num_workers,
+                max_llm_calls=max_llm_calls,
+                stopping=(stop or StopSignal()).no_new_calls,
+            )
+        return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
 
     def query_components(self) -> Components:
         """Return the models for retrieval, cached until the embedder or the manifest changes."""
