@@ -54,7 +54,6 @@ _EVERY = 25
 
 def main() -> None:
     options = parsed()
-    began = time.perf_counter()
     names = options.systems.split(",")
     sets = corpora(options.data, options.sets.split(","))
     server = (
@@ -83,7 +82,6 @@ def main() -> None:
         "context tokens": options.context_tokens,
         "full text tokens": options.full_text_tokens,
         "prompt": PROMPT,
-        "minutes": round((time.perf_counter() - began) / 60, 1),
         "sets": summaries,
     }
     write_result(result, options.out)
