@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations._utils.arrays import exclusive_sums
+from e2graphrag_integrations.search import fusion
 from e2graphrag_integrations.search.fusion import (
     reciprocal_rank,
     scale_scores,
@@ -158,6 +159,24 @@ def test_smoothing_matches_a_loop(case):
     )
     assert reached.tolist() == sorted(expected)
     assert sums.tolist() == pytest.approx([expected[row] for row in sorted(expected)])
+
+
+@given(smoothing_cases())
+def test_smoothing_neighborhoods_equals_smoothing_all_rows(case):
+    drawn_rows, values, sizes, decay, reach = case
+    arguments = rows(*drawn_rows), floats(*values), exclusive_sums(sizes), decay, reach
+    all_rows = smooth_over_neighbors(*arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion, "_FEW_ROWS", -1)
+        neighborhoods = smooth_over_neighbors(*arguments)
+    assert [part.tolist() for part in neighborhoods] == [part.tolist() for part in all_rows]
+
+
+@given(smoothing_cases())
+def test_smoothing_neighborhoods_matches_a_loop(case):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion, "_FEW_ROWS", -1)
+        test_smoothing_matches_a_loop.hypothesis.inner_test(case)
 
 
 def test_reciprocal_rank_matches_the_formula():

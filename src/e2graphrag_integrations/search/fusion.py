@@ -16,6 +16,10 @@ _TOLERANCE = 1e-6
 digits."""
 
 
+_FEW_ROWS = 8192
+"""Up to this number of rows, it is faster to smooth all rows than to find the neighborhoods."""
+
+
 def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = None) -> IntArray:
     """Return the rows of the `count` highest positive scores, best first.
 
@@ -78,6 +82,9 @@ def smooth_over_neighbors(
     """
     if not len(rows):
         return np.empty(0, dtype=np.int64), np.empty(0)
+    kernel = np.power(neighbor_decay, np.abs(np.arange(-reach, reach + 1)))
+    if bounds[-1] <= _FEW_ROWS:
+        return _smooth_all_rows(rows, values, bounds, kernel)
     group = np.searchsorted(bounds, rows, side="right")
     # Lay out the neighborhoods of all rows on one line. They overlap only within a group.
     width = 2 * reach + 1
@@ -87,7 +94,6 @@ def smooth_over_neighbors(
     # Pad and use "valid": shorter sums at the ends would differ in their last bits.
     line = np.zeros(sizes.sum() + 2 * reach)
     line[np.cumsum(sizes) - sizes + 2 * reach] = values
-    kernel = np.power(neighbor_decay, np.abs(np.arange(-reach, reach + 1)))
     sums = np.convolve(line, kernel, "valid")
     targets = concatenated_ranges(rows - reach, sizes)
     in_group = (targets >= np.repeat(bounds[group - 1], sizes)) & (
@@ -95,6 +101,24 @@ def smooth_over_neighbors(
     )
     positive = np.flatnonzero(in_group & (sums > 0))
     return targets[positive], sums[positive]
+
+
+def _smooth_all_rows(
+    rows: IntArray, values: Floats, bounds: IntArray, kernel: Floats
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Return the result of `smooth_over_neighbors` from a line of all rows, not only of neighbors.
+
+    This takes half the time if there are few rows.
+    """
+    reach = len(kernel) // 2
+    # Each group begins `reach` places after the end of the one before.
+    groups = np.arange(len(bounds) - 1)
+    places = np.arange(bounds[-1]) + np.repeat(groups * reach, np.diff(bounds))
+    line = np.zeros(bounds[-1] + (len(bounds) + 1) * reach)
+    line[places[rows] + reach] = values
+    sums = np.convolve(line, kernel, "valid")[places]
+    reached = np.flatnonzero(sums > 0)
+    return reached, sums[reached]
 
 
 def reciprocal_rank(ranks: int | IntArray, rrf_k: float) -> Any:
