@@ -16,7 +16,7 @@ from e2graphrag_integrations.entities.linking import link
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Trace, TreeLayer
-from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
@@ -198,7 +198,7 @@ class _Traversal:
             return self.all_cosines[nodes]
         windows, owners = self.dense.windows_of(nodes)
         cosines = self.dense.exact_cosines(self.query.unit_vector, windows)
-        best: Floats = np.maximum.reduceat(cosines, np.flatnonzero(np.diff(owners, prepend=-1)))
+        best: Floats = np.maximum.reduceat(cosines, first_occurrences(owners))
         return best
 
 
@@ -224,7 +224,7 @@ class _Selected:
             return []
         windows, owners, cosines = self._windows(order)
         first_best = np.lexsort((windows, -cosines, owners))
-        first_best = first_best[np.flatnonzero(np.diff(owners[first_best], prepend=-1))]
+        first_best = first_best[first_occurrences(owners[first_best])]
         spans = self.snapshot.window_spans[windows[first_best]].tolist()
         return [
             self._candidate(place, self.cosines[place], Span(*span))
