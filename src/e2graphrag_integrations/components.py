@@ -121,8 +121,8 @@ class Components:
         self._chunk_extractor: ChunkExtractor | None = None
         self._embedder_was_passed = embedder is not None
         self.extractor_was_passed = extractor is not None
-        self._mentions = BoundedCache[tuple[Mention, ...]](_REMEMBERED)
-        self._vectors = BoundedCache[FloatArray](_REMEMBERED)
+        self._mentions = BoundedCache[str, tuple[Mention, ...]](_REMEMBERED)
+        self._vectors = BoundedCache[str, FloatArray](_REMEMBERED)
         self._embedder = self._resolve_embedder(embedder)
         self._extractor = self._resolve_extractor(extractor)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -132,3 +135,19 @@ def test_large_communities_are_divided_level_by_level():
     assert len(found.labels) >= 1
     finest = found.members(len(found.labels) - 1)
     assert max(map(len, finest)) <= module.MAX_SIZE
+
+
+def test_graphs_and_communities_are_freed_without_the_garbage_collector():
+    """A reference cycle would keep the arrays of old snapshots in memory."""
+    _, graph, found = built([[list(pair)] for pair in ("ab", "bc", "cd", "de")])
+    assert graph.hops([0, 4], max_hops=4) == {(0, 4): 4}
+    found.evidence(0)
+    found.members(0)
+    alive = weakref.ref(found), weakref.ref(graph)
+    gc.collect()
+    gc.disable()
+    try:
+        del found, graph
+        assert [one() for one in alive] == [None, None]
+    finally:
+        gc.enable()

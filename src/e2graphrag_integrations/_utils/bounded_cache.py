@@ -1,18 +1,21 @@
-"""A cache of the most recently used values."""
+"""Caches of the most recently used values."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
 
 from e2graphrag_integrations._utils.processes import process_lock
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+Ts = TypeVarTuple("Ts")
+Decorated = TypeVar("Decorated")
 
 
-class BoundedCache(Generic[T]):
-    """Remembers the most recently used values of texts; safe for concurrent use by threads.
+class BoundedCache(Generic[K, T]):
+    """Remembers the most recently used values of keys; safe for concurrent use by threads.
 
     Unlike `functools.lru_cache`, it does not refer to the object that computes the values, so it
     creates no reference cycle.
@@ -24,17 +27,17 @@ class BoundedCache(Generic[T]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = process_lock()
-        self._values: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[K, T] = OrderedDict()
 
-    def get(self, text: str, compute: Callable[[str], T]) -> T:
-        """Return the value of a text, computing it if it is not remembered."""
+    def get(self, key: K, compute: Callable[[K], T]) -> T:
+        """Return the value of a key, computing it if it is not remembered."""
         with self._lock:
-            if text in self._values:
-                self._values.move_to_end(text)
-                return self._values[text]
-        value = compute(text)  # not under the lock: models take long
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = compute(key)  # not under the lock: models take long
         with self._lock:
-            self._values[text] = value
+            self._values[key] = value
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
         return value
@@ -43,3 +46,58 @@ class BoundedCache(Generic[T]):
         """Forget all values."""
         with self._lock:
             self._values.clear()
+
+
+class CachedMethod(Generic[*Ts, T]):
+    """A method whose values each instance remembers; see `cached_method`."""
+
+    def __init__(self, compute: Callable[[Any, Unpack[Ts]], T], size: int) -> None:
+        self._compute = compute
+        self._size = size
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> CachedMethod[*Ts, T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Callable[[Unpack[Ts]], T]: ...
+
+    def __get__(
+        self, instance: object | None, owner: type
+    ) -> Callable[[Unpack[Ts]], T] | CachedMethod[*Ts, T]:
+        """Return the method of an instance, which looks into the cache of that instance."""
+        if instance is None:
+            return self
+        place = f"{self._name} (cached)"
+        cache: BoundedCache[tuple[*Ts], T] | None = instance.__dict__.get(place)
+        if cache is None:
+            cache = instance.__dict__.setdefault(place, BoundedCache(self._size))  # atomic
+        values = cache
+
+        def method(*arguments: *Ts) -> T:
+            value: T = values.get(arguments, lambda key: self._compute(instance, *key))
+            return value
+
+        return method
+
+
+def cached_method(
+    size: int,
+) -> Callable[[Callable[[Decorated, Unpack[Ts]], T]], CachedMethod[*Ts, T]]:
+    """Decorate a method so that each instance remembers its most recently used values.
+
+    The values live and die with the instance. `functools.lru_cache` on a method would either keep
+    all instances alive, or create a reference cycle, which the garbage collector breaks late.
+
+    Args:
+        size: Maximum number of values of an instance.
+    """
+
+    def decorate(compute: Callable[[Decorated, Unpack[Ts]], T]) -> CachedMethod[*Ts, T]:
+        return CachedMethod(compute, size)
+
+    return decorate

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +18,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations.graph.sentence_table import SentenceTable
 
 MAX_SIZE = 30
@@ -68,25 +68,25 @@ class Communities:
 
     Attributes:
         labels: See above.
-        evidence: Returns the chunks under the communities of a level; cached.
-        members: Returns the entities of each community of a level, ascending; cached.
     """
 
     def __init__(self, labels: Sequence[IntArray], sentences: SentenceTable, chunks: int) -> None:
         self.labels = labels
-        self.evidence = lru_cache(_CACHED)(self._evidence)
-        self.members = lru_cache(_MAX_LEVELS)(self._members)
         self._sentences = sentences
         self._chunks = chunks
 
-    def _members(self, level: int) -> list[IntArray]:
+    @cached_method(_MAX_LEVELS)
+    def members(self, level: int) -> list[IntArray]:
+        """Return the entities of each community of a level, ascending."""
         labels = self.labels[level]
         order = np.argsort(labels, kind="stable")
         count = int(labels.max(initial=-1)) + 1
         bounds = np.searchsorted(labels[order], np.arange(count + 1))
         return [order[start:end] for start, end in pairwise(bounds)]
 
-    def _evidence(self, level: int) -> Evidence:
+    @cached_method(_CACHED)
+    def evidence(self, level: int) -> Evidence:
+        """Return the chunks under the communities of a level."""
         labels = self.labels[level]
         count = int(labels.max(initial=-1)) + 1
         parts, strengths = [], np.zeros(len(labels))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 
 _CACHED_NEIGHBORS = 4096
@@ -108,23 +108,17 @@ class EntityGraph:
             reached[0] = self._expand(reached[0])
         return max_hops + 1
 
-    @lazy
-    def _neighbor_set(self) -> Callable[[int], frozenset[int]]:
-        """A cached function that returns the neighbors of an entity."""
-        return lru_cache(_CACHED_NEIGHBORS)(
-            lambda entity: frozenset(self.neighbors(entity).tolist())
-        )
+    @cached_method(_CACHED_NEIGHBORS)
+    def _neighbor_set(self, entity: int) -> frozenset[int]:
+        """Return the neighbors of an entity."""
+        return frozenset(self.neighbors(entity).tolist())
 
-    @lazy
-    def _two_hop_mask(self) -> Callable[[int], NDArray[np.bool_]]:
-        """A cached function that returns a mask of the entities within two edges of an entity."""
-
-        def two_hop_mask(entity: int) -> NDArray[np.bool_]:
-            mask = np.zeros(len(self.names), dtype=np.bool_)
-            mask[entity] = True
-            return self._expand(self._expand(mask))
-
-        return lru_cache(_CACHED_MASKS)(two_hop_mask)
+    @cached_method(_CACHED_MASKS)
+    def _two_hop_mask(self, entity: int) -> NDArray[np.bool_]:
+        """Return a mask of the entities within two edges of an entity."""
+        mask = np.zeros(len(self.names), dtype=np.bool_)
+        mask[entity] = True
+        return self._expand(self._expand(mask))
 
     def _expand(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask of the given entities and their neighbors."""

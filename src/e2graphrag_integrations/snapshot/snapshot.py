@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from e2graphrag_integrations._utils.arrays import (
     exclusive_sums,
     smallest_int_type,
 )
+from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
@@ -193,42 +193,32 @@ class MetadataRecords:
         multiple: IntArray = several[differ]
         return multiple
 
-    @lazy
-    def column(self) -> Callable[[str, object], tuple[Sequence[Any], IntArray]]:
-        """Return a cached function that reads one metadata key from all records.
-
-        The function takes the key and a placeholder value for records without this key. It returns
-        the distinct values and, for each record, the row of its value.
-        """
-        return lru_cache(_MAX_CACHED_COLUMNS)(self._column)
-
-    @lazy
-    def places(self) -> Callable[[str], Mapping[str, int]]:
-        """Return a cached function that takes a metadata key and finds its values.
-
-        It returns the place in `column(key, None)` of each value that is a string.
-        """
-        return lru_cache(_MAX_CACHED_COLUMNS)(self._places)
-
-    def _places(self, key: str) -> Mapping[str, int]:
+    @cached_method(_MAX_CACHED_COLUMNS)
+    def places(self, key: str) -> Mapping[str, int]:
+        """Return the place in `column(key, None)` of each value that is a string."""
         values = self.column(key, None)[0]
         return {one: place for place, one in enumerate(values) if isinstance(one, str)}
 
-    @lazy
-    def numbers(self) -> Callable[[str, Callable[[Any], float]], NDArray[np.float64]]:
-        """Return a cached function that converts the values of one metadata key to numbers.
+    @cached_method(_MAX_CACHED_COLUMNS)
+    def numbers(self, key: str, convert: Callable[[Any], float]) -> NDArray[np.float64]:
+        """Return the value of one metadata key in each record as a number.
 
-        The function takes the key and the conversion of a value. It returns the number of each
-        record, which is NaN if the value is missing or null.
+        Args:
+            key: The metadata key.
+            convert: Returns the number of a value. It is NaN where the value is missing or null.
         """
-        return lru_cache(_MAX_CACHED_COLUMNS)(self._numbers)
-
-    def _numbers(self, key: str, convert: Callable[[Any], float]) -> NDArray[np.float64]:
         values, of_record = self.column(key, _MISSING)
         numbers = [np.nan if one is _MISSING or one is None else convert(one) for one in values]
         return np.asarray(numbers, dtype=np.float64)[of_record]
 
-    def _column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
+    @cached_method(_MAX_CACHED_COLUMNS)
+    def column(self, key: str, missing: object) -> tuple[Sequence[Any], IntArray]:
+        """Return the distinct values of one metadata key and, for each record, their row.
+
+        Args:
+            key: The metadata key.
+            missing: The value of records without this key.
+        """
         rows: dict[Any, int] = {}
         values: list[Any] = []
         value_of_record = np.empty(len(self.values), dtype=smallest_int_type(len(self.values)))
@@ -349,15 +339,11 @@ class Snapshot:
             raise TypeError("the snapshot has no mentions")
         return SentenceTable(mentions, len(self.graph.names))
 
-    @lazy
-    def communities(self) -> Callable[[int], Communities]:
-        """Return a cached function that returns the communities of the graph for a seed."""
-
-        def communities(seed: int) -> Communities:
-            labels = find_communities(self.graph.edges, seed)
-            return Communities(labels, self.sentences, len(self.chunk_nodes))
-
-        return lru_cache(_CACHED_SEEDS)(communities)
+    @cached_method(_CACHED_SEEDS)
+    def communities(self, seed: int) -> Communities:
+        """Return the communities of the graph for a seed."""
+        labels = find_communities(self.graph.edges, seed)
+        return Communities(labels, self.sentences, len(self.chunk_nodes))
 
     @lazy
     def subjects(self) -> Subjects:
