@@ -22,6 +22,7 @@ MAX_TOP_LEVEL = 30
 LAYERS = [
     {"errors"},
     {"_utils", "pages", "reports"},
+    {"languages"},
     {"types"},
     {"protocols"},
     {"text"},

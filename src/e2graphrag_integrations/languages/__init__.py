@@ -1,0 +1,1 @@
+"""Languages: their codes and scripts, and the language of a text."""

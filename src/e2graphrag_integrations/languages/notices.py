@@ -1,0 +1,35 @@
+"""Warnings about the languages of an index, each of which is logged once."""
+
+from __future__ import annotations
+
+import logging
+
+from e2graphrag_integrations._utils.printable import printable
+
+logger = logging.getLogger(__name__)
+
+
+class LanguageNotices:
+    """Logs warnings that a model does not fit a language, once per model and language.
+
+    All components of one open index share it, so that a warning does not appear with each write.
+
+    Args:
+        where: Name of the index.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._logged: set[tuple[str, str]] = set()
+
+    def warn(self, kind: str, language: str, message: str) -> None:
+        """Log a warning about an index, unless one of this kind was logged for the language.
+
+        Args:
+            kind: What does not fit, such as "extractor" or "embedder".
+            language: Code of the language.
+            message: What is wrong, and what to install or pass.
+        """
+        if (kind, language) not in self._logged:
+            self._logged.add((kind, language))
+            logger.warning("%s: %s", printable(self._where), printable(message))
