@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
+    from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
     from e2graphrag_integrations.protocols import (
@@ -93,6 +94,7 @@ __all__ = [
     "RetrievalResult",
     "RetrievedNode",
     "RetryPolicy",
+    "RuleBasedExtractor",
     "Segment",
     "SentenceTransformerEmbedder",
     "SourceDocument",
@@ -116,6 +118,7 @@ _HOMES = {
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
     "entities.edits": ("EntityEdit", "EntityEdits"),
+    "entities.rule_extractor": ("RuleBasedExtractor",),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
