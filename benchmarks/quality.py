@@ -3,7 +3,8 @@ r"""Measure which passages and spans each system retrieves, on public data sets,
 From the repository's root:
 
     python benchmarks/quality.py --data ../shared/data --sets hotpotqa-text,lihuaworld --split dev
-    make bench-quality      # the report split of all sets, with tables, plots and goals
+    make bench-quality      # the report split of all English sets, with tables, plots and goals
+    make bench-quality SETS=zh      # that of the Chinese sets, with the multilingual embedder
     make bench-second-embedder      # the same configuration with another embedding model
 
 The `dev` split, for choosing constants, has the even positions; `report` has the odd ones: of the
@@ -30,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from quality_bench.corpora import LABELS, corpora
+from quality_bench.corpora import GROUPS, corpora, labels_of
 from quality_bench.embedders import DEFAULT, EMBEDDERS
 from quality_bench.evaluate import Scores, estimate, evaluate_all, pooled
 from quality_bench.report import (
@@ -53,12 +54,16 @@ POOLED = {"wild": ("wild_mathematics", "wild_philosophy")}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", default=",".join(LABELS))
+    parser.add_argument(
+        "--sets", default="en", help=f"labels of sets, or the groups {', '.join(GROUPS)}"
+    )
     parser.add_argument("--systems", default=",".join([*BASELINES, "hybrid"]))
     parser.add_argument(
         "--ablations", action="store_true", help="also run the hybrid without each of its parts"
     )
-    parser.add_argument("--embedder", choices=tuple(EMBEDDERS), default=DEFAULT)
+    parser.add_argument(
+        "--embedder", choices=tuple(EMBEDDERS), help="default: that of each set's language"
+    )
     parser.add_argument("--split", choices=("dev", "report"), default="dev")
     parser.add_argument("--every", type=int, default=1, help="use every n-th question")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
@@ -66,11 +71,12 @@ def main() -> None:
         "--out", type=Path, help="JSON file; the tables (.md) and plots (.svg) are named after it"
     )
     options = parser.parse_args()
-    labels = options.sets.split(",")
+    labels = labels_of(options.sets.split(","))
     systems = options.systems.split(",") + (list(ABLATIONS) if options.ablations else [])
     began = time.perf_counter()
     model = options.embedder
-    print(estimate(corpora(options.data, labels, model), options.workers), flush=True)
+    measured = corpora(options.data, labels, model)
+    print(estimate(measured, options.workers), flush=True)
     scores: dict[str, Scores] = {}
     for done in evaluate_all(
         options.data,
@@ -85,20 +91,21 @@ def main() -> None:
         scores |= {one.label: one for one in done}
         print(table({one.label: one.summary() for one in done}), flush=True)
     sets = summaries(scores, labels)
+    is_default = model in (None, DEFAULT)
     minutes = round((time.perf_counter() - began) / 60, 1)
     result = {
         **this_run(),
         "numpy": np.__version__,
-        "embedder": EMBEDDERS[model][0],
+        "embedder": ", ".join(dict.fromkeys(EMBEDDERS[one.model][0] for one in measured)),
         "split": options.split,
         "every": options.every,
         "minutes": minutes,
         "sets": sets,
-        "goals": goals(sets, GOALS if model == DEFAULT else no_loss(sets)),
+        "goals": goals(sets, GOALS if is_default else no_loss(sets)),
     }
     print(overview(sets), goal_table(result["goals"]), f"{minutes} minutes", sep="\n")
     if options.out:
-        save(result, options.out, plots=model == DEFAULT)
+        save(result, options.out, plots=is_default)
 
 
 def summaries(scores: Mapping[str, Scores], labels: list[str]) -> dict[str, Any]:

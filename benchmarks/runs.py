@@ -38,7 +38,7 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 
 def write_result(result: Mapping[str, Any], out: Path | None) -> None:
     """Print the result as JSON, and write it to `out` if that is given."""
-    text = json.dumps(result, indent=2)
+    text = json.dumps(result, indent=2, ensure_ascii=False)
     print(text)
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)

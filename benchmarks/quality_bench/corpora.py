@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument, SpacyEntityExtractor
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
-from quality_bench.embedders import DEFAULT, EMBEDDERS
+from e2graphrag_integrations.protocols import EntityExtractor
+from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
 from quality_bench.models import CachedExtractor
 from quality_bench.vectors import CachedEmbedder, VectorCache
 
@@ -70,6 +71,7 @@ class Question:
         answer: The answer.
         kind: Type of the question in its data set.
         where: Metadata filter; None searches everything.
+        id: Its id in the data set.
     """
 
     text: str
@@ -79,6 +81,7 @@ class Question:
     answer: str
     kind: str
     where: dict[str, Any] | None
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ class Corpus:
         within: Whether a question searches only its own document.
         control: Whether names are no help in finding its gold passages, so that the hybrid must
             only not lose.
+        language: ISO 639-1 code of its texts and questions.
+        headline: The measures in which the hybrid is compared with the baselines, main one first;
+            empty for those of the kind.
         model: Name of the embedding model, a key of `EMBEDDERS`.
         cache: Folder of the index files and of the vectors.
     """
@@ -103,6 +109,8 @@ class Corpus:
     protocol: Protocol = "field"
     within: bool = False
     control: bool = False
+    language: str = "en"
+    headline: tuple[str, ...] = ()
     model: str = DEFAULT
     cache: Path = CACHE
 
@@ -149,12 +157,13 @@ class Corpus:
         where = {"document_id": next(iter(gold))} if self.within else None
         answer = str(row.get("answer", ""))
         evidence = " ".join(row.get("evidence", ())) or answer
-        return Question(row["question"], gold, spans, evidence, answer, row["type"], where)
+        own_id = str(row.get("id", ""))
+        return Question(row["question"], gold, spans, evidence, answer, row["type"], where, own_id)
 
     @cached_property
     def extractor(self) -> CachedExtractor:
-        """The bundled extractor, which reads each question once for all systems."""
-        return CachedExtractor(SpacyEntityExtractor())
+        """The extractor of the language, which reads each question once for all systems."""
+        return CachedExtractor(extractor_of(self.language))
 
     @cached_property
     def embedder(self) -> CachedEmbedder:
@@ -194,6 +203,8 @@ SETS: dict[str, dict[str, Any]] = {
     "graphrag_bench_novel": {"kind": "spans"},
     "wild_mathematics": {"kind": "pages"},
     "wild_philosophy": {"kind": "pages"},
+    "zh_cmrc2018": {"kind": "passages", "language": "zh", "headline": ("R@2", "R@5")},
+    "zh_rgb": {"kind": "passages", "language": "zh", "headline": ("R@10", "nDCG@10")},
 }
 """The data sets by folder, with the fields of `Corpus` that describe them."""
 
@@ -201,26 +212,47 @@ LABELS = tuple(
     f"{name}{suffix}"
     for name, options in SETS.items()
     for suffix in (("-text", "", "-none") if options["kind"] == "passages" else ("",))
+    if "language" not in options
 )
-"""Every set in every protocol that it has, with the title in the text first."""
+"""Every English set in every protocol that it has, with the title in the text first."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "en": LABELS,
+    "zh": ("zh_cmrc2018", "zh_cmrc2018-none", "zh_rgb"),
+}
+"""Sets that are measured together. The passages of zh_rgb have no titles."""
+
+MODELS: Mapping[str, str] = {"en": DEFAULT}
+"""The embedding model of each language; that of all others is `MULTILINGUAL`."""
 
 
-def corpora(data: Path, names: Sequence[str], model: str = DEFAULT) -> list[Corpus]:
+def extractor_of(language: str) -> EntityExtractor:  # noqa: ARG001 - one for all, until there are more
+    """Return the extractor of a language."""
+    return SpacyEntityExtractor()
+
+
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Return the labels of sets and groups of sets."""
+    return [label for name in names for label in GROUPS.get(name, (name,))]
+
+
+def corpora(data: Path, names: Sequence[str], model: str | None = None) -> list[Corpus]:
     """Return sets by label: `hotpotqa` for the protocol `field`, or for example `hotpotqa-text`.
 
     Args:
         data: Folder of the sets.
-        names: Labels.
-        model: Name of the embedding model, a key of `EMBEDDERS`.
+        names: Labels, or names of groups.
+        model: Name of the embedding model, a key of `EMBEDDERS`; None for that of the language.
     """
     found = []
-    for label in names:
+    for label in labels_of(names):
         name, _, protocol = label.partition("-")
         options = SETS[name]
         if protocol and (protocol not in _PASSAGES_ONLY or options["kind"] != "passages"):
             raise SystemExit(f"{label}: only passage sets have the protocols text and none")
+        own = model or MODELS.get(options.get("language", "en"), MULTILINGUAL)
         found.append(
-            Corpus(name, data / name, protocol=protocol or "field", model=model, **options)  # type: ignore[arg-type] # checked above
+            Corpus(name, data / name, protocol=protocol or "field", model=own, **options)  # type: ignore[arg-type] # checked above
         )
     return found
 

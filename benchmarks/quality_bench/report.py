@@ -25,23 +25,35 @@ class Reach:
         label: The set and its protocol.
         measure: The measure.
         figure: The `mean`, or a figure of the difference to the best baseline: the `difference`
-            itself, or `low`, the lower end of its interval.
+            itself, or `low`, the lower end of its interval. `gain` is the difference to the best
+            system in `over`.
         reach: The goal.
         stretch: The goal beyond.
         stretch_figure: The figure that the goal beyond is about, if it is another one.
+        over: The systems of a `gain`.
     """
 
     label: str
     measure: str
-    figure: Literal["mean", "difference", "low"]
+    figure: Literal["mean", "difference", "low", "gain"]
     reach: float
     stretch: float | None = None
     stretch_figure: Literal["mean", "difference", "low"] | None = None
+    over: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        figure = f" minus {' or '.join(self.over)}" if self.over else _FIGURES[self.figure]
+        return f"{self.label} {self.measure}{figure}"
 
     def value(self, results: Results, figure: str) -> float:
         result = results[self.label]
+        mean = float(result["systems"]["hybrid"][self.measure])
         if figure == "mean":
-            return float(result["systems"]["hybrid"][self.measure])
+            return mean
+        if figure == "gain":
+            others = (float(result["systems"][name][self.measure]) for name in self.over)
+            return round(mean - max(others), 4)
         return float(result["against best baseline"][self.measure][figure])
 
 
@@ -63,6 +75,11 @@ GOALS = (
     Reach("graphrag_bench_novel", "R@4000", "low", _LEAST, 0.02, "difference"),
     Reach("wild", "G@4000", "difference", 0.0),
     Reach("qmsum coverage", "C@2000", "mean", 0.45, 0.50),
+    Reach("zh_cmrc2018", "R@2", "mean", 0.985),
+    Reach("zh_cmrc2018", "R@2", "gain", 0.0, over=("bm25",)),
+    Reach("zh_cmrc2018", "R@5", "gain", 0.0, over=("bm25",)),
+    Reach("zh_cmrc2018", "R@10", "gain", 0.0, over=("bm25",)),
+    Reach("zh_rgb", "R@10", "gain", 0.05, over=("bm25", "dense")),
 )
 
 _FIGURES = {
@@ -92,7 +109,7 @@ def goals(results: Results, reaches: Sequence[Reach] = GOALS) -> dict[str, dict[
         if goal.stretch is not None:
             beyond = goal.value(results, goal.stretch_figure or goal.figure)
             row |= {"stretch": goal.stretch, "stretch met": beyond >= goal.stretch}
-        rows[f"{goal.label} {goal.measure}{_FIGURES[goal.figure]}"] = row
+        rows[goal.name] = row
     return rows
 
 

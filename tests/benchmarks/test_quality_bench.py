@@ -30,7 +30,7 @@ from quality_bench.calibration import (
     reliability,
 )
 from quality_bench.corpora import Question, Words, corpora, in_words
-from quality_bench.embedders import EMBEDDERS
+from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
 from quality_bench.evaluate import Scores, estimate, evaluate, pooled
 from quality_bench.linear_rag import HOTPOTQA, LinearRAG
 from quality_bench.measures import answer_string, content_words, interval, pages, passages
@@ -66,6 +66,18 @@ def result(recall, low=0.0, **options):
 def results(recall, low=0.0):
     control = result(recall, low, control=True)
     return {"hotpotqa-none": result(recall, low), "multihop_rag_facts-text": control}
+
+
+def test_a_gain_is_the_difference_to_the_best_of_the_named_systems():
+    systems = {"bm25": {"R@10": 0.5}, "dense": {"R@10": 0.6}, "rrf": {"R@10": 0.9}}
+    rows = goals({"zh_rgb": {"systems": systems | {"hybrid": {"R@10": 0.66}}}})
+    assert rows == {"zh_rgb R@10 minus bm25 or dense": {"min": 0.05, "value": 0.06, "met": True}}
+
+
+def test_the_group_of_a_language_has_its_own_embedder(tmp_path):
+    sets = corpora(tmp_path, ["zh", "hotpotqa"])
+    assert [one.label for one in sets][:1] == ["zh_cmrc2018"]
+    assert {(one.language, one.model) for one in sets} == {("zh", MULTILINGUAL), ("en", DEFAULT)}
 
 
 def test_regressions_name_the_goals_that_are_no_longer_met():

@@ -1,0 +1,117 @@
+r"""Compare the indexing speed of Chinese and English text with the same embedder.
+
+    python benchmarks/language_speed.py --data ../shared/data \
+        --out benchmarks/results/language_speed.json
+
+Parts of 三国演义 and of *Pride and Prejudice* are indexed in turn, with the multilingual
+embedder and with hashed vectors, which cost almost nothing and leave the extraction. Tokens are
+counted by the tokenizer of the embedder, or as the package counts them if the embedder has none.
+CPU seconds are those of this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
+from goals import Goal, exit_if_missed
+from quality_bench.corpora import extractor_of
+from quality_bench.embedders import EMBEDDERS, MULTILINGUAL
+from runs import this_run, write_result
+
+FILES = {"en": "novels/pride_and_prejudice.txt", "zh": "zh_novel/zh-sanguo.txt"}
+CHARACTERS = {"en": 60_000, "zh": 20_000}
+"""Characters of a part, about as many tokens in both languages."""
+
+_FIRST = 20_000
+"""Where the first part begins: after tables of contents."""
+
+_MIN_RATIO = 0.8
+
+
+def part_of(data: Path, language: str, number: int) -> str:
+    """Return a part of the text in a language, counted from 0."""
+    size = CHARACTERS[language]
+    text = (data / FILES[language]).read_text(encoding="utf-8")
+    return text[_FIRST + number * size : _FIRST + (number + 1) * size]
+
+
+def measure(
+    text: str, embedder: Embedder, extractor: EntityExtractor, counter: TokenCounter
+) -> dict[str, float]:
+    """Return the characters, tokens and seconds of indexing a text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "part.e2g"
+        with E2GraphRAG.open(path, embedder=embedder, extractor=extractor) as rag:
+            wall, cpu = time.perf_counter(), time.process_time()
+            rag.add(SourceDocument("part", text))
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    tokens = count_tokens(counter, text)
+    return {"characters": len(text), "tokens": tokens, "wall": wall, "cpu": cpu}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    name, create = EMBEDDERS[MULTILINGUAL]
+    embedders: dict[str, Callable[[], Embedder]] = {name: create, "hashing": HashingEmbedder}
+    extractors = {language: extractor_of(language) for language in FILES}
+    for extractor in extractors.values():
+        extractor.extract(["Warm up. 准备。"])
+    found: dict[str, Any] = {}
+    for label, make in embedders.items():
+        embedder = make()
+        embedder.embed(["Warm up."])
+        counter = getattr(create(), "tokens", None) or ApproximateTokenCounter()
+        rows: dict[str, list[dict[str, float]]] = {language: [] for language in FILES}
+        for part in range(options.rounds):
+            for language, own in rows.items():
+                extractor = extractors[language]
+                text = part_of(options.data, language, part)
+                own.append(measure(text, embedder, extractor, counter))
+        found[label] = {language: speeds(own) for language, own in rows.items()}
+        ratios = [
+            (chinese["tokens"] / chinese["wall"]) / (english["tokens"] / english["wall"])
+            for english, chinese in zip(rows["en"], rows["zh"], strict=True)
+        ]
+        found[label]["tokens per second, zh over en"] = round(statistics.median(ratios), 3)
+    goal = Goal(
+        f"tokens per second with {name}, zh over en",
+        found[name]["tokens per second, zh over en"],
+        min=_MIN_RATIO,
+    )
+    result = {**this_run(), "embedders": found, "goals": [goal.to_dict()]}
+    write_result(result, options.out)
+    exit_if_missed([goal])
+
+
+def speeds(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Return the medians of characters and tokens per second, and tokens per character."""
+    return {
+        "characters per second": round(
+            statistics.median(r["characters"] / r["wall"] for r in rows)
+        ),
+        "tokens per second": round(statistics.median(r["tokens"] / r["wall"] for r in rows)),
+        "tokens per CPU second": round(statistics.median(r["tokens"] / r["cpu"] for r in rows)),
+        "tokens per character": round(
+            sum(r["tokens"] for r in rows) / sum(r["characters"] for r in rows), 3
+        ),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+r"""Ask about a Chinese novel, and show the route, the hops and the best spans of each question.
+
+    python benchmarks/zh_novel.py --data ../shared/data --out benchmarks/results/zh_novel.json
+
+The novel is 三国演义 (Romance of the Three Kingdoms, public domain), one document per chapter. A
+question about two names should be answered locally, through entities that are few hops apart, and a
+question about a theme globally. Vectors are cached, so only the first run embeds the novel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from e2graphrag_integrations import E2GraphRAG, PaperStrategy, RetrievalResult, SourceDocument
+from goals import Goal, exit_if_missed
+from quality_bench.corpora import CACHE, extractor_of
+from quality_bench.embedders import EMBEDDERS, MULTILINGUAL
+from quality_bench.vectors import CachedEmbedder, VectorCache
+from runs import this_run, timed, write_result
+
+QUESTIONS = {
+    "刘备三顾茅庐请诸葛亮出山时发生了什么？": "local",
+    "关羽为什么在华容道放走曹操？": "local",
+    "吕布和貂蝉是怎样相识的？": "local",
+    "周瑜怎样打黄盖，又是为了骗谁？": "local",
+    "鲁肃怎样劝孙权不要投降？": "local",
+    "张飞在长坂桥怎样喝退曹操的军队？": "local",
+    "司马懿为什么害怕诸葛亮的空城计？": "local",
+    "这部小说怎样描写忠义？": "global",
+    "战乱给百姓带来了什么苦难？": "global",
+    "全书的主要内容是什么？": "global",
+}
+"""Questions, and the route that each should take."""
+
+_CHAPTER = re.compile(r"^第[一二三四五六七八九十百]+回", re.MULTILINE)
+_SHOWN = 60
+"""Characters of a span that are shown."""
+
+_MAX_HOPS = 2
+
+
+def chapters(text: str) -> list[SourceDocument]:
+    """Return one document per chapter; its first line is the heading."""
+    starts = [match.start() for match in _CHAPTER.finditer(text)]
+    ends = [*starts[1:], len(text)]
+    return [
+        SourceDocument(f"chapter-{number:03}", text[start:end].strip())
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1)
+    ]
+
+
+def described(result: RetrievalResult, paper: RetrievalResult, expected: str) -> dict[str, Any]:
+    return {
+        "expected": expected,
+        "route": result.route,
+        "reason": result.trace.reason,
+        "links": [f"{one.mention} -> {one.entity} ({one.how})" for one in result.trace.links],
+        "hops of the paper's strategy": {f"{p.a} - {p.b}": p.hops for p in paper.trace.pairs},
+        "shortest path": " - ".join(result.paths[0].entities) if result.paths else None,
+        "spans": [
+            f"{node.document_id} {node.start}-{node.end}: "
+            + "".join(node.text[slice(*(node.best_span or (0, _SHOWN)))].split())[:_SHOWN]
+            for node in result.nodes[:3]
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--chapters", type=int, help="index only the first chapters")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    text = (options.data / "zh_novel" / "zh-sanguo.txt").read_text(encoding="utf-8")
+    documents = chapters(text)[: options.chapters]
+    name, create = EMBEDDERS[MULTILINGUAL]
+    embedder = CachedEmbedder(create(), name, VectorCache(CACHE / "vectors.sqlite"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        E2GraphRAG.open(
+            Path(folder) / "novel.e2g", embedder=embedder, extractor=extractor_of("zh")
+        ) as rag,
+    ):
+        _, seconds = timed(lambda: rag.add(documents))
+        found = {
+            question: described(
+                rag.retrieve(question, k=5, paths=True),
+                rag.retrieve(question, k=5, strategy=PaperStrategy()),
+                expected,
+            )
+            for question, expected in QUESTIONS.items()
+        }
+        stats = rag.stats()
+    hops = [hop for row in found.values() for hop in row["hops of the paper's strategy"].values()]
+    goals = [
+        Goal(
+            f"questions that take the {route} route",
+            sum(row["route"] == route for row in found.values() if row["expected"] == route),
+            min=sum(row["expected"] == route for row in found.values()),
+        )
+        for route in ("local", "global")
+    ]
+    goals.append(
+        Goal(
+            f"share of pairs of names within {_MAX_HOPS} hops",
+            round(sum(h is not None and h <= _MAX_HOPS for h in hops) / max(1, len(hops)), 4),
+            min=0.9,
+        )
+    )
+    result = {
+        **this_run(),
+        "embedder": name,
+        "characters": sum(len(one.text) for one in documents),
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "entities": stats.entities,
+        "seconds to index, with cached vectors": round(seconds, 1),
+        "questions": found,
+        "goals": [goal.to_dict() for goal in goals],
+    }
+    write_result(result, options.out)
+    exit_if_missed(goals)
+
+
+if __name__ == "__main__":
+    main()
