@@ -70,6 +70,28 @@ def rag(open_index):
     return rag
 
 
+@pytest.mark.parametrize("strategy", [None, PaperStrategy()])
+def test_an_alias_names_an_entity_in_questions_of_another_language(open_index, strategy):
+    class Chinese:
+        fingerprint = "fake:chinese"
+
+        def extract(self, texts):
+            found = [[m.span() for m in re.finditer("刘备|曹操|关羽", text)] for text in texts]
+            return [
+                [[Mention(t[a:b], a, b, "PERSON") for a, b in spans]]
+                for t, spans in zip(texts, found, strict=True)
+            ]
+
+    rag = open_index(extractor=Chinese())
+    rag.add([SourceDocument("a", "刘备见关羽。"), SourceDocument("b", "曹操骑马。")])
+    before = rag.retrieve("Whom did Liu Bei meet?", strategy=strategy)
+    rag.edit_entities(alias={"Liu Bei": "刘备"})
+    after = rag.retrieve("Whom did Liu Bei meet?", strategy=strategy)
+    assert [one.entity for one in before.trace.links] == []
+    assert [one.entity for one in after.trace.links] == ["刘备"]
+    assert after.nodes[0].document_id == "a"
+
+
 def test_edits_change_the_graph_and_the_links(rag):
     rag.edit_entities(**EDITS)
     graph = rag.graph

@@ -14,6 +14,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
+from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked, first_mentions
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
@@ -146,9 +147,12 @@ def analyze(
         with measure("load", timings):
             extractor = components.extractor
         if query.history:  # the question will be an earlier turn of the next one
-            return replace(query, mentions=components.mentions_of(query.question))
-        [sentences] = extract_checked(extractor, [query.question], ["the question"])
-        return replace(query, mentions=first_mentions(sentences))
+            mentions = components.mentions_of(query.question)
+        else:
+            [sentences] = extract_checked(extractor, [query.question], ["the question"])
+            mentions = first_mentions(sentences)
+        mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
+        return replace(query, mentions=mentions)
 
 
 def embed(query: Query, components: Components, timings: dict[str, float]) -> Query:

@@ -1,0 +1,80 @@
+"""The user's aliases in a question, which the extractor may not know as names.
+
+A glossary across languages needs this: `edit_entities(alias={"Liu Bei": "刘备"})` names an
+entity of Chinese documents in English questions, which a Chinese extractor does not read.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.text.words import UNSPACED, has_unspaced
+from e2graphrag_integrations.types import NOUN, Mention, Span
+
+ALIAS = "ALIAS"
+"""Label of the mentions that are found by the user's aliases alone."""
+
+_LETTER = rf"[^\W{UNSPACED}]"
+"""Regex class of the characters of words in scripts with spaces between words."""
+
+
+def with_alias_mentions(
+    question: str, mentions: Iterable[Mention], edits: EntityEdits
+) -> tuple[Mention, ...]:
+    """Return the mentions, and the aliases in the question that are not among them.
+
+    Case, full-width forms and the width of spaces do not matter. A word of a script with spaces
+    must occur as a complete word; an alias of a single character of another script is left to the
+    extractor, because it is a part of many words. Of overlapping aliases, the longest counts. An
+    alias within a longer name is not a name of its own, and an extracted name within an alias is
+    part of that.
+
+    >>> edits = EntityEdits((EntityEdit("alias", ("Liu Bei", "刘备")),))
+    >>> [one.entity for one in with_alias_mentions("Who was Liu  Bei?", (), edits)]
+    ['Liu  Bei']
+    """
+    kept = list(mentions)
+    aliases = edits.aliases
+    if not aliases:
+        return tuple(kept)
+    text, origins = _folded(question)
+    known = {edits.form(mention.entity) for mention in kept}
+    names = [(one.start, one.end) for one in kept if one.label != NOUN]
+    taken: list[Span] = []
+    found: list[Mention] = []
+    for alias in sorted(aliases, key=lambda name: (-len(name), name)):
+        form = _folded(alias)[0]
+        if form not in text or (len(form) == 1 and has_unspaced(form)):
+            continue
+        for match in _whole(form).finditer(text):
+            start, end = origins[match.start()], origins[match.end() - 1] + 1
+            is_inside = any(first <= start and end <= last for first, last in [*taken, *names])
+            if not is_inside and edits.form(alias) not in known:
+                taken.append(Span(start, end))
+                found.append(Mention(question[start:end], start, end, ALIAS))
+                known.add(edits.form(alias))
+    kept = [one for one in kept if not any(a <= one.start and one.end <= b for a, b in taken)]
+    return (*kept, *sorted(found, key=lambda mention: mention.start))
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return a text casefolded, in NFKC, with single spaces, and the place of each character."""
+    folded: list[str] = []
+    origins: list[int] = []
+    for place, character in enumerate(text):
+        for one in unicodedata.normalize("NFKC", character).casefold():
+            plain = " " if one.isspace() else one
+            if plain != " " or not folded or folded[-1] != " ":
+                folded.append(plain)
+                origins.append(place)
+    return "".join(folded), origins
+
+
+def _whole(form: str) -> re.Pattern[str]:
+    """Return a pattern that finds a form, at the borders of words if the script has spaces."""
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, form[0]) else ""
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, form[-1]) else ""
+    return re.compile(f"{before}{re.escape(form)}{after}")

@@ -1,0 +1,70 @@
+"""The user's aliases that are found in a question without the extractor."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdit, EntityEdits
+from e2graphrag_integrations.types import NOUN, Mention
+
+
+def edits(**aliases):
+    pairs = {name.replace("_", " "): entity for name, entity in aliases.items()}
+    return EntityEdits(tuple(EntityEdit("alias", pair) for pair in pairs.items()))
+
+
+def found(question, glossary, mentions=()):
+    return [one.entity for one in with_alias_mentions(question, mentions, glossary)]
+
+
+GLOSSARY = edits(Liu_Bei="刘备", Guan_Yu="关羽")
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Who was Liu Bei?", ["Liu Bei"]),
+        ("who was LIU  BEI, and Guan Yu", ["LIU  BEI", "Guan Yu"]),
+        ("Liu Bei和Guan Yu是什么关系？", ["Liu Bei", "Guan Yu"]),
+        ("ＬＩＵ Ｂｅｉ是谁？", ["ＬＩＵ Ｂｅｉ"]),
+        ("What did Liu Beijing do?", []),
+        ("Who was Zhang Fei?", []),
+    ],
+)
+def test_aliases_are_found_as_complete_words_in_any_case_and_width(question, names):
+    assert found(question, GLOSSARY) == names
+
+
+def test_spans_are_those_of_the_question():
+    question = "是ＬＩＵ Ｂｅｉ吗？"
+    [mention] = with_alias_mentions(question, (), GLOSSARY)
+    assert question[mention.start : mention.end] == mention.entity == "ＬＩＵ Ｂｅｉ"
+
+
+def test_an_alias_in_a_script_without_spaces_is_found_within_a_sentence():
+    glossary = edits(涅槃乐队="Nirvana", 涅槃="Nirvana (film)", 备="Liu Bei")
+    assert found("涅槃乐队的鼓手是谁？准备好了吗？", glossary) == ["涅槃乐队"]
+
+
+def test_an_extracted_name_that_contains_an_alias_stays_as_it_is():
+    names = [Mention("John Smith", 8, 18, "PERSON")]
+    assert found("Who was John Smith?", edits(Smith="Adam Smith"), names) == ["John Smith"]
+
+
+def test_an_alias_replaces_the_parts_that_the_extractor_found_in_it():
+    parts = [Mention("Emperor", 4, 11, NOUN), Mention("Southern Qi", 18, 29, "LOC")]
+    glossary = edits(Emperor_Wu_of_Southern_Qi="齐武帝")
+    assert found("Did Emperor Wu of Southern Qi rule?", glossary, parts) == [
+        "Emperor Wu of Southern Qi"
+    ]
+
+
+def test_an_alias_that_was_extracted_is_not_added_again():
+    names = (Mention("Liu Bei's", 0, 9, "PERSON"),)
+    assert with_alias_mentions("Liu Bei's sons", names, GLOSSARY) == names
+
+
+def test_without_aliases_the_mentions_are_returned():
+    names = (Mention("Liu Bei", 0, 7, "PERSON"),)
+    assert with_alias_mentions("Liu Bei", names, NO_EDITS) == names
