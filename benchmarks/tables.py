@@ -29,6 +29,9 @@ DOCUMENTS = (
     _ROOT / "docs" / "boosts.md",
     _ROOT / "README.md",
 )
+HOPS = "hops of the paper's strategy"
+"""Key of the hops between the names of a question."""
+
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
@@ -327,6 +330,60 @@ def quality(result: Result) -> str:
     return overview(result["sets"])
 
 
+def quality_by_system(result: Result) -> str:
+    """Return all measures of each system on each set."""
+    sets = result["sets"]
+    measures = list(next(iter(next(iter(sets.values()))["systems"].values())))
+    rows = (
+        (f"{label} ({one['questions']})", name, *(f"{row[m]:.3f}" for m in measures))
+        for label, one in sets.items()
+        for name, row in one["systems"].items()
+    )
+    return markdown(("set (questions)", "system", *measures), rows)
+
+
+def cross_language(result: Result) -> str:
+    systems = ("dense", "bm25", "rrf", "paper", "hybrid")
+    rows = []
+    for label, one in result["sets"].items():
+        asked = {"same language": one["to"], "translated": one["from"]}
+        for kind, language in asked.items():
+            own = one[kind]
+            cells = (f"{own[name]['R@5']:.3f}" for name in systems)
+            ratio = f"{one['ratio']:.2f}" if kind == "translated" else ""
+            rows.append((label, one["questions"], language, *cells, ratio))
+        name = "translated, with the glossary"
+        value = f"{one[name]['hybrid']['R@5']:.3f}"
+        ratio = f"{one['ratio with the glossary']:.2f}"
+        asked_in = f"{one['from']}, with a glossary"
+        rows.append((label, one["questions"], asked_in, *[""] * (len(systems) - 1), value, ratio))
+    return markdown(("passages", "questions", "asked in", *systems, "ratio"), rows)
+
+
+def language_speed(result: Result) -> str:
+    rows = [
+        (embedder, language, *(f"{value:g}" for value in own.values()))
+        for embedder, languages in result["embedders"].items()
+        for language, own in languages.items()
+        if isinstance(own, dict)
+    ]
+    columns = ("characters per second", "tokens per second", "tokens per CPU second")
+    return markdown(("embedder", "language", *columns, "tokens per character"), rows)
+
+
+def zh_novel(result: Result) -> str:
+    rows = [
+        (
+            question,
+            row["route"],
+            ", ".join(f"{pair}: {hops}" for pair, hops in row[HOPS].items()),
+            row["spans"][0],
+        )
+        for question, row in result["questions"].items()
+    ]
+    return markdown(("question", "route", "hops", "first result"), rows)
+
+
 def quality_in_brief(result: Result) -> str:
     """Return the sets in brief: one in all protocols, and controls with titles in the text."""
     brief = (
@@ -429,6 +486,12 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "quality_goals": ("quality_report", quality_goals),
     "second_embedder": ("quality_e5_report", quality),
     "second_embedder_goals": ("quality_e5_report", quality_goals),
+    "quality_zh": ("quality_zh_report", quality_by_system),
+    "quality_zh_goals": ("quality_zh_report", quality_goals),
+    "cross_language": ("cross_language", cross_language),
+    "cross_language_goals": ("cross_language", goals),
+    "language_speed": ("language_speed", language_speed),
+    "zh_novel": ("zh_novel", zh_novel),
     "calibration": ("calibration", calibration_table),
     "calibration_e5": ("calibration_e5", calibration_table),
     "tags": ("tags", tags),
