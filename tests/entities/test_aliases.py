@@ -36,6 +36,8 @@ def find_alias(form, *names):
         ("jrrt", "j. r. r. tolkien"),
         ("dune", "dune: part two"),
         ("ночной дозор", "ночной дозор: пролог"),
+        ("गांधी", "महात्मा गांधी"),  # vowel signs are no letters for str.isalpha()
+        ("محفوظ", "نجيب محفوظ"),
     ],
 )
 def test_surnames_initials_and_titles_before_a_colon_are_aliases(form, name):
@@ -53,6 +55,7 @@ def test_surnames_initials_and_titles_before_a_colon_are_aliases(form, name):
         ("e", "elizabeth"),
         ("two", "two"),
         ("elizabeth", "elizabeth bennet"),
+        ("نم", "نجيب محفوظ"),  # scripts without capitals have no initials
         ("", ": part two"),
     ],
 )

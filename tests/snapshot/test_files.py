@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import fakes
-from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations import Mention, SourceDocument
+from e2graphrag_integrations.entities import normalize
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.snapshot import build as snapshot_build
 from e2graphrag_integrations.snapshot import files as snapshot_files
@@ -452,3 +453,26 @@ def test_a_bm25_index_that_cannot_be_saved_stays_in_memory(path, open_index, mon
     assert answers(rag) == expected
     assert not bm25_folder(path).exists()
     assert not list(bm25_folder(path).parent.glob("new-*"))
+
+
+@pytest.mark.parametrize("name", ["İstanbul", "Oslo"])
+def test_snapshot_with_names_of_older_rules_is_built_again_if_they_changed(
+    name, tmp_path, open_index, builds, monkeypatch
+):
+    class Extractor:
+        fingerprint = "fake:one"
+
+        def extract(self, texts):
+            return [[[Mention(name, 0, len(name), "PLACE")]] for _ in texts]
+
+    path = tmp_path / "i.e2g"
+    with monkeypatch.context() as older:
+        older.setattr(snapshot_files, "FORM_RULES", 1)
+        older.setattr(normalize, "_without_variants", str)
+        with open_index(path, extractor=Extractor()) as rag:
+            rag.add(SourceDocument("a", f"{name} is a city."))
+            assert [one.name for one in rag.entities()] == [name.casefold()]
+    builds.clear()
+    with open_index(path, extractor=Extractor()) as rag:
+        assert [one.name for one in rag.entities()] == [name.lower().replace("\u0307", "")]
+    assert len(builds) == (name == "İstanbul")

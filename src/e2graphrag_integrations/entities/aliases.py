@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -115,6 +116,12 @@ def _numbers(form: str) -> list[str]:
     return sorted(_NUMBER.findall(form))
 
 
+def _is_alphabetic(word: str) -> bool:
+    """Return whether a word consists of letters and their combining marks."""
+    is_letter = (c.isalpha() or unicodedata.category(c).startswith("M") for c in word)
+    return word[:1].isalpha() and all(is_letter)
+
+
 def _aliases_of(name: str) -> Iterator[str]:
     """Yield the aliases of a name: its last word, its initials, and the part before a colon."""
     if ":" in name and (head := name.partition(":")[0].strip()):
@@ -122,8 +129,9 @@ def _aliases_of(name: str) -> Iterator[str]:
     words = name.replace(".", "").split(" ")
     if len(words) == 1:
         return
-    if len(words) <= _MAX_PERSON_WORDS and words[-1].isalpha() and words[-1] not in _JOINERS:
+    if len(words) <= _MAX_PERSON_WORDS and _is_alphabetic(words[-1]) and words[-1] not in _JOINERS:
         yield words[-1]
-    initials = [word[0] for word in words if word[:1].isalpha() and word not in _JOINERS]
+    # Scripts without capitals have no initials.
+    initials = [word[0] for word in words if word[:1].upper() != word[:1] and word not in _JOINERS]
     if len(initials) > 1:
         yield "".join(initials)

@@ -21,6 +21,10 @@ HONORIFICS = ADDRESSES | frozenset(
 )
 """Words that precede a name or, as in "Prince of Wales", are part of one."""
 
+FORM_RULES = 2
+"""Version of the rules of normal forms. A snapshot contains normal forms, so it is built again if
+the rules change its names. Version 1 had no rules for single scripts."""
+
 _BEFORE_NAMES = HONORIFICS | ARTICLES
 _SPACE = re.compile(r"\s+")
 _MAX_PART = 24
@@ -32,15 +36,51 @@ _ARTICLE = re.compile("(?:the|an?) ", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
+_IGNORED = (
+    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e0fff"  # soft hyphens, joiners, direction marks, variation selectors
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # vowels and accents of Hebrew
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"  # of Arabic
+)
+_VARIANTS = {
+    **dict.fromkeys("أإآٱ", "ا"),
+    "ی": "ي",  # the letters of Persian and Urdu
+    "ک": "ك",
+    "ё": "е",
+    "ı": "i",
+}
+"""Letters that many writers replace by another one, in casefolded text."""
+
+_TRANSLATION = str.maketrans(_VARIANTS)
+
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3"
+_MIDDLE_DOTS = re.compile(rf"(?<=[{_CJK}])\s*[·・•‧∙⋅]\s*(?=[{_CJK}])")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_RULED = re.compile(
+    rf"[{_IGNORED}{''.join(_VARIANTS)}]|i\u0307|(?<=[{_CJK}])\s*[·・•‧∙⋅]|(?![0-9])\d"
+)
+_IGNORED_RUN = re.compile(f"[{_IGNORED}]+")
+
+
 def normal_form(name: str) -> str:
     r"""Return the normal form of a name: NFKC, casefolded, trimmed, with single spaces.
 
     Leading articles, quotes and a trailing possessive are removed unless nothing would remain.
+    Characters without a width, the vowel marks of Arabic and Hebrew, and the differences between
+    letters that writers often replace by each other are removed, as between the two letters i of
+    Turkish.
 
     >>> normal_form("The  Palace of  Green Porcelain's")
     'palace of green porcelain'
+    >>> normal_form("İSTANBUL") == normal_form("istanbul")
+    True
     """
     return _stable_form(name, str.casefold)
+
+
+def has_form_of_older_rules(form: str) -> bool:
+    """Return whether a normal form of the rules of version 1 is none of the current rules."""
+    return _RULED.search(form) is not None
 
 
 def cased_form(name: str) -> str:
@@ -58,9 +98,19 @@ def _stable_form(name: str, fold: Callable[[str], str]) -> str:
     while form != previous:  # casefolding can undo NFKC, so repeat until stable
         previous = form
         form = fold(unicodedata.normalize("NFKC", form))
+        if not form.isascii() and _RULED.search(form):
+            form = _without_variants(form)
         form = _SPACE.sub(" ", form).strip()
         form = _without_articles(_without_possessive(_trim(form)))
     return form if _WORD.search(form) else ""
+
+
+def _without_variants(form: str) -> str:
+    """Replace characters that writers often omit or replace by others."""
+    form = _IGNORED_RUN.sub("", form)
+    form = _MIDDLE_DOTS.sub("·", form)
+    form = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit.group())), form)
+    return form.replace("i\u0307", "i").translate(_TRANSLATION)
 
 
 def _without_possessive(form: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.normalize import FORM_RULES, has_form_of_older_rules
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -66,6 +67,7 @@ _INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, Overflo
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
+_NAME_ARRAYS = ("names", "mention_names")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
 
@@ -172,6 +174,8 @@ class _SnapshotFiles:
         if content is None:
             return None
         arrays, meta = content
+        if not _has_current_forms(arrays, meta):
+            return None
         ivf = self._load_part(generation, "cells")
         try:
             dense = DenseIndex(
@@ -293,10 +297,22 @@ def _bm25_arrays(bm25: BM25Index) -> Arrays:
     }
 
 
+def _has_current_forms(arrays: Arrays, meta: Mapping[str, Any]) -> bool:
+    """Return whether the names of a snapshot are normal forms of the current rules.
+
+    The rules of version 2 change nothing in most snapshots of version 1, for example in English.
+    """
+    if meta.get("form_rules", 1) == FORM_RULES:
+        return True
+    names = b"\n".join(arrays[name].tobytes() for name in _NAME_ARRAYS if name in arrays)
+    return not has_form_of_older_rules(names.decode(errors="replace"))
+
+
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
+    fields |= {"form_rules": FORM_RULES}
     tag_set = snapshot.tag_set.to_json()
     return fields | {"tag_set": tag_set} if tag_set else fields
 
