@@ -58,7 +58,7 @@ from e2graphrag_integrations.protocols import (
 )
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Mention
@@ -410,7 +410,7 @@ def _resolve_summarizer(
 ) -> Summarizer:
     if summarizer_id is not None:
         check_name("summarizer_id", summarizer_id)
-    checked_prompts = instance_or_default("prompts", prompts, Prompts)
+    checked_prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
     if prompts is not None and (passed is None or isinstance(passed, Summarizer)):
         raise InvalidInputError(
             "prompts= works only with a function: pass the prompts to the summarizer object instead"

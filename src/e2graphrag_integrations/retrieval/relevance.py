@@ -18,7 +18,7 @@ from e2graphrag_integrations.search.fusion import (
     smooth_over_neighbors,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
@@ -84,7 +84,7 @@ class Relevance:
     @lazy
     def terms(self) -> list[str]:
         """The words of the question, and those carried over from earlier turns."""
-        return [*bm25_terms(self.query.question), *self._carried]
+        return [*terms_of(self.query.question), *self._carried]
 
     @property
     def _carried(self) -> Mapping[str, float]:

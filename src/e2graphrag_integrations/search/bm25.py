@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.arrays import (
 )
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 
 Weights = Mapping[str, float]
 """Factors of terms in a query."""
@@ -283,7 +283,7 @@ def build_bm25(texts: Iterable[str]) -> BM25Index:
     ids: dict[str, int] = {}
     tokens, lengths = array("i"), array("q")
     for text in texts:
-        terms = bm25_terms(text)
+        terms = terms_of(text)
         tokens.extend([ids.setdefault(term, len(ids)) for term in terms])
         lengths.append(len(terms))
     vocabulary = sorted(ids)
