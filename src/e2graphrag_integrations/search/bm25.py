@@ -172,6 +172,11 @@ class BM25Index:
         """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
         return self._idf(term) if term in self._columns else 0.0
 
+    def share(self, term: str) -> float:
+        """Return the fraction of the texts that contain a term, in [0, 1]."""
+        texts = self.weights.shape[0]
+        return self._doc_freq(term) / texts if term in self._columns else 0.0
+
     def _score_all(
         self, terms: Iterable[str], idf_power: float, factors: Weights
     ) -> NDArray[np.float32]:
