@@ -24,10 +24,10 @@ _FUNCTION_WORDS = frozenset(
 _LETTERS = frozenset(ascii_lowercase)
 
 _MIN_COMMON = 0.2
-"""Minimum share of function words in a question in English. A Chinese question may quote a title."""
+"""Minimum share of function words in an English question. A Chinese one may quote a title."""
 
 _MIN_SHARE = 0.1
-"""If no function word occurs in this share of all texts, the index is not in English. In English,
+"""If no function word occurs in this share of the texts, the index is not in English. In English,
 "the" is in more than half of all sentences."""
 
 
