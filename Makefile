@@ -90,10 +90,6 @@ $(SMALL_MODEL)/.installed: pyproject.toml constraints.txt
 	CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(SMALL_MODEL)/bin/python -m pip install --quiet --constraint constraints.txt --group answers
 	touch $@
 
-$(VENV)/.installed-second-embedder: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group second-embedder
-	touch $@
-
 # Each integration with the oldest supported framework, in its own environment without the other
 # framework. Warnings of the old framework are not errors. The oldest llama-index-core finds the NLTK
 # data in its package only through NLTK_DATA.
@@ -149,7 +145,7 @@ bench-quality: $(STAMP)
 		--out benchmarks/results/$(subst _en_,_,quality_$(SETS)_report).json
 
 # The same configuration with multilingual-e5-small, and its calibration; the first run takes an hour.
-bench-second-embedder: $(VENV)/.installed-second-embedder
+bench-second-embedder: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split report --embedder e5 \
 		--sets hotpotqa-text,hotpotqa,multihop_rag_facts-text,lihuaworld --systems dense,bm25,rrf,rrf60,paper,hybrid \
 		--out benchmarks/results/quality_e5_report.json

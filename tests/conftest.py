@@ -16,6 +16,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HuggingFaceTokenCounter,
+    MultilingualE5Embedder,
     SentenceTransformerEmbedder,
     SourceDocument,
     SpacyEntityExtractor,
@@ -69,6 +70,14 @@ def real_embedder() -> SentenceTransformerEmbedder:
     """all-MiniLM-L6-v2, loaded once."""
     embedder = SentenceTransformerEmbedder()
     embedder.embed(["warm"])
+    return embedder
+
+
+@pytest.fixture(scope="session")
+def multilingual_embedder() -> MultilingualE5Embedder:
+    """multilingual-e5-small, loaded once."""
+    embedder = MultilingualE5Embedder()
+    embedder.embed(["暖"])
     return embedder
 
 

@@ -13,7 +13,7 @@ from e2graphrag_integrations import HybridStrategy, PaperStrategy, TreeTraversal
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Span
 from quality_bench.linear_rag import MUSIQUE, LinearRAG
 from quality_bench.passage_graph import PassageGraph
@@ -73,7 +73,7 @@ class Baseline:
             self._add(scores, rows)
         if self.kind != "dense":
             windows = allowed[snapshot.dense.window_nodes]
-            rows, _ = snapshot.bm25.search(bm25_terms(query.question), _LIST_LENGTH, windows)
+            rows, _ = snapshot.bm25.search(terms_of(query.question), _LIST_LENGTH, windows)
             self._add(scores, rows)
         return scores
 

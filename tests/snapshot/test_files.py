@@ -344,6 +344,17 @@ def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm
     ]
 
 
+@pytest.mark.parametrize("rules", [{}, {"terms": 1}])
+def test_a_bm25_index_of_other_term_rules_is_built_again(path, open_index, bm25_builds, rules):
+    expected = weights(open_index(path))
+    arrays, _ = load_arrays(bm25_folder(path))
+    save_arrays(bm25_folder(path), arrays | {"counts": arrays["counts"] + 1}, rules)
+    rag = open_index(path)
+    assert rag.verify().problems == ()
+    assert weights(rag) == expected
+    assert len(bm25_builds) == 1
+
+
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_an_edit_indexes_only_the_changed_texts_for_bm25(
     path, open_index, bm25_builds, in_memory, monkeypatch

@@ -104,6 +104,20 @@ def test_chinese_is_summarized_by_character_bigrams():
     assert chosen == "时间旅行者造了一台机器。"
 
 
+def test_chinese_sentences_are_joined_without_spaces():
+    text = "时间旅行者造了一台机器。\n　　这台机器\n穿越了时间。昨天下了一场大雨。"
+    chosen = summary(text, counter=ApproximateTokenCounter(), max_tokens=100)
+    assert chosen == "时间旅行者造了一台机器。这台机器穿越了时间。昨天下了一场大雨。"
+
+
+def test_only_the_fingerprint_for_other_scripts_names_the_version_of_their_rules():
+    summarizer = ExtractiveSummarizer()
+    # Files contain it: if it changed, all their summaries would be written again.
+    assert summarizer.fingerprint == "extractive:1:tfidf:0.6:approximate:1"
+    assert summarizer.fingerprint_for(["One. “Two” ☃ 😀", "Ünï Здр Αβ"]) == summarizer.fingerprint
+    assert summarizer.fingerprint_for(["One.", "二。"]) == f"{summarizer.fingerprint}:rules-2"
+
+
 @quick
 @given(st.lists(texts(12), max_size=4), st.integers(1, 60), st.booleans())
 def test_summary_is_deterministic_and_within_its_length(parts, max_tokens, embedded):

@@ -5,7 +5,8 @@ import pytest
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.summarizers import prompts as prompts_module
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 
 
 def enclosed(material):
@@ -68,6 +69,34 @@ def test_equal_texts_give_equal_prompts():
 def test_the_fingerprint_of_the_default_prompts_never_changes():
     # Files contain it: if it changed, updating them would pay for all summaries again.
     assert Prompts().fingerprint == "1a59e2b19fa906f5"
+
+
+@pytest.mark.parametrize(
+    "text", ["One two.", "これは東京の話です。", "한국어", "हिन्दी", "王 is a name.", ""]
+)
+@pytest.mark.parametrize("level", [1, 2])
+def test_default_prompts_are_the_english_ones_for_texts_in_other_languages(text, level):
+    rendered = DefaultPrompts().render([text], level=level, max_tokens=300)
+    assert rendered == Prompts().render([text], level=level, max_tokens=300)
+
+
+@pytest.mark.parametrize("text", ["话说天下大势，分久必合。", "話說天下大勢。", "GDP 增长了 5%。"])
+def test_default_prompts_for_chinese_texts_are_chinese(text):
+    prompt = DefaultPrompts().render([text, "好。"], level=1, max_tokens=300)
+    assert "请用不超过240字概括" in prompt
+    marker = re.search(r"<material ([a-p]{16})>", prompt)[1]
+    assert f"<material {marker}>\n{text}\n\n好。\n</material {marker}>" in prompt
+    assert not re.search(r"[a-z]{3}", prompt.replace(marker, "").replace("material", ""))
+    merged = DefaultPrompts().render([text], level=2, max_tokens=10)
+    assert "合并成一篇不超过20字的概要" in merged
+
+
+def test_prompts_of_the_user_are_used_for_chinese_texts():
+    assert Prompts().render(["好。"], level=1, max_tokens=9).startswith("The material")
+    assert DefaultPrompts().fingerprint == Prompts().fingerprint
+    assert OpenAISummarizer("m").prompt(["好。"], level=1, max_tokens=9).startswith("材料")
+    own = OpenAISummarizer("m", prompts=Prompts())
+    assert own.prompt(["好。"], level=1, max_tokens=9).startswith("The material")
 
 
 def test_fingerprint_changes_with_each_template():

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 
-from e2graphrag_integrations.text.sentences import sentence_spans, sentence_starts
+from e2graphrag_integrations.text.sentences import ends_sentence, sentence_spans, sentence_starts
 from strategies import quick, texts
 
 
@@ -28,6 +28,26 @@ def sentences(text):
         ("我来了。你走了！好", ["我来了。", "你走了！", "好"]),
         ("「来了。」他说。", ["「来了。」", "他说。"]),
         ("Wait... what? Yes.", ["Wait...", "what?", "Yes."]),
+        ("他说：“你好。我走了。”然后离开。", ["他说：“你好。", "我走了。”", "然后离开。"]),
+        ("他问：“为什么？”的问题。好", ["他问：“为什么？”的问题。", "好"]),
+        ("他（真的是他吗？）走了。", ["他（真的是他吗？）走了。"]),
+        ("（他走了。）她也走了", ["（他走了。）", "她也走了"]),
+        ("读过《为什么？因为爱》吗？没有", ["读过《为什么？因为爱》吗？", "没有"]),
+        ("我……我不知道……”他说。", ["我……我不知道……”", "他说。"]),
+        ("等等——不行……算了。好", ["等等——不行……算了。", "好"]),
+        ("他来了；她走了", ["他来了；", "她走了"]),
+        ("真的吗?!是的!走吧", ["真的吗?!", "是的!", "走吧"]),
+        ("第一段\n　　第二段", ["第一段", "第二段"]),
+        ("「そうですか。」と言った。はい。", ["「そうですか。」と言った。", "はい。"]),
+        ("हिन्दी में लिखा। फिर आया।", ["हिन्दी में लिखा।", "फिर आया।"]),
+        ("هل ذهب أحمد؟نعم. ثم عاد", ["هل ذهب أحمد؟", "نعم.", "ثم عاد"]),
+        ("اچھا ہے۔ وہ گیا۔", ["اچھا ہے۔", "وہ گیا۔"]),
+        ("သွားသည်။ လာသည်။", ["သွားသည်။", "လာသည်။"]),
+        ("ខ្ញុំទៅ។ គាត់មក។", ["ខ្ញុំទៅ។", "គាត់មក។"]),
+        ("ሄደ። መጣ።", ["ሄደ።", "መጣ።"]),
+        ("Նա գնաց։ Նա եկավ։", ["Նա գնաց։", "Նա եկավ։"]),
+        ("อากาศดี ฉันซื้อของมากๆ ๆ ครับ", ["อากาศดี", "ฉันซื้อของมากๆ ๆ", "ครับ"]),
+        ("Its name (Thai: ไทย กรุงเทพ) is old. So", ["Its name (Thai: ไทย กรุงเทพ) is old.", "So"]),
         ("  \r\n ", []),
         ("", []),
     ],
@@ -54,6 +74,19 @@ def test_spans_cover_every_character_except_white_space(text):
         assert text[start:end] == text[start:end].strip() != ""
         position = end
     assert not text[position:].strip()
+
+
+@pytest.mark.parametrize("text", ["来了。", "आया।", "Gone.", "他说：“好！”", "（完。）", "وہ گیا۔"])
+def test_the_end_of_a_sentence_is_recognized(text):
+    assert ends_sentence(text)
+    assert ends_sentence(f"{text}\n")
+    assert not ends_sentence(f"{text}然后")
+
+
+@pytest.mark.parametrize("mark", ["…", "。", "《", "!", "\n", "।"])
+def test_long_run_of_marks_takes_linear_time(mark):
+    """With quadratic time this would take hours, so no time is asserted."""
+    assert len(sentence_starts(f"中{mark * 300_000}中。文")) <= 4
 
 
 def test_long_run_of_dots_takes_linear_time():

@@ -1,38 +1,112 @@
-"""The tokenizers of BM25 and of extractive summaries, and word counts."""
+"""The tokenizer of BM25 and of extractive summaries, and word counts."""
 
 from __future__ import annotations
 
-from hypothesis import given
+import re
+import unicodedata
 
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations.text.letters import MARKS
 from e2graphrag_integrations.text.words import (
-    bm25_terms,
+    count_unmarked_words,
     count_words,
     has_unspaced,
-    sentence_terms,
+    terms_of,
 )
 from strategies import quick, texts
 
 
-def test_words_are_runs_of_letters_and_digits():
+def test_words_are_runs_of_letters_digits_and_underscores():
     assert count_words("Mr. Darcy's 10,000 a year") == 7  # Mr Darcy s 10 000 a year
     assert count_words("... !") == 0
 
 
-def test_bm25_terms_are_casefolded_words_and_bigrams_of_unspaced_scripts():
-    assert bm25_terms("Anna's STRASSE, straße 42!") == ["anna", "s", "strasse", "strasse", "42"]
-    assert bm25_terms("林黛玉 met 王") == ["林黛", "黛玉", "met", "王"]
-    assert bm25_terms(" ...") == []
+def test_each_letter_of_a_script_without_spaces_counts_as_a_word():
+    assert count_words("我们 met 王") == 4
+    assert count_words("हिन्दी में") == 2
+    assert count_words("ที่นี่") == 2  # two letters with their marks
+    assert count_unmarked_words("हिन्दी में") == 4  # ह न द म
+    assert count_unmarked_words("我们 met 王") == 3
 
 
-def test_tokenizers_agree_unless_a_word_mixes_scripts():
-    for text in ("Anna's STRASSE, straße 42!", "林黛玉 met 王", " ..."):
-        assert sentence_terms(text) == bm25_terms(text)
-    assert bm25_terms("X光片") == ["x", "光片"]
-    assert sentence_terms("X光片") == ["x光", "光片"]
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Anna's STRASSE, straße 42!", ["anna", "s", "strasse", "strasse", "42"]),
+        (" ...", []),
+        ("林黛玉 met 王", ["林", "黛", "玉", "林黛", "黛玉", "met", "王"]),
+        ("X光片", ["x", "光", "片", "光片"]),
+        ("2023年，GDP", ["2023", "年", "gdp"]),
+        ("ＧＤＰ２０２３", ["gdp2023"]),  # full-width forms
+        ("ｶﾞｽ", ["ガス"]),  # half-width kana
+        ("人々", ["人", "々", "人々"]),
+        ("𠮷野", ["𠮷", "野", "𠮷野"]),  # a supplementary ideograph
+        ("ジョン・スミス", ["ジョ", "ョン", "スミ", "ミス"]),
+        ("서울은", ["서울", "울은"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("क्\u200dष", ["क्ष"]),  # a joiner after a mark only affects the appearance
+        ("کتاب‌ها", ["کتاب", "ها"]),  # a joiner after a letter separates words
+        ("كَتَبَ", ["كتب"]),  # vowels are optional
+        ("cafe\u0301", ["café"]),
+        ("Ти\u0301хон", ["тихон"]),  # a stress mark
+        ("İzmir", ["izmir"]),
+        ("お茶", ["茶", "お茶"]),
+        ("茶", ["茶"]),
+        ("葛\U000e0100飾", ["葛", "飾", "葛飾"]),  # a variation selector
+        ("❤️", []),
+        ("ไทย", ["ไท", "ทย", "ไทย"]),
+        ("ปู", ["ปู"]),
+    ],
+)
+def test_terms_of_each_script(text, terms):
+    assert terms_of(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("\uf9dc", "隆"),  # a compatibility ideograph
+        ("⽂", "文"),  # a radical
+        ("한글", "\u1112\u1161\u11ab\u1100\u1173\u11af"),  # decomposed
+        ("㈱", "(株)"),
+        ("が", "か\u3099"),
+    ],
+)
+def test_different_encodings_of_a_letter_are_equal(one, other):
+    assert terms_of(one) == terms_of(other) != []
 
 
 @quick
 @given(texts())
-def test_bm25_terms_never_mix_scripts(text):
-    for term in bm25_terms(text):
-        assert not has_unspaced(term) or len(term) <= 2
+def test_terms_in_scripts_without_spaces_are_short_and_never_mixed(text):
+    for term in terms_of(text):
+        letters = [one for one in term if not unicodedata.category(one).startswith("M")]
+        assert term == term.casefold()
+        assert not has_unspaced(term) or (len(letters) <= 3 and all(map(has_unspaced, letters)))
+
+
+@quick
+@given(st.text(st.characters(max_codepoint=0x2FF)))
+def test_terms_without_marks_and_other_scripts_are_casefolded_words(text):
+    assume("İ" not in text)  # its lowercase letter has a mark
+    assert terms_of(text) == re.findall(r"\w+", text.casefold())
+
+
+@quick
+@given(texts(), texts())
+def test_terms_of_two_paragraphs_are_those_of_each(first, second):
+    assert terms_of(f"{first}\n{second}") == terms_of(first) + terms_of(second)
+
+
+def test_table_of_marks_contains_every_mark_of_a_letter():
+    marks = {
+        character
+        for character in map(chr, range(0x30000))
+        if unicodedata.category(character).startswith("M")
+    }
+    others = "[\u20d0-\u20f0\ufe00-\ufe0f\U0001cf00-\U0001daff]"
+    letters = {mark for mark in marks if not re.match(others, mark)}
+    assert set(re.findall(f"[{MARKS}]", "".join(map(chr, range(0x30000))))) == letters

@@ -111,14 +111,14 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
 
 
-def instance_or_default(name: str, value: Any, kind: type[T]) -> T:
-    """Return the argument, or a default instance of `kind` if it is None.
+def instance_or_default(name: str, value: Any, kind: type[T], default: type[T] | None = None) -> T:
+    """Return the argument, or a new instance of `default`, or else of `kind`, if it is None.
 
     Raises:
         InvalidInputError: If the argument is not an instance of `kind`.
     """
     if value is None:
-        return kind()
+        return (default or kind)()
     if not isinstance(value, kind):
         raise InvalidInputError(f"{name}={short_repr(value)} must be a {kind.__name__}, or None")
     return value

@@ -6,25 +6,36 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
+
+from e2graphrag_integrations.text.graphemes import inner_offsets
+from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.spacing import on_one_line
+from e2graphrag_integrations.text.words import has_unspaced
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.result import RetrievedNode
 
 _LEAD_CHARACTERS = 40
-"""Characters before the first name in an excerpt."""
+"""Maximum number of characters before the first name in an excerpt."""
+
+_SPACED = rf"[^\s{UNSPACED}\u3000-\u303f\uff00-\uff65]"
+_IN_WORD = re.compile(f"(?<={_SPACED}){_SPACED}")
+"""A character of a word after the first one, in scripts with spaces."""
 
 
 def excerpt(node: RetrievedNode, width: int) -> str:
-    """Return about `width` characters of a hit, on one line.
+    """Return about `width` columns of a hit, on one line; a wide character has two columns.
 
     The excerpt is the part of the best window that contains most of the question's names. If the
     window contains none of them, it is the part of the hit that does. Without names, it is the
     start of the window.
     """
     first, last = _best_window(node)
-    text = " ".join(node.text.split())
-    start = len(" ".join(node.text[:first].split()))
-    end = start + len(" ".join(node.text[first:last].split())) + 1
+    text = on_one_line(node.text)
+    width = _characters_in(width, text)
+    start = len(on_one_line(node.text[:first]))
+    end = start + len(on_one_line(node.text[first:last])) + 1
     left = _densest(text[start:end], node.entities, width)
     if left is not None:
         start += left
@@ -33,12 +44,25 @@ def excerpt(node: RetrievedNode, width: int) -> str:
         start = start if found is None else found
     if len(text) <= width:
         return text
-    start = min(start, len(text) - width)
-    start = text.rfind(" ", 0, start + 1) + 1 if start > 0 else 0  # the start of a word
-    cut = text[start : start + width].rstrip()
-    if start + width < len(text) and " " in cut:
-        cut = cut.rpartition(" ")[0]  # the end of a word
-    return f"{'... ' if start else ''}{cut}{' ...' if start + len(cut) < len(text) else ''}"
+    start = _start_of_word(text, max(0, min(start, len(text) - width)))
+    end = _start_of_word(text, start + width) if start + width < len(text) else len(text)
+    end = end if end > start else start + width
+    cut = text[start:end].strip()
+    return f"{'... ' if start else ''}{cut}{' ...' if text[end:].strip() else ''}"
+
+
+def _characters_in(width: int, text: str) -> int:
+    """Return the number of characters of a text that fill `width` columns on average."""
+    columns = sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
+    return max(1, width * len(text) // max(1, columns))
+
+
+def _start_of_word(text: str, at: int) -> int:
+    """Return the start of the word that contains an offset, or the offset between words."""
+    inside = set(inner_offsets(text[: at + 1]).tolist())
+    while at > 0 and (at in inside or _IN_WORD.match(text, at)):
+        at -= 1
+    return at
 
 
 def _best_window(node: RetrievedNode) -> tuple[int, int]:
@@ -62,10 +86,13 @@ def _densest(text: str, names: Sequence[str], width: int) -> int | None:
         (match.start(), number)
         for number, name in enumerate(names)
         for match in re.finditer(
-            r"\b" + r"\W+".join(map(re.escape, name.split())), text, re.IGNORECASE
+            ("" if has_unspaced(name[:1]) else r"\b") + r"\W+".join(map(re.escape, name.split())),
+            text,
+            re.IGNORECASE,
         )
     )
-    reach = width - 2 * _LEAD_CHARACTERS
+    lead = min(_LEAD_CHARACTERS, width // 6)
+    reach = width - 2 * lead
     best, most, right = None, 0, 0
     inside: Counter[int] = Counter()
     for position, number in found:
@@ -75,4 +102,4 @@ def _densest(text: str, names: Sequence[str], width: int) -> int | None:
         if len(+inside) > most:
             best, most = position, len(+inside)
         inside[number] -= 1
-    return None if best is None else max(0, best - _LEAD_CHARACTERS)
+    return None if best is None else max(0, best - lead)

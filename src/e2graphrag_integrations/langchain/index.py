@@ -84,7 +84,7 @@ from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags
 
@@ -210,7 +210,7 @@ class E2GraphRAGIndex(DocumentIndex):
         if embedding is not None and embeddings is not None:
             raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
         embeddings = embedding if embeddings is None else embeddings
-        prompts = instance_or_default("prompts", prompts, Prompts)
+        prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
         k = check_int("k", k)
         max_llm_calls = check_call_limit(max_llm_calls)
         summarizer = _summarizer(llm, prompts, llm_id)

@@ -92,7 +92,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, 
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
@@ -231,7 +231,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             embed_model,
             embed_max_tokens,
             extractor,
-            instance_or_default("prompts", prompts, Prompts),
+            instance_or_default("prompts", prompts, Prompts, DefaultPrompts),
             ApproximateTokenCounter() if token_counter is None else token_counter,
             callback_manager,
         )

@@ -43,7 +43,7 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
 )
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.sqlite import Store
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import SourceDocument
@@ -180,6 +180,8 @@ class SummaryTreeNodeParser(NodeParser):
         parsed = _trees(documents, self.tree_per)
         trees = [plan_document(source, settings, counter) for source, _ in parsed]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
+        if prompts == Prompts():
+            prompts = DefaultPrompts()
         summarizer = summarizer_for(self.llm, prompts, counter, is_async=is_async)
         total = sum(node.level > 0 for tree in trees for node in tree.nodes)
         steps = iter(get_tqdm_iterable(range(total), show_progress, "Summarizing"))

@@ -29,7 +29,7 @@ from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Mention
 
 _DECAY = 0.7
@@ -149,7 +149,7 @@ def _specificity(question: str, bm25: BM25Index) -> float:
     unknown = bm25.idf_of_unique
     if not unknown:
         return 0.0
-    terms = sorted(set(bm25_terms(question)) - _FUNCTION_WORDS)
+    terms = sorted(set(terms_of(question)) - _FUNCTION_WORDS)
     return sum(((bm25.idf(term) or unknown) / unknown) ** 2 for term in terms)
 
 
@@ -193,13 +193,13 @@ def _completed(
     components: Components,
 ) -> Query:
     """Return the query with the words, names and vectors of the chosen turns."""
-    own = set(bm25_terms(query.question))
+    own = set(terms_of(query.question))
     own_names = {one.entity for one in query.mentions}
     terms: dict[str, float] = {}
     names: dict[str, tuple[float, Mention]] = {}
     vectors = [query.unit_vector]
     for turn, one in chosen:
-        for term in bm25_terms(turn.text):
+        for term in terms_of(turn.text):
             if term not in own:
                 weight = one.weight * _TERM_WEIGHTS[turn.role]
                 terms[term] = max(terms.get(term, 0.0), round(weight, 4))

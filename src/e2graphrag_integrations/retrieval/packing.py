@@ -8,13 +8,12 @@ from dataclasses import replace
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
 from e2graphrag_integrations.text.chunking import truncate
+from e2graphrag_integrations.text.sentences import ends_sentence
 from e2graphrag_integrations.text.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 
 _SEPARATOR_TOKENS = 2
 """Tokens reserved for the line breaks between passages, which some tokenizers count."""
-
-_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "’")
 
 
 def pack_nodes(
@@ -158,7 +157,7 @@ def _shorten(
     if tokens < 1:
         return None
     text, _ = truncate(node.text, tokens, counter)
-    if not text or not (text.rstrip().endswith(_SENTENCE_ENDS) or last_resort):
+    if not text or not (ends_sentence(text) or last_resort):
         return None
     start = node.spans[0].start
     spans = (Span(start, start + len(text)),) if node.level == 0 else node.spans

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.foreign_words import content_words, is_foreign
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -18,7 +19,7 @@ from e2graphrag_integrations.search.fusion import (
     smooth_over_neighbors,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
@@ -83,8 +84,12 @@ class Relevance:
 
     @lazy
     def terms(self) -> list[str]:
-        """The words of the question, and those carried over from earlier turns."""
-        return [*bm25_terms(self.query.question), *self._carried]
+        """The words of the question, and those carried over from earlier turns.
+
+        English function words are left out if the index is in another language.
+        """
+        own = content_words(terms_of(self.query.question), self.snapshot.bm25)
+        return [*own, *self._carried]
 
     @property
     def _carried(self) -> Mapping[str, float]:
@@ -118,13 +123,20 @@ class Relevance:
         """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
 
         This is the best score divided by a quarter of the query's full score, but at most 1. The
-        full score is that of a window of average length that contains every query term once.
+        full score is that of a window of average length that contains every query term once. For
+        a question in English about texts in another language, it is divided by the full score
+        itself: such texts contain English words by chance.
         """
         _, scores = self.bm25
         full = self._full_score
         if not len(scores) or not full:
             return 0.0
-        return min(1.0, float(scores[0]) / (full * _TRUSTED_FRACTION))
+        trusted = 1.0 if self._is_foreign else _TRUSTED_FRACTION
+        return min(1.0, float(scores[0]) / (full * trusted))
+
+    @lazy
+    def _is_foreign(self) -> bool:
+        return is_foreign(terms_of(self.query.question), self.snapshot.bm25)
 
     @lazy
     def _full_score(self) -> float:

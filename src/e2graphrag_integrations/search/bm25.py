@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.arrays import (
 )
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
-from e2graphrag_integrations.text.words import bm25_terms
+from e2graphrag_integrations.text.words import terms_of
 
 Weights = Mapping[str, float]
 """Factors of terms in a query."""
@@ -172,6 +172,11 @@ class BM25Index:
         """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
         return self._idf(term) if term in self._columns else 0.0
 
+    def share(self, term: str) -> float:
+        """Return the fraction of the texts that contain a term, in [0, 1]."""
+        texts = self.weights.shape[0]
+        return self._doc_freq(term) / texts if term in self._columns else 0.0
+
     def _score_all(
         self, terms: Iterable[str], idf_power: float, factors: Weights
     ) -> NDArray[np.float32]:
@@ -283,7 +288,7 @@ def build_bm25(texts: Iterable[str]) -> BM25Index:
     ids: dict[str, int] = {}
     tokens, lengths = array("i"), array("q")
     for text in texts:
-        terms = bm25_terms(text)
+        terms = terms_of(text)
         tokens.extend([ids.setdefault(term, len(ids)) for term in terms])
         lengths.append(len(terms))
     vocabulary = sorted(ids)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.text.tags import TagSet
+from e2graphrag_integrations.text.words import TERM_RULES
 
 _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
@@ -70,6 +72,9 @@ _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _NAME_ARRAYS = ("names", "mention_names")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
+_NO_RULES: Mapping[str, int] = MappingProxyType({})
+_WORD_RULES = MappingProxyType({"terms": TERM_RULES})
+"""Versions of the rules that derive the BM25 index, which is built again if they change."""
 
 
 def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
@@ -232,7 +237,7 @@ class _SnapshotFiles:
 
     def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
         """Return the BM25 index of a snapshot, or None if it is missing or damaged."""
-        arrays = self._load_part(snapshot.generation, "words")
+        arrays = self._load_part(snapshot.generation, "words", _WORD_RULES)
         if arrays is None:
             return None
         try:
@@ -271,19 +276,24 @@ class _SnapshotFiles:
         return tags
 
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
-        self._save_part(generation, "words", _bm25_arrays(bm25))
+        self._save_part(generation, "words", _bm25_arrays(bm25), _WORD_RULES)
 
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
         arrays = {"centroids": ivf.centroids, "of_vector": ivf.assignments}
         self._save_part(generation, "cells", arrays)
 
-    def _load_part(self, generation: str, name: str) -> Arrays | None:
+    def _load_part(
+        self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
+    ) -> Arrays | None:
+        """Return the arrays of a part that was derived by these versions of rules, or None."""
         content = load_arrays(self._folder / generation / name)
-        return None if content is None else content[0]
+        return None if content is None or content[1] != rules else content[0]
 
-    def _save_part(self, generation: str, name: str, arrays: Arrays) -> None:
+    def _save_part(
+        self, generation: str, name: str, arrays: Arrays, rules: Mapping[str, int] = _NO_RULES
+    ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
-            save_arrays(self._folder / generation / name, arrays, {})
+            save_arrays(self._folder / generation / name, arrays, rules)
 
 
 def _bm25_arrays(bm25: BM25Index) -> Arrays:

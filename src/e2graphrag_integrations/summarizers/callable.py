@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations.protocols import Summarizer
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 
 TextFunction = Callable[[str], "str | Awaitable[str]"]
 
@@ -19,12 +19,12 @@ class CallableSummarizer:
         function: Called with the prompt.
         summarizer_id: Names the model and its settings, for example `"gpt-4o-mini@0"`. With an id,
             summaries are cached across runs; without an id, only within the process.
-        prompts: The prompt templates.
+        prompts: The prompt templates; by default, in Chinese for Chinese texts.
     """
 
     function: TextFunction
     summarizer_id: str | None = None
-    prompts: Prompts = field(default_factory=Prompts)
+    prompts: Prompts = field(default_factory=DefaultPrompts)
 
     @property
     def model(self) -> str:

@@ -16,9 +16,11 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.text.chunking import truncate
+from e2graphrag_integrations.text.letters import is_written_in_latin
 from e2graphrag_integrations.text.sentences import sentence_spans
+from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
-from e2graphrag_integrations.text.words import sentence_terms
+from e2graphrag_integrations.text.words import terms_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +37,10 @@ _MAX_ITER = 200
 
 _MIN_WORDS = 4
 """Sentences with fewer words, such as headings, are used only if all sentences are that short."""
+
+
+_RULES = 2
+"""Version of the rules for scripts other than Latin; those for Latin letters have not changed."""
 
 
 class ExtractiveSummarizer:
@@ -82,24 +88,27 @@ class ExtractiveSummarizer:
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
         return f"extractive:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
 
+    def fingerprint_for(self, texts: Sequence[str]) -> str:
+        """Return the fingerprint with the version of the rules for the scripts of some texts."""
+        is_latin = all(is_written_in_latin(text) for text in texts)
+        return self.fingerprint if is_latin else f"{self.fingerprint}:rules-{_RULES}"
+
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
-        """Return the chosen sentences joined by spaces, at most `max_tokens` tokens in total."""
+        """Return the chosen sentences, of at most `max_tokens` tokens in total."""
         sentences = [
-            " ".join(text[start:end].split())
-            for text in texts
-            for start, end in sentence_spans(text)
+            on_one_line(text[start:end]) for text in texts for start, end in sentence_spans(text)
         ]
         if not sentences:
             return ""
         vectors = self._vectors(sentences)
         scores = _lexrank(vectors if self._embedder is None else _nonnegative(vectors))
         order = np.argsort(-scores, kind="stable").tolist()
-        long_enough = [i for i in order if len(sentence_terms(sentences[i])) >= _MIN_WORDS]
+        long_enough = [i for i in order if len(terms_of(sentences[i])) >= _MIN_WORDS]
         candidates = long_enough or order
         chosen = self._choose(sentences, vectors, candidates, max_tokens)
         if not chosen:
             return truncate(sentences[candidates[0]], max_tokens, self._counter)[0]
-        return " ".join(sentences[i] for i in sorted(chosen))
+        return join_sentences(sentences[i] for i in sorted(chosen))
 
     def _vectors(self, sentences: list[str]) -> csr_array:
         from scipy.sparse import csr_array
@@ -134,7 +143,7 @@ def _tfidf(sentences: list[str]) -> csr_array:
     """Return unit rows with weights tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
     from scipy.sparse import csr_array
 
-    counts = [Counter(sentence_terms(sentence)) for sentence in sentences]
+    counts = [Counter(terms_of(sentence)) for sentence in sentences]
     doc_freq = Counter(term for count in counts for term in count)
     vocabulary = {term: i for i, term in enumerate(doc_freq)}
     idf = {term: math.log((len(sentences) + 1) / n) for term, n in doc_freq.items()}

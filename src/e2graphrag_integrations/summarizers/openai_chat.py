@@ -9,7 +9,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.errors import MissingDependencyError
-from e2graphrag_integrations.summarizers.prompts import Prompts
+from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.sentences import sentence_starts
 
 
@@ -45,7 +45,7 @@ class OpenAISummarizer:
     ) -> None:
         self.model = model
         self._request = dict(request or {})
-        self.prompts = prompts or Prompts()
+        self.prompts = prompts or DefaultPrompts()
         self._client_options: Any = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         self._client: Any = None
         self._lock = process_lock()

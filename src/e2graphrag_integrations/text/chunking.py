@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
+from e2graphrag_integrations.text.graphemes import inner_offsets
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
@@ -54,7 +55,7 @@ def chunk_spans(
             f"chunk_size={chunk_size}, chunk_overlap={chunk_overlap}: need chunk_size >= 1 and "
             "0 <= chunk_overlap < chunk_size"
         )
-    tokens, before = counted_spans(counter, text)
+    tokens, before = _uncut_spans(text, counter, chunk_size)
     # Some tokenizers produce whitespace tokens; no chunk may begin or end with one.
     cutter = _Cutter(before, _sentence_tokens(text, tokens[:, 1]), chunk_size, chunk_overlap)
     spans: list[Span] = []
@@ -94,7 +95,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
     """
     if chunk_size < 1:
         raise InvalidInputError(f"chunk_size={chunk_size}: a chunk needs at least one token")
-    tokens, before = counted_spans(counter, text)
+    tokens, before = _uncut_spans(text, counter, chunk_size)
     places, hashes = _places(text, tokens, before, chunk_size)
     least = max(1, chunk_size // _MIN_FRACTION)
     cuts = content_boundaries(hashes, before[places].tolist(), int(before[-1]), least, chunk_size)
@@ -128,6 +129,28 @@ def _places(
             following = min(last, token + _HASHED_TOKENS) - 1
             hashes.append(text_hash(text[tokens[token, 0] : tokens[following, 1]]))
     return places, hashes
+
+
+def _uncut_spans(
+    text: str, counter: TokenCounter, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the result of `counted_spans`, with the tokens of each grapheme cluster merged.
+
+    Otherwise, a cut could separate a vowel sign from its letter, or the parts of an emoji. A
+    cluster of more than `most` tokens is not merged.
+    """
+    spans, before = counted_spans(counter, text)
+    inner = inner_offsets(text)
+    if not len(inner) or not len(spans):
+        return spans, before
+    is_first = np.append(True, ~np.isin(spans[:-1, 1], inner))
+    first = np.flatnonzero(is_first)
+    sizes = np.diff(np.append(before[first], before[-1]))
+    is_first |= np.repeat(sizes > most, np.diff(np.append(first, len(spans))))
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(spans)) - 1
+    merged = np.stack([spans[first, 0], spans[last, 1]], axis=1)
+    return merged, np.append(before[first], before[-1])
 
 
 def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
@@ -211,7 +234,7 @@ def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bo
     Returns:
         The text, and whether it was truncated.
     """
-    spans, before = counted_spans(counter, text)
+    spans, before = _uncut_spans(text, counter, max_tokens)
     if before[-1] <= max_tokens:
         return text, False
     fitting = int(np.searchsorted(before, max_tokens, side="right")) - 1

@@ -8,16 +8,40 @@ from __future__ import annotations
 
 import re
 
+from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
 from e2graphrag_integrations.types import Span
 
-_CLOSERS = "\"'”’»)\\]】」』）"
-_BOUNDARY = re.compile(
-    # Punctuation, closing quotes, whitespace. A match begins at the first mark of a run; otherwise
-    # a line of dots would take quadratic time.
+_CLOSERS = "\"'”’»)\\]】」』）〉》〕〗］｝＂＇"
+_WIDE_STOPS = "。！？；｡‼⁇⁈⁉"
+_OTHER_STOPS = "।॥؟۔።፧፨։༎།၊။។៕᠃꧉"
+"""Full stops and question marks of other scripts, from Devanagari to Javanese."""
+
+_LATIN_STOP = (
+    # A match begins at the first mark of a run; otherwise a line of dots would take quadratic time.
     rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
-    rf"|[。！？｡]+[{_CLOSERS}]*\s*"  # CJK punctuation, which needs no whitespace
-    r"|\n[^\S\n]*\n\s*"  # blank line
 )
+_BLANK_LINE = r"\n[^\S\n]*\n\s*"
+_BOUNDARY = re.compile(f"{_LATIN_STOP}|{_BLANK_LINE}")
+_BOUNDARY_IN_ANY_SCRIPT = re.compile(
+    # A title in double angle brackets contains no boundary.
+    rf"(?P<title>《[^《》\n]{{1,100}}》)|{_LATIN_STOP}"
+    # Punctuation that needs no whitespace: always, or between ideographs.
+    rf"|(?P<wide>[{_WIDE_STOPS}]+…*"
+    rf"|(?<=[{IDEOGRAPHIC}])[!?]+(?=[{_CLOSERS}]*[{IDEOGRAPHIC}“‘「『《])"
+    rf"|(?<!…)…{{2,}}(?=[{_CLOSERS}]))(?P<closers>[{_CLOSERS}]*)\s*"
+    rf"|[{_OTHER_STOPS}]+[{_CLOSERS}]*\s*"
+    r"|\n[^\S\n\u3000]*[\n\u3000]\s*"  # a blank line, or an indented line of Chinese or Japanese
+    rf"|(?P<space>(?<=[{THAI}{LAO}])\s+(?=[{THAI}{LAO}])(?![ๆໆ]))"
+)
+_LETTER = re.compile(r"[^\W\d_]")
+_THAI_LETTER = re.compile(f"[{THAI}{LAO}]")
+_MIN_THAI = 0.5
+"""Minimum share of Thai and Lao letters in a text in which spaces separate sentences: these scripts
+have no full stop."""
+
+_CONTINUATIONS = frozenset("，、：；,:;)）的と…—")
+"""Characters after a closing quote that continue the sentence around it, as in “为什么？”的问题."""
+
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Messrs|Mme|Mlle|Dr|Prof|Rev|Hon|Capt|Col|Gen|Lt|Sgt|Sir|St|Jr|Sr|Mt|No|Vol"
     r"|vs|viz|cf|ca|etc|i\.e|e\.g|Inc|Ltd|Co|Corp|Fig|pp?)|\b[A-Z]|(?:\b[A-Za-z]\.)+[A-Za-z])\.$"
@@ -25,20 +49,51 @@ _ABBREVIATION = re.compile(
 _ABBREVIATION_REACH = 16
 """Number of characters, up to and including a period, that are searched for an abbreviation."""
 
+_END = re.compile(rf"[.!?…{_WIDE_STOPS}{_OTHER_STOPS}][{_CLOSERS}]*\s*$|[\"”’]\s*$")
+
 
 def sentence_starts(text: str) -> list[int]:
     """Return the ascending character offsets of the sentence starts, beginning with 0."""
-    starts = [0]
-    for match in _BOUNDARY.finditer(text):
-        if match["stop"] == ".":
-            after_stop = match.start() + 1
-            head = text[max(0, after_stop - _ABBREVIATION_REACH) : after_stop]
-            blank_line = text.count("\n", match.start(), match.end()) > 1
-            if not blank_line and (_ABBREVIATION.search(head) or text[match.end()].islower()):
-                continue
-        if match.end() < len(text):
-            starts.append(match.end())
-    return starts
+    if is_written_in_latin(text):
+        matches = (match for match in _BOUNDARY.finditer(text) if _is_stop(text, match))
+    else:
+        is_thai = _is_mostly_thai(text)
+        matches = (
+            match
+            for match in _BOUNDARY_IN_ANY_SCRIPT.finditer(text)
+            if _is_boundary(text, match) and (is_thai or match["space"] is None)
+        )
+    return [0, *(match.end() for match in matches if match.end() < len(text))]
+
+
+def _is_mostly_thai(text: str) -> bool:
+    thai = sum(1 for _ in _THAI_LETTER.finditer(text))
+    return thai > 0 and thai >= _MIN_THAI * sum(1 for _ in _LETTER.finditer(text))
+
+
+def _is_stop(text: str, match: re.Match[str]) -> bool:
+    """Return whether a period ends a sentence; any other match does."""
+    if match["stop"] != ".":
+        return True
+    after_stop = match.start() + 1
+    head = text[max(0, after_stop - _ABBREVIATION_REACH) : after_stop]
+    blank_line = text.count("\n", match.start(), match.end()) > 1
+    return blank_line or not (_ABBREVIATION.search(head) or text[match.end()].islower())
+
+
+def _is_boundary(text: str, match: re.Match[str]) -> bool:
+    """Return whether a match in a text with letters of other scripts is the end of a sentence."""
+    if match["title"] is not None:
+        return False
+    if match["closers"]:
+        is_inside = match["closers"][0] in ")）" and match["wide"][0] not in "。｡"
+        return not is_inside and text[match.end() : match.end() + 1] not in _CONTINUATIONS
+    return _is_stop(text, match)
+
+
+def ends_sentence(text: str) -> bool:
+    """Return whether a text ends with the end of a sentence, or with a quote."""
+    return _END.search(text, max(0, len(text) - _ABBREVIATION_REACH)) is not None
 
 
 def sentence_spans(text: str) -> list[Span]:

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import check_int, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.text.words import SINGLE_LETTER_SCRIPTS
 
 SpanArray = NDArray[np.int64]
+
+_SINGLE_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Letters that count as one token each: those of scripts without spaces, and Hangul. Part of the
+counter's version, and therefore independent of the table in `scripts.py`."""
 
 
 class ApproximateTokenCounter:
@@ -28,9 +34,7 @@ class ApproximateTokenCounter:
 
     fingerprint = "approximate:1"
 
-    _token = re.compile(
-        rf"[{SINGLE_LETTER_SCRIPTS}]|\d{{1,3}}|[^\W\d{SINGLE_LETTER_SCRIPTS}]{{1,7}}|[^\w\s]|_"
-    )
+    _token = re.compile(rf"[{_SINGLE_LETTERS}]|\d{{1,3}}|[^\W\d{_SINGLE_LETTERS}]{{1,7}}|[^\w\s]|_")
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""

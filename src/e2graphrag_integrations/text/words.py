@@ -1,28 +1,68 @@
-"""Word tokenizers that support scripts written without spaces.
+"""The tokenizer for BM25, summaries, tags and follow-up questions, in any script.
 
-This module has two tables of scripts and two tokenizers. The tokenizers differ on texts that mix
-scripts. Unifying them would change results, so it is left for when more languages are supported.
+A term is a casefolded word. Words of Chinese, Japanese and Korean are not separated by spaces or
+end in particles: pairs of adjacent characters, and single ideographs, are terms instead. They find
+at least as much as the words of a segmenter (docs/constants.md).
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 from itertools import pairwise
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Regex character class of scripts without spaces between words: Thai, Lao, Khmer, Myanmar, kana
-and Han."""
-
-SINGLE_LETTER_SCRIPTS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+from e2graphrag_integrations.text.letters import (
+    ALPHABETIC_UNSPACED,
+    HAN_LETTERS,
+    HANGUL_LETTERS,
+    IDEOGRAPHIC,
+    MARKS,
+    UNSPACED,
 )
-"""Regex character class of letters that count as one token each, as in most byte-pair
-vocabularies: the scripts in `UNSPACED`, Hangul syllables, and rare and compatibility ideographs."""
 
-_RUN = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
-_WORD = re.compile(r"\w+")
+TERM_RULES = 2
+"""Version of `terms_of`. BM25 indexes of another version are built again. Version 1 had no single
+characters in Chinese, and cut words at combining marks."""
+
+_SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
+
+
+def _words_without(letters: str) -> str:
+    """Return the pattern of words without some letters, but with marks and joiners after marks."""
+    return rf"[^\W{letters}]+(?:[{MARKS}]+[\u200c\u200d]?[^\W{letters}]*)*"
+
+
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_WORD = re.compile(_words_without(""))
+_HAS_SPLIT = re.compile(f"[{_SPLIT}]")
+_RUN = re.compile(
+    rf"(?P<characters>[{IDEOGRAPHIC}{HANGUL_LETTERS}]+)|(?P<clusters>[{ALPHABETIC_UNSPACED}]+)"
+    rf"|{_words_without(_SPLIT)}"
+)
+_HAN = re.compile(f"[{HAN_LETTERS}]")
+_CLUSTER = re.compile(rf".[{MARKS}]*")
+_JOINER = re.compile("[\u200c\u200d]")
+
+_COMPOSABLE = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a]")
+"""Marks and letters that may be composed with the letter before them."""
+
+_COMPATIBLE = re.compile(
+    "[\u2e80-\u2fdf\u3200-\u33ff\uf900-\ufaff\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\uff66-\uffdc"
+    "\U0002f800-\U0002fa1f]+"
+)
+"""Full-width and half-width forms, radicals, squared words and compatibility ideographs."""
+
+_OPTIONAL = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+)
+"""Accents that cannot be composed with their letter, such as stress marks in Cyrillic; vowels of
+Hebrew and Arabic; the line that extends Arabic letters; variation selectors."""
+
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_COUNTED = re.compile(rf"[{UNSPACED}][{MARKS}]*|{_words_without(UNSPACED)}")
+_UNMARKED_WORD = re.compile(r"\w+")
 
 
 def has_unspaced(text: str) -> bool:
@@ -31,31 +71,54 @@ def has_unspaced(text: str) -> bool:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words in a text: runs of letters, digits and underscores."""
-    return sum(1 for _ in _WORD.finditer(text))
+    """Return the number of words in a text; in scripts without spaces, each letter is one."""
+    return sum(1 for _ in _COUNTED.finditer(text))
 
 
-def bm25_terms(text: str) -> list[str]:
-    """Return the casefolded words of a text, with character bigrams for scripts without spaces."""
-    terms: list[str] = []
-    for run in _RUN.findall(text.casefold()):
-        if len(run) > 1 and _UNSPACED.match(run):
-            terms.extend(first + second for first, second in pairwise(run))
-        else:
-            terms.append(run)
-    return terms
+def count_unmarked_words(text: str) -> int:
+    """Return the number of words as files of older versions contain it.
 
-
-def sentence_terms(sentence: str) -> list[str]:
-    """Return the casefolded words of a sentence, with character bigrams for scripts without spaces.
-
-    Unlike `bm25_terms`, this function does not split a word where its script changes: if a word
-    contains a letter from a script without spaces, all of it becomes bigrams.
+    Combining marks separated words, and a run of letters of a script without spaces was one.
     """
+    return sum(1 for _ in _UNMARKED_WORD.finditer(text))
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text.
+
+    >>> terms_of("Anna's STRASSE"), terms_of("X光片")
+    (['anna', 's', 'strasse'], ['x', '光', '片', '光片'])
+    """
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    text = _normalized(text)
+    if not _HAS_SPLIT.search(text):
+        return _without_joiners(_WORD.findall(text))
     terms: list[str] = []
-    for word in _WORD.findall(sentence.casefold()):
-        if len(word) > 1 and _UNSPACED.search(word):
-            terms.extend(first + second for first, second in pairwise(word))
+    for match in _RUN.finditer(text):
+        run = match.group()
+        if match["characters"]:
+            terms += _HAN.findall(run) if len(run) > 1 else run
+            terms += [a + b for a, b in pairwise(run)]
+        elif match["clusters"]:
+            units = _CLUSTER.findall(run)
+            terms += [*_ngrams(units, 2), *_ngrams(units, 3)] if len(units) > 1 else units
         else:
-            terms.append(word)
+            terms += _without_joiners([run])
     return terms
+
+
+def _ngrams(units: Sequence[str], size: int) -> list[str]:
+    return ["".join(units[start : start + size]) for start in range(len(units) - size + 1)]
+
+
+def _without_joiners(words: list[str]) -> list[str]:
+    return [_JOINER.sub("", word) for word in words]
+
+
+def _normalized(text: str) -> str:
+    """Return a casefolded text in which different encodings of one letter are equal."""
+    if _COMPOSABLE.search(text):
+        text = unicodedata.normalize("NFC", text)
+    text = _COMPATIBLE.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
+    return _OPTIONAL.sub("", text.casefold())

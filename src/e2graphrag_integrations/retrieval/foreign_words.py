@@ -1,0 +1,53 @@
+"""English function words in questions about texts that are not in English.
+
+Chinese texts contain a few English titles and quotations. In such an index, "which" and "the" are
+as rare as names, so BM25 would search for them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+
+from e2graphrag_integrations.search.bm25 import BM25Index
+
+_FUNCTION_WORDS = frozenset(
+    "about after again all also am an and any are as at be because been before being between both "
+    "but by can could did do does during each every for from had has have he her hers him his how "
+    "if in into is it its me more most my no not of off on or other our out over please shall she "
+    "should since so some such than that the their theirs them then there these they this those "
+    "through to under until up us used was we were what when where which while who whom whose why "
+    "will with would yes you your".split()
+)
+"""English words of at least two letters without content of their own."""
+
+_LETTERS = frozenset(ascii_lowercase)
+
+_MIN_COMMON = 0.2
+"""Minimum share of function words in an English question. A Chinese one may quote a title."""
+
+_MIN_SHARE = 0.1
+"""If no function word occurs in this share of the texts, the index is not in English. In English,
+"the" is in more than half of all sentences."""
+
+
+def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
+    """Return whether a question is in English, and the index is in another language.
+
+    Args:
+        terms: The words of the question.
+        bm25: The index.
+    """
+    common = sum(term in _FUNCTION_WORDS for term in terms)
+    return common >= _MIN_COMMON * len(terms) > 0 and not _is_english(bm25)
+
+
+def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
+    """Return the words of a question, without function words if the index is not in English."""
+    if _FUNCTION_WORDS.isdisjoint(terms) or _is_english(bm25):
+        return list(terms)
+    return [term for term in terms if term not in _LETTERS and term not in _FUNCTION_WORDS]
+
+
+def _is_english(bm25: BM25Index) -> bool:
+    return any(bm25.share(word) >= _MIN_SHARE for word in _FUNCTION_WORDS)
