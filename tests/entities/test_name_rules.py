@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
+from e2graphrag_integrations.entities.name_rules import NameSpan, find_names, name_rules_of
 
 
 @pytest.fixture(scope="module")
@@ -16,13 +16,14 @@ def vocab():
 def names(vocab):
     """A function from "word/POS" pairs to names; "~" joins a word to the previous one."""
 
-    def find(tagged, entities=(), lower_words=()):
+    def find(tagged, entities=(), lower_words=(), language="en"):
         pairs = [pair.rpartition("/") for pair in tagged.split(" ")]
         words = [word.removeprefix("~").replace("⏎", "\n") for word, _, _ in pairs]
         spaces = [not after.startswith("~") for after, _, _ in pairs[1:]] + [False]
         doc = Doc(vocab, words=words, spaces=spaces, pos=[pos for _, _, pos in pairs])
         given = [NameSpan(start, end, label) for start, end, label in entities]
-        found = find_names(Span(doc, 0, len(doc)), given, frozenset(lower_words))
+        rules = name_rules_of(language)
+        found = find_names(Span(doc, 0, len(doc)), given, frozenset(lower_words), rules)
         return [(doc[start:end].text, label) for start, end, label in found]
 
     return find
@@ -213,3 +214,27 @@ def test_the_work_grows_linearly_with_the_number_of_words(names, tagged, entity)
         return count
 
     assert 0 < operations(160) < 5 * operations(40)
+
+
+@pytest.mark.parametrize(
+    ("language", "tagged", "expected"),
+    [
+        ("de", "Das/DET Haus/NOUN in/ADP Weimar/PROPN", ["Weimar"]),
+        ("de", "die/DET Kanzlerin/NOUN Angela/PROPN Merkel/PROPN", ["Angela Merkel"]),
+        (
+            "de",
+            "Otto/PROPN von/ADP Bismarck/PROPN kam/VERB im/ADP Mai/PROPN",
+            ["Otto von Bismarck"],
+        ),
+        ("de", "die/DET Europäische/ADJ Union/PROPN", ["Europäische Union"]),
+        ("de", "die/DET Geschichte/NOUN der/DET Stadt/NOUN", []),
+        ("de", "las/VERB „/PUNCT ~Der/DET Prozess/NOUN ~“/PUNCT", ["Der Prozess"]),
+        ("fr", "dans/ADP «/PUNCT Les/DET misérables/NOUN »/PUNCT", ["Les misérables"]),
+        ("it", "con/ADP I/DET Malavoglia/PROPN", ["I Malavoglia"]),
+        ("ar", "في/ADP القاهرة/PROPN", []),
+        ("ja", "『/PUNCT ~こころ/NOUN ~』/PUNCT", []),
+        ("ja", "『/PUNCT ~吾輩/NOUN ~は/ADP ~猫/NOUN ~』/PUNCT", ["吾輩は猫"]),
+    ],
+)
+def test_rules_of_other_languages(names, language, tagged, expected):
+    assert [text for text, _ in names(tagged, language=language)] == expected

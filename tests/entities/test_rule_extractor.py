@@ -88,6 +88,7 @@ def test_spans_are_exact_ordered_and_disjoint_in_any_script(text, language):
             "Hier, Jeanne d'Arc a vu l'Élysée. L'Angleterre perdit. L'auteur dormait.",
             ["Jeanne d'Arc", "Élysée", "Angleterre"],
         ),
+        ("fr", "Il lit «\u00a0Les misérables\u00a0» ici. Bien.", ["Les misérables"]),
         ("fr", "Paris est la capitale de quel pays ?", ["Paris", "_capitale", "_pays"]),
         ("es", "En Los Ángeles llueve. Los Ángeles crece. Pero no hoy.", ["Los Ángeles"] * 2),
         (

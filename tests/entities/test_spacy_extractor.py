@@ -268,3 +268,26 @@ def test_the_work_grows_linearly_with_the_length_of_a_text(bundled, unit):
         return count
 
     assert operations(4000) < 5 * operations(1000)
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "text"),
+    [
+        ("de", "Weimar", "Er lebte in\u00a0Weimar. Der Dichter\nblieb in Weimar."),
+        ("ru", "Москве", "Он родился в Москве. В Москве он жил."),
+        ("el", "Αθήνα", "Ζει στην Αθήνα; Η Αθήνα είναι μεγάλη."),
+        ("ar", "القاهرة", "وُلد في \u200fالقاهرة. القاهرة كبيرة."),
+        ("he", "תל אביב", "הוא גר בתל אביב. תל אביב גדולה."),
+        ("hi", "पोरबंदर", "जन्म पोरबंदर में हुआ। पोरबंदर छोटा है।"),
+        ("fa", "تهران", "می\u200cخواهم به تهران بروم. تهران بزرگ است."),
+        ("tr", "Selanik", "Atatürk Selanik te doğdu. Selanik güzel."),
+        ("zh", "桃园", "刘备在桃园结义。桃园很美。"),
+        ("xx", "Weimar", "👩‍👩‍👧‍👦 Weimar 🇩🇪. Weimar."),
+    ],
+)
+def test_pipeline_of_any_language_finds_names_with_exact_spans(language, name, text):
+    extractor = SpacyEntityExtractor(pipeline_with_rules((name, "LOC"), lang=language))
+    [sentences] = extractor.extract([text])
+    found = [mention for sentence in sentences for mention in sentence]
+    assert {mention.entity for mention in found} == {name}
+    assert all(text[m.start : m.end] == name for m in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
+import spacy
 
 from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.entities.versions import (
@@ -76,7 +77,19 @@ def test_a_copy_of_a_spacy_extractor_keeps_its_version(real_extractor):
     assert not SpacyEntityExtractor(rules_version=1).is_reproducible_by_name
 
 
-@pytest.mark.parametrize("version", [0, 3, "2", True])
+def test_pipeline_of_another_language_has_a_third_version_of_the_rules():
+    pipeline = spacy.blank("de")
+    newest, second = SpacyEntityExtractor(pipeline), SpacyEntityExtractor(pipeline, rules_version=2)
+    assert newest.fingerprint.endswith(":version=3")
+    assert second.fingerprint.endswith(":version=2")
+    found = find_version(newest, ChunkExtractor(second).fingerprint)
+    assert found is not None
+    assert (found.version, found.extractor.rules_version) == (2, 2)
+    english = SpacyEntityExtractor(spacy.blank("en"))
+    assert english.fingerprint.endswith(":version=2")
+
+
+@pytest.mark.parametrize("version", [0, 4, "2", True])
 def test_an_unknown_version_is_rejected(version):
     with pytest.raises(InvalidInputError, match="rules_version"):
         SpacyEntityExtractor(rules_version=version)

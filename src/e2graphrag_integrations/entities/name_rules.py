@@ -7,15 +7,23 @@ or an adjective and no lowercase occurrence in the text. Hyphenated words count 
 run contains an entity found by the model, the run replaces it. "and", "or" and "in" are allowed
 within names only inside quotes: elsewhere, they separate names more often than they join one
 (measured on the dev half of hotpotqa with benchmarks/entity_coverage.py).
+
+Pipelines of other languages use that language's joiners, months and quotation marks (`grammar.py`).
+In German, where all nouns are capitalized, a name consists of words with the tag of a proper noun
+or an adjective. In scripts without capitals, only quoted titles are added.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
+from e2graphrag_integrations.entities.grammar import grammar_of
 from e2graphrag_integrations.entities.normalize import ADDRESSES
+from e2graphrag_integrations.entities.quoted_titles import quoted_titles
 
 _JOINERS = frozenset(
     "of the & de la le du des von van der den di da del el al bin ibn ben y 's ’s".split()
@@ -33,6 +41,8 @@ _CALENDAR = frozenset(
 )
 _PRONOUNS = frozenset({"i", "i'm", "i'll", "i've", "i'd"})
 _NAME_CLASSES = frozenset({"PROPN", "NOUN", "ADJ", "X"})
+_GERMAN_NAME_CLASSES = frozenset({"PROPN", "ADJ", "X"})
+_GERMAN_HEADS = frozenset({"PROPN", "X"})
 _OPEN_CLASSES = _NAME_CLASSES | {"VERB", "NUM"}
 _SMALL_CLASSES = frozenset({"ADP", "DET", "CCONJ", "PART", "PUNCT", "AUX", "PRON", "SCONJ"})
 _MAX_UPPERCASE = 0.7
@@ -40,6 +50,47 @@ _MAX_UPPERCASE = 0.7
 indicate a name."""
 
 _BEFORE_A_START = frozenset({".", "!", "?", ":", "“", "‘", '"', "``", "—", "--", "(", "[", "-"})
+
+
+@dataclass(frozen=True)
+class NameRules:
+    """The rules for names in one language.
+
+    Attributes:
+        joiners: Words that may stand between the capitalized words of a name.
+        calendar: Capitalized words that are no names alone.
+        pronouns: Capitalized words that never begin a name.
+        addresses: Forms of address, which are not part of a name.
+        nouns_are_capitalized: Whether common nouns are capitalized, as in German.
+        is_english: Whether all content words of a title are capitalized.
+    """
+
+    joiners: frozenset[str] = _JOINERS
+    calendar: frozenset[str] = _CALENDAR
+    pronouns: frozenset[str] = _PRONOUNS
+    addresses: frozenset[str] = ADDRESSES
+    nouns_are_capitalized: bool = False
+    is_english: bool = True
+
+
+ENGLISH_RULES = NameRules()
+"""The rules for English."""
+
+
+@cache
+def name_rules_of(language: str) -> NameRules:
+    """Return the rules for a language, by its ISO 639-1 code."""
+    if language == "en":
+        return ENGLISH_RULES
+    grammar = grammar_of(language)
+    return NameRules(
+        grammar.joiners,
+        grammar.calendar,
+        frozenset(),
+        grammar.addresses,
+        grammar.nouns_are_capitalized,
+        is_english=False,
+    )
 
 
 class NameSpan(NamedTuple):
@@ -63,10 +114,14 @@ class _Word(NamedTuple):
     def pos(self) -> str:
         return str(self.tokens[0].pos_)
 
-    @property
-    def capital(self) -> bool:
+    def is_capital(self, rules: NameRules) -> bool:
         first = self.tokens[0].text
-        return bool(first[0].isupper()) and first.lower().replace("’", "'") not in _PRONOUNS
+        return bool(first[0].isupper()) and first.lower().replace("’", "'") not in rules.pronouns
+
+    def can_be_name(self, rules: NameRules) -> bool:
+        """Return whether the word is capitalized, and not because it is a German noun."""
+        is_noun = rules.nouns_are_capitalized and self.pos not in _GERMAN_NAME_CLASSES
+        return self.is_capital(rules) and not is_noun
 
     @property
     def number(self) -> bool:
@@ -74,7 +129,10 @@ class _Word(NamedTuple):
 
 
 def find_names(
-    sentence: Any, entities: Sequence[NameSpan], lower_words: frozenset[str]
+    sentence: Any,
+    entities: Sequence[NameSpan],
+    lower_words: frozenset[str],
+    rules: NameRules = ENGLISH_RULES,
 ) -> list[NameSpan]:
     """Return the names in a sentence: the model's entities, capitalized runs and quoted titles.
 
@@ -82,14 +140,18 @@ def find_names(
         sentence: A spaCy `Span`.
         entities: The entities that the model found in the sentence.
         lower_words: Words that occur in lowercase anywhere in the text.
+        rules: The rules for the language.
     """
     found: list[NameSpan] = []
     for tokens in _lines(sentence):
         letters = [token for token in tokens if token.is_alpha]
         if sum(token.is_upper for token in letters) > _MAX_UPPERCASE * len(letters):
             continue
-        runs = _runs(_words(tokens), lower_words, {entity.start for entity in entities})
-        found += _merge(runs, _quoted_titles(tokens))
+        entity_starts = {entity.start for entity in entities}
+        runs = _Line(_words(tokens), lower_words, entity_starts, rules).runs()
+        found += _merge(runs, _quoted_titles(tokens)) if rules.is_english else runs
+    if not rules.is_english:
+        found = _merge(found, _titles_of_any_language(sentence))
     return _merge(list(entities), found)
 
 
@@ -117,57 +179,92 @@ def _words(tokens: list[Any]) -> list[_Word]:
     return words
 
 
-def _runs(
-    words: list[_Word], lower_words: frozenset[str], entity_starts: set[int]
-) -> list[NameSpan]:
-    runs: list[NameSpan] = []
-    first = _first_word(words)
-    at = 0
-    while at < len(words):
-        initial = at <= first or words[at - 1].text in _BEFORE_A_START
-        if not _begins(words, at, lower_words, entity_starts, initial=initial):
-            at += 1
-            continue
-        end = _run_end(words, at)
-        if _is_name(words[at:end]):
-            runs.append(_span(words[at:end]))
-        at = end
-    return runs
+@dataclass(frozen=True)
+class _Line:
+    """A line of a sentence.
+
+    Attributes:
+        words: Its words.
+        lower_words: Words that occur in lowercase anywhere in the text.
+        entity_starts: Where the entities of the model start.
+        rules: The rules for the language.
+    """
+
+    words: Sequence[_Word]
+    lower_words: frozenset[str]
+    entity_starts: set[int]
+    rules: NameRules
+
+    def runs(self) -> list[NameSpan]:
+        """Return the runs of capitalized words that are names."""
+        words, runs = self.words, list[NameSpan]()
+        first = _first_word(words)
+        at = 0
+        while at < len(words):
+            initial = at <= first or words[at - 1].text in _BEFORE_A_START
+            if not self._begins(at, initial=initial):
+                at += 1
+                continue
+            end = self._end(at)
+            if self._is_name(words[at:end]):
+                runs.append(_span(words[at:end]))
+            at = end
+        return runs
+
+    def _begins(self, at: int, *, initial: bool) -> bool:
+        """Return whether a name begins at a word; `initial`: the word may begin a sentence."""
+        word = self.words[at]
+        if not word.can_be_name(self.rules):
+            return False
+        lower = word.text.lower()
+        if lower in self.rules.joiners and word.pos != "PROPN":
+            return False
+        follows = at + 1 < len(self.words) and self.words[at + 1].can_be_name(self.rules)
+        if lower.rstrip(".") in self.rules.addresses:
+            return not follows  # "Mr. Darcy": the name is "Darcy", as in the models
+        if not initial or word.pos == "PROPN":
+            return True
+        if follows and self.words[at + 1].tokens[0].i in self.entity_starts:
+            return False  # "Yesterday Elizabeth Bennet": the model found the start of the name
+        return word.pos in _NAME_CLASSES and (follows or lower not in self.lower_words)
+
+    def _end(self, start: int) -> int:
+        words = self.words
+        end = start + 1
+        while end < len(words):
+            if words[end].number and words[end].text[0].isalnum():  # "Catch 22", "Redmi 1S"
+                end += 1
+                continue
+            ahead = end
+            while ahead < len(words) and self._joins(ahead, end):
+                ahead += 1
+            if ahead >= len(words) or not words[ahead].can_be_name(self.rules):
+                return end
+            end = ahead + 1
+        return end
+
+    def _joins(self, at: int, first: int) -> bool:
+        return at - first < _MAX_JOINERS and self.words[at].text in self.rules.joiners
+
+    def _is_name(self, words: Sequence[_Word]) -> bool:
+        texts = [word.text.lower().rstrip(".") for word in words]
+        if all(text in self.rules.calendar or not text[:1].isalpha() for text in texts):
+            return False
+        if self.rules.nouns_are_capitalized and all(w.pos not in _GERMAN_HEADS for w in words):
+            return False
+        if len(words) == 1:
+            return words[0].pos in _NAME_CLASSES and len(texts[0]) > 1
+        return any(word.pos in _OPEN_CLASSES for word in words)
 
 
-def _span(words: list[_Word]) -> NameSpan:
+def _span(words: Sequence[_Word]) -> NameSpan:
     tokens = [token for word in words for token in word.tokens]
     while tokens[-1].text in _HYPHENS:
         tokens.pop()
     return NameSpan(tokens[0].i, tokens[-1].i + 1, "NAME")
 
 
-def _begins(
-    words: list[_Word],
-    at: int,
-    lower_words: frozenset[str],
-    entity_starts: set[int],
-    *,
-    initial: bool,
-) -> bool:
-    """Return whether a name begins at a word; `initial`: the word may begin a sentence."""
-    word = words[at]
-    if not word.capital:
-        return False
-    lower = word.text.lower()
-    if lower in _JOINERS and word.pos != "PROPN":
-        return False
-    follows = at + 1 < len(words) and words[at + 1].capital
-    if lower.rstrip(".") in ADDRESSES:
-        return not follows  # "Mr. Darcy": the name is "Darcy", as in the models
-    if not initial or word.pos == "PROPN":
-        return True
-    if follows and words[at + 1].tokens[0].i in entity_starts:
-        return False  # "Yesterday Elizabeth Bennet": the model found the start of the name
-    return word.pos in _NAME_CLASSES and (follows or lower not in lower_words)
-
-
-def _first_word(words: list[_Word]) -> int:
+def _first_word(words: Sequence[_Word]) -> int:
     """Return the position of the first word that is not punctuation."""
     return next(
         (at for at, word in enumerate(words) if not all(t.is_punct for t in word.tokens)),
@@ -175,28 +272,15 @@ def _first_word(words: list[_Word]) -> int:
     )
 
 
-def _run_end(words: list[_Word], start: int) -> int:
-    end = start + 1
-    while end < len(words):
-        if words[end].number and words[end].text[0].isalnum():  # "Catch 22", "Redmi 1S"
-            end += 1
-            continue
-        ahead = end
-        while ahead < len(words) and ahead - end < _MAX_JOINERS and words[ahead].text in _JOINERS:
-            ahead += 1
-        if ahead >= len(words) or not words[ahead].capital:
-            return end
-        end = ahead + 1
-    return end
-
-
-def _is_name(words: list[_Word]) -> bool:
-    texts = [word.text.lower().rstrip(".") for word in words]
-    if all(text in _CALENDAR or not text[:1].isalpha() for text in texts):
-        return False
-    if len(words) == 1:
-        return words[0].pos in _NAME_CLASSES and len(texts[0]) > 1
-    return any(word.pos in _OPEN_CLASSES for word in words)
+def _titles_of_any_language(sentence: Any) -> list[NameSpan]:
+    """Return the quoted titles that consist of complete tokens."""
+    titles = []
+    for start, end in quoted_titles(sentence.text):
+        first = sentence.start_char
+        span = sentence.doc.char_span(first + start, first + end)
+        if span is not None:
+            titles.append(NameSpan(span.start, span.end, "NAME"))
+    return titles
 
 
 def _quoted_titles(tokens: list[Any]) -> list[NameSpan]:

@@ -21,9 +21,10 @@ _PAIRS = (
     ("「", "」"),
 )
 _TITLE_BRACKETS = frozenset("《〈『")
+_GAP = "[ \u00a0\u202f]?"  # French
 _QUOTED = re.compile(
     "|".join(
-        rf"{opening}(?=[^\s{opening}{closing}])([^\n{opening}{closing}]{{1,{_MAX_LETTERS}}})[{closing}]"
+        rf"{opening}{_GAP}(?!\s)([^\n{opening}{closing}]{{1,{_MAX_LETTERS}}}?){_GAP}[{closing}]"
         for opening, closing in _PAIRS
     )
 )

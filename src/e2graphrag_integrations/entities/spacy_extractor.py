@@ -16,7 +16,12 @@ import numpy as np
 
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import check_int, wrap_errors
-from e2graphrag_integrations.entities.name_rules import NameSpan, find_names
+from e2graphrag_integrations.entities.name_rules import (
+    NameRules,
+    NameSpan,
+    find_names,
+    name_rules_of,
+)
 from e2graphrag_integrations.errors import (
     ExtractionError,
     MissingDependencyError,
@@ -33,8 +38,11 @@ if TYPE_CHECKING:
 
 BUNDLED_PIPELINE = "en_e2g_sm"
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Newest version of the extractor's rules; part of its fingerprint. Raise it when they change."""
+
+_SAME_IN_ENGLISH = 2
+"""Later versions change nothing for English pipelines, so their fingerprints name this one."""
 
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
@@ -66,8 +74,9 @@ class SpacyEntityExtractor:
             pipeline uses several only where processes are forked (the default on Linux up to
             Python 3.13).
         name_rules: Whether to apply the rules for capitalized names.
-        rules_version: Version of the rules that prepare a text for the pipeline. From version 2, a
-            heading in the first line ends a name. Version 1 is for indexes that were built with it.
+        rules_version: Version of the rules. From version 2, a heading in the first line ends a
+            name. From version 3, the rules for names depend on the language of the pipeline. Older
+            versions are for indexes that were built with them.
 
     Raises:
         InvalidInputError: If `rules_version` is unknown.
@@ -138,9 +147,17 @@ class SpacyEntityExtractor:
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
         rules = f"rules={int(self._name_rules)}"
-        if self.rules_version > 1:  # the fingerprint of version 1 does not name it
-            rules += f":version={self.rules_version}"
+        number = self.rules_version
+        if meta["lang"] == "en":
+            number = min(number, _SAME_IN_ENGLISH)
+        if number > 1:  # the fingerprint of version 1 does not name it
+            rules += f":version={number}"
         return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:{rules}"
+
+    @property
+    def _rules(self) -> NameRules:
+        is_by_language = self.rules_version > _SAME_IN_ENGLISH
+        return name_rules_of(self.nlp.lang if is_by_language else "en")
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""
@@ -189,7 +206,7 @@ class SpacyEntityExtractor:
         self, sentence: Any, names: list[NameSpan], lower_words: frozenset[str]
     ) -> Iterator[Mention]:
         if self._name_rules:
-            names = find_names(sentence, names, lower_words)
+            names = find_names(sentence, names, lower_words, self._rules)
         doc = sentence.doc
         inside: set[int] = set()
         mentions = []

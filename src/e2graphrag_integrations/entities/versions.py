@@ -59,13 +59,13 @@ class ChunkExtractor:
 
 def find_version(extractor: EntityExtractor, fingerprint: str) -> ChunkExtractor | None:
     """Return an extractor with the rules of the version that has a fingerprint, if there is one."""
-    current = ChunkExtractor(extractor)
-    if current.fingerprint == fingerprint:
-        return current
+    candidates = [ChunkExtractor(extractor)]
     if isinstance(extractor, SpacyEntityExtractor):
+        # The rules of pipelines for other languages than English have a third version.
+        candidates.append(ChunkExtractor(extractor.with_rules(2)))
         extractor = extractor.with_rules(1)
-    first = ChunkExtractor(extractor, version=1)
-    return first if first.fingerprint == fingerprint else None
+    candidates.append(ChunkExtractor(extractor, version=1))
+    return next((one for one in candidates if one.fingerprint == fingerprint), None)
 
 
 def own_fingerprint(fingerprint: str) -> str:
