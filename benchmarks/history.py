@@ -29,7 +29,7 @@ from typing import Any
 
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
-from goals import Goal
+from goals import Goal, exit_if_missed
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import interval
 from runs import this_run, write_result
@@ -165,6 +165,7 @@ def main() -> None:
     goals = goals_of(groups)
     figures = {"split": options.split, "groups": groups, "goals": [one.to_dict() for one in goals]}
     write_result({**this_run(), **figures}, options.out)
+    exit_if_missed(goals)
 
 
 if __name__ == "__main__":

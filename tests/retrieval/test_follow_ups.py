@@ -74,6 +74,13 @@ def test_a_vague_question_gets_the_topic_of_related_turns_only(rag):
     assert fugues.nodes == rag.retrieve(vague).nodes
 
 
+@pytest.mark.parametrize("question", ["How much is the fee?", "How often?", "And on Sundays?"])
+def test_a_question_that_leaves_its_topic_open_gets_it_from_the_history(rag, question):
+    result = rag.retrieve(question, history=["Where is the museum of trains?"])
+    assert result.trace.carried.turns[0].weight == 1
+    assert result.nodes[0].document_id in {"fees", "trains"}
+
+
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 def test_a_complete_question_ignores_the_history(rag, mode):
     question = "When did Johann Sebastian Bach die in Leipzig?"

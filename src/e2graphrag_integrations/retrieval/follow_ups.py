@@ -3,6 +3,9 @@
 The incompleteness of a question, in [0, 1], says how much it needs the earlier turns:
 
 * 1 if it refers back before any name, with a word such as "it", "they", "these" or "what about";
+* 1 if its specificity is below 2, and words before any name leave open what it is about: "And ...",
+  "How often?", or a noun with a definite article that nothing in the question identifies
+  (`references.py`);
 * otherwise `1 - specificity / 2.5`, at least 0, where the specificity is the sum of the squared
   relative IDF of its words. Rare words make a question complete, in any language;
 * at least 0.7 if the question has no name.
@@ -10,7 +13,8 @@ The incompleteness of a question, in [0, 1], says how much it needs the earlier 
 A turn has the weight `need * 0.7 ** n`, where n is the number of later turns of the same role. The
 need is the incompleteness times the relatedness of the turn, which depends on the cosine between
 the question and the turn of the user; an answer has the relatedness of the turn before it. A
-question that refers back and has few specific words says little about its topic, so its need is 1.
+question that refers back or leaves open what it is about, and a question with hardly any specific
+word, says little about its topic, so its need is 1.
 
 A turn adds its words to BM25 and its names to the entities of the query, with lower weights than
 the question's own. A turn of the user also adds its vector to that of the question.
@@ -18,7 +22,6 @@ the question's own. A turn of the user also adds its vector to that of the quest
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -26,6 +29,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
+from e2graphrag_integrations.retrieval.references import back_reference, open_reference
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -44,6 +48,12 @@ _NO_NAME = 0.7
 _RESOLVED = 3.5
 """Specificity from which a word that refers back probably refers to a part of the question."""
 
+_OPEN = 2.0
+"""Specificity from which a question probably identifies what its words leave open."""
+
+_VAGUE = 0.4
+"""Specificity below which a question says nothing about its topic, such as "Cost?"."""
+
 _UNRELATED, _RELATED = 0.15, 0.3
 """Cosines between a question and a turn at which the relatedness is 0 and 1."""
 
@@ -59,26 +69,12 @@ _NAME_WEIGHTS = {"user": 0.5, "assistant": 0.2}
 _MAX_NAMES = 16
 """Maximum number of names to carry over, the highest weights first."""
 
-_BACK_REFERENCES = re.compile(
-    r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|these|those"
-    r"|there|other|others|another|same|such|else|instead|then"
-    r"|former|latter|that(?:'s)?(?=\W*$|[.,?!]|\W+(?:is|was|were|means?|one|kind|type)\b))\b"
-    r"|^\W*(?:what|how) about\b"
-)
-"""English words that refer to something mentioned before."""
-
-_EXPLETIVES = re.compile(
-    r"\bit (?:is|was|makes?|takes?|seems?)\b"
-    r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary)\b"
-    r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"
-)
-"""English phrases whose "it" or "there" refers to nothing."""
-
 _FUNCTION_WORDS = frozenset(
     "a about am an and any are as at be been being but by can could did do does for from had has "
-    "have he her hers him his how i if in is it its me my no not of on or our please shall she "
-    "should so some that the their theirs them then there these they this those to us was we were "
-    "what when where which who whom whose why will with would yes you your".split()
+    "have he her hers him his how i if in is it its many me more much my no not of often on or "
+    "our please shall she should so some that the their theirs them then there these they this "
+    "those to us was we were what when where which who whom whose why will with would yes you "
+    "your".split()
 )
 """English words without content. In a small index, they can be rare."""
 
@@ -102,21 +98,24 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     if turns and turns[-1] == ("user", query.question.strip()):
         turns = turns[:-1]  # some frameworks add the question to the history first
     mentions = components.mentions_of(query.question) if has_names(snapshot) else ()
-    back_reference = _back_reference(query.question, mentions)
+    back = back_reference(query.question, mentions)
     specificity = _specificity(query.question, snapshot.bm25)
+    opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
     value = max(0.0, 1 - specificity / _SPECIFIC)
     reason = f"the words of the question have the specificity {specificity:.2f}"
     if not any(one.named for one in mentions) and value < _NO_NAME:
         value, reason = _NO_NAME, "the question has no name"
-    if back_reference:
-        value, reason = 1.0, f"the question refers back with {back_reference!r}"
+    if opened:
+        value, reason = 1.0, f"the question leaves open what it is about with {opened!r}"
+    if back:
+        value, reason = 1.0, f"the question refers back with {back!r}"
     if not turns or value < _MIN_WEIGHT:
         return replace(query, carried=Carried(value, reason))
     vector = query.vector
     if vector is None:
         texts = query.embed_texts or (query.question,)
         vector = mean_unit_vector([components.vector_of(text) for text in texts])
-    needs_any = bool(back_reference) and specificity < _RESOLVED
+    needs_any = specificity < (_RESOLVED if back else _OPEN if opened else _VAGUE)
     chosen = list(_weighted(turns, vector, value, components, needs_any=needs_any))
     carried = Carried(value, reason)
     if not chosen:
@@ -127,18 +126,6 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
 def has_names(snapshot: Snapshot) -> bool:
     """Return whether the index knows a name, so that names in questions matter."""
     return bool(snapshot.graph.names) or any(snapshot.titles)
-
-
-def _back_reference(question: str, mentions: Sequence[Mention]) -> str:
-    """Return the first word before any name that refers back, or an empty string."""
-    named = min((one.start for one in mentions if one.named), default=len(question))
-    text = question.lower()
-    expletives = [match.span() for match in _EXPLETIVES.finditer(text)]
-    for match in _BACK_REFERENCES.finditer(text):
-        start = match.start()
-        if start < named and not any(first <= start < end for first, end in expletives):
-            return match.group().strip()
-    return ""
 
 
 def _specificity(question: str, bm25: BM25Index) -> float:

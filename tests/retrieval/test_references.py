@@ -1,0 +1,79 @@
+"""By which words a question refers to earlier turns. The bundled pipeline finds its nouns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations.retrieval.references import back_reference, open_reference
+
+QUESTIONS = Path(__file__).parents[1] / "data" / "follow_ups.jsonl"
+
+
+@pytest.fixture(scope="module")
+def reference(real_extractor):
+    """Return a function that returns the words that refer back or leave the topic open."""
+
+    def find(question):
+        [sentences] = real_extractor.extract([question])
+        mentions = [mention for sentence in sentences for mention in sentence]
+        return back_reference(question, mentions) or open_reference(question, mentions)
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("When did he die?", "he"),
+        ("That was when?", "that"),
+        ("Why is that?", "is that"),
+        ("What about exemptions?", "what about"),
+        ("What is included in the free one?", "free one"),
+        ("I meant the other plan.", "i meant"),
+        ("And in Texas?", "and"),
+        ("What if I miss a payment?", "what if"),
+        ("Can it be changed?", "it"),
+        ("Does a price drop afterwards?", "afterwards"),
+        ("Explain more", "explain"),
+        ("Give me an example", "an example"),
+        ("How often?", "how often"),
+        ("It is gray. What now?", "what now"),
+        ("Which is cheaper?", "which is cheaper"),
+        ("Any downsides?", "any"),
+        ("Can I have the fees waived?", "the fees"),
+        ("What are the typical fees?", "the typical fees"),
+        ("Do Texans pay the fee?", ""),  # after a name
+        ("What is the wash sale rule?", ""),
+        ("What is the population of Mongolia?", ""),
+        ("Who was the first president?", ""),
+        ("What is the eye doctor called Ann?", ""),
+        ("Is there life on the Moon?", ""),
+        ("Who made a film that was shot at night?", ""),
+        ("What singer breeds cattle known for their quality?", ""),
+        ("Is it possible to buy a share?", ""),
+        ("What is a service mesh such as Istio?", ""),
+        ("Which novels did Isaac Asimov write, and why?", ""),
+    ],
+)
+def test_words_that_refer_to_earlier_turns(reference, question, words):
+    assert reference(question) == words
+
+
+def test_most_follow_ups_are_recognized_and_complete_questions_are_not(reference):
+    """The questions were written for this test, as people ask about services, money and clinics."""
+    found = {"follow_up": [], "complete": []}
+    for row in map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines()):
+        found[row["label"]].append(bool(reference(row["question"])))
+    assert len(found["follow_up"]) + len(found["complete"]) > 100
+    assert sum(found["follow_up"]) / len(found["follow_up"]) > 0.65
+    assert sum(found["complete"]) == 0
+
+
+def test_long_questions_are_read_in_linear_time(reference):
+    for part in ("!", "the ", "a-", "any. ", "what, ", "more "):
+        question = part * (32_000 // len(part))
+        back_reference(question, ())
+        open_reference(question, ())
