@@ -8,9 +8,11 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import main as cli
-from e2graphrag_integrations.cli.demo import QUESTIONS, demo_text
+from e2graphrag_integrations.cli.demo import DEMOS, demo_text
 
 pytestmark = pytest.mark.slow
+
+QUESTIONS = DEMOS["en"].questions
 
 
 def test_demo_answers_six_questions_that_take_both_routes(demo):

@@ -602,15 +602,28 @@ def import_(
 
 @command
 def demo(
-    *, out: options.NewIndexFile = "time_machine.e2g", embedder: options.Embedder = None
+    *,
+    language: Annotated[
+        Literal["en", "zh"], typer.Option(help="Language of the novel and the questions.")
+    ] = "en",
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INDEX",
+            help="Index file to create (default: time_machine.e2g, or sanguo.e2g in Chinese).",
+        ),
+    ] = None,
+    embedder: options.Embedder = None,
 ) -> None:
     """Index a public-domain novel and ask it six questions.
 
     Examples:
       e2graphrag demo
       e2graphrag demo --out time_machine.e2g
+      e2graphrag demo --language zh
     """
-    from e2graphrag_integrations.cli.demo import run_demo
+    from e2graphrag_integrations.cli.demo import DEMOS, run_demo
 
-    inputs.check_new_index(out)
-    run_demo(out, embedder)
+    path = DEMOS[language].index if out is None else out
+    inputs.check_new_index(path)
+    run_demo(path, embedder, language)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from e2graphrag_integrations.cli.output import (
     print_line,
@@ -15,59 +18,119 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.types import SourceDocument
 
-NOVEL = "the_time_machine.txt"
-QUESTIONS = (
-    "What happened between Weena and the Morlocks?",
-    "How were the Eloi and the Morlocks related?",
-    "Why did Filby not believe in the Time Machine?",
-    "What did the Psychologist do with the lever?",
-    "Where is the Palace of Green Porcelain?",
-    "How did everything turn out, and what became of him?",
-)
 
+@dataclass(frozen=True)
+class Demo:
+    """A text in one language, and questions about it.
 
-def demo_text() -> Path:
-    """Return the path of the novel, in the installed package or in a checkout.
-
-    Raises:
-        InvalidInputError: If the file is missing.
+    Attributes:
+        file: Name of the text file, which is also the id of its document.
+        title: Title of the document.
+        author: Author of the text.
+        unit: The unit in which the length of the text is told.
+        questions: The questions to ask.
+        index: Default name of the index file.
+        ask: An example of a question of the user.
     """
-    package = Path(__file__).parents[1]
-    for folder in (package / "data", package.parents[1] / "examples" / "data"):
-        if (folder / NOVEL).is_file():
-            return folder / NOVEL
-    raise InvalidInputError(f"{NOVEL} is missing: reinstall e2graphrag-integrations")
+
+    file: str
+    title: str
+    author: str
+    unit: Literal["words", "characters"]
+    questions: tuple[str, ...]
+    index: str
+    ask: str = "your question"
+
+    def path(self) -> Path:
+        """Return the path of the text, in the installed package or in a checkout.
+
+        Raises:
+            InvalidInputError: If the file is missing.
+        """
+        package = Path(__file__).parents[1]
+        for folder in (package / "data", package.parents[1] / "examples" / "data"):
+            if (folder / self.file).is_file():
+                return folder / self.file
+        raise InvalidInputError(f"{self.file} is missing: reinstall e2graphrag-integrations")
+
+    def document(self) -> SourceDocument:
+        """Return the text as a document."""
+        text = self.path().read_text(encoding="utf-8")
+        return SourceDocument(self.file, text, self.title, {"author": self.author})
 
 
-def run_demo(path: str, embedder: str | None = None) -> None:
+DEMOS: Mapping[str, Demo] = {
+    "en": Demo(
+        file="the_time_machine.txt",
+        title="The Time Machine",
+        author="H. G. Wells",
+        unit="words",
+        questions=(
+            "What happened between Weena and the Morlocks?",
+            "How were the Eloi and the Morlocks related?",
+            "Why did Filby not believe in the Time Machine?",
+            "What did the Psychologist do with the lever?",
+            "Where is the Palace of Green Porcelain?",
+            "How did everything turn out, and what became of him?",
+        ),
+        index="time_machine.e2g",
+    ),
+    "zh": Demo(
+        file="sanguo_yanyi.txt",
+        title="三国演义（第一、二回）",
+        author="罗贯中",
+        unit="characters",
+        questions=(
+            "张飞和督邮之间发生了什么？",
+            "关羽和张飞是怎样结为兄弟的？",
+            "许劭如何评价曹操？",
+            "卢植为什么被左丰陷害？",
+            "孙坚和朱儁怎样攻下宛城？",
+            "天下为什么会大乱，最后怎么样了？",
+        ),
+        index="sanguo.e2g",
+        ask="你的问题",
+    ),
+}
+"""The demo of each language."""
+
+
+def demo_text(language: str = "en") -> Path:
+    """Return the path of the text of a demo; see `Demo.path`."""
+    return DEMOS[language].path()
+
+
+def run_demo(path: str, embedder: str | None = None, language: str = "en") -> None:
     """Index the novel and print the three best hits for each question.
 
     Args:
         path: The index file; an index from an earlier run is reused.
-        embedder: Name of the embedder; None means the default model.
+        embedder: Name of the embedder; None means the default model of the language.
+        language: The language of the demo, a key of `DEMOS`.
     """
-    text = demo_text().read_text(encoding="utf-8")
-    document = SourceDocument(NOVEL, text, "The Time Machine", {"author": "H. G. Wells"})
+    demo = DEMOS[language]
+    document = demo.document()
+    size = len(document.text.split() if demo.unit == "words" else document.text)
     _print_step(f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)")
     with E2GraphRAG.open(path, embedder=embedder) as rag, progress_bar() as progress:
         _print_step(
-            f'Step 2 of 3: indexing "The Time Machine" ({len(text.split()):,} words): chunks, '
+            f'Step 2 of 3: indexing "{demo.title}" ({size:,} {demo.unit}): chunks, '
             "entities, extracted summaries, embeddings; no LLM"
         )
         report = rag.add(document, progress=progress)
     print_report(report, path)
     print_line()
     _print_step(
-        f"Step 3 of 3: asking {len(QUESTIONS)} questions; each answer shows its route, "
+        f"Step 3 of 3: asking {len(demo.questions)} questions; each answer shows its route, "
         "its reasons and the character span of every hit"
     )
     with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
-        for question in QUESTIONS:
+        for question in demo.questions:
             print_line()
             _print_step(f"=== {question}")
             print_result(rag.retrieve(question, k=3), explain=True)
     print_line()
-    print_line(f'Ask your own question: e2graphrag query {path} "your question"')
+    print_line(f'Ask your own question: e2graphrag query {path} "{demo.ask}"')
 
 
 def _print_step(text: str) -> None:
