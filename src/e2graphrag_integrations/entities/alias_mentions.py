@@ -33,6 +33,7 @@ def with_alias_mentions(
     alias within a longer name is not a name of its own, and an extracted name within an alias is
     part of that.
 
+    >>> from e2graphrag_integrations.entities.edits import EntityEdit
     >>> edits = EntityEdits((EntityEdit("alias", ("Liu Bei", "刘备")),))
     >>> [one.entity for one in with_alias_mentions("Who was Liu  Bei?", (), edits)]
     ['Liu  Bei']
