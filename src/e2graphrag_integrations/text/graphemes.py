@@ -6,11 +6,13 @@ An approximation of Unicode's extended grapheme clusters (UAX #29) that needs no
 from __future__ import annotations
 
 import re
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.text.letters import MARKS
+
+if TYPE_CHECKING:
+    import numpy as np  # the command line imports this module, and its help should not wait
+    from numpy.typing import NDArray
 
 _EXTENDERS = (
     f"{MARKS}\u0e33\u0eb3\u1160-\u11ff\ud7b0-\ud7ff\uff9e\uff9f"  # vowels and final consonants
@@ -34,6 +36,8 @@ def inner_offsets(text: str) -> NDArray[np.int64]:
     >>> inner_offsets("e\u0301a").tolist()
     [1]
     """
+    import numpy as np
+
     if text.isascii():
         return np.empty(0, dtype=np.int64)
     return np.asarray([match.start() for match in _INNER.finditer(text)], dtype=np.int64)
