@@ -13,20 +13,21 @@ from functools import cache
 from typing import NamedTuple
 
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.text.letters import (
+    ALPHABETIC_UNSPACED,
+    HAN_LETTERS,
+    HANGUL_LETTERS,
+    MARKS,
+    UNSPACED,
+)
 
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
 """Regex character class of characters without a width that may stand inside a word."""
 
-_HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_HIRAGANA = "\u3041-\u309f"
+_HIRAGANA = "\u3041-\u3096\u3099-\u309a\u309d-\u309f"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _MIDDLE_DOTS = "\u30fb\uff65"
-_SOUTHEAST_ASIAN = (
-    "\u0e00-\u0e3e\u0e40-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17dc-\u17dd\u19e0-\u19ff"
-    "\ua9e0-\ua9ff\uaa60-\uaa7f"
-)
-_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb\uffa0-\uffdc"
-_OWN_RULES = _HAN + _HIRAGANA + _KATAKANA + _SOUTHEAST_ASIAN + _HANGUL
+_OWN_RULES = UNSPACED + HANGUL_LETTERS + _HIRAGANA + _KATAKANA
 _IN_WORD_PUNCTUATION = "\u055a-\u055e"  # Armenian marks stand above a vowel
 _CONNECTORS = "-\u2010\u2011'\u2019\u02bc\u00b7"
 _HEBREW = "\u05d0-\u05ea"
@@ -161,35 +162,18 @@ def find_words(text: str) -> list[Word]:
 
 @cache
 def _patterns() -> _Patterns:
-    marks = "".join(
-        character
-        for character in map(chr, range(0x300, 0x20000))
-        if unicodedata.category(character) in {"Mn", "Mc", "Me"}
-    )
-    spaced_marks = _ranges([c for c in marks if not re.match(f"[{_OWN_RULES}]", c)])
     letter = rf"[^\W_{_OWN_RULES}]"
-    inner = rf"(?:[{INVISIBLE}{_IN_WORD_PUNCTUATION}]*+{letter}|[{spaced_marks}])*+"
+    inner = rf"(?:[{INVISIBLE}{_IN_WORD_PUNCTUATION}]*+{letter}|[{MARKS}])*+"
     hebrew = rf"(?<=[{_HEBREW}])[\"\u05f3\u05f4](?=[{_HEBREW}])"
     word = rf"{letter}{inner}(?:(?:[{_CONNECTORS}]|{hebrew})(?={letter}){letter}{inner})*+"
     sounds = "\u3099\u309a"  # combining sound marks of decomposed kana
     runs = [
-        rf"[{_HAN}][{_HAN}\ufe00-\ufe0f\U000e0100-\U000e01ef]*",
+        rf"[{HAN_LETTERS}][{HAN_LETTERS}\ufe00-\ufe0f\U000e0100-\U000e01ef]*",
         rf"[{_HIRAGANA}]+",
         rf"[{_KATAKANA}](?:[{_MIDDLE_DOTS}]?[{_KATAKANA}{sounds}])*",
-        rf"[{_SOUTHEAST_ASIAN}](?:[{INVISIBLE}]*+[{_SOUTHEAST_ASIAN}])*",
-        rf"[{_HANGUL}]+",
+        rf"[{ALPHABETIC_UNSPACED}](?:[{INVISIBLE}]*+[{ALPHABETIC_UNSPACED}])*",
+        rf"[{HANGUL_LETTERS}]+",
     ]
     pattern = "|".join([*(f"({run})" for run in runs), word])
     elision = re.compile(r"([^\W\d_]{1,5})['\u2019\u02bc](?=[^\W\d_])")
     return _Patterns(re.compile(pattern), elision)
-
-
-def _ranges(characters: list[str]) -> str:
-    """Return a regex character class of ascending characters."""
-    ranges: list[list[int]] = []
-    for code in map(ord, characters):
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
