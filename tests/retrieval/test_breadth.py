@@ -152,7 +152,7 @@ CORPUS = build_bm25(
     ],
 )
 def test_a_question_without_specific_words_asks_for_an_overview(question):
-    assert is_overview(bm25_words(question), CORPUS)
+    assert is_overview(question, CORPUS)
 
 
 @pytest.mark.parametrize(
@@ -165,15 +165,44 @@ def test_a_question_without_specific_words_asks_for_an_overview(question):
     ],
 )
 def test_a_question_with_a_specific_word_asks_for_no_overview(question):
-    assert not is_overview(bm25_words(question), CORPUS)
+    assert not is_overview(question, CORPUS)
 
 
 def test_nothing_is_an_overview_of_an_empty_index():
-    assert not is_overview(["summarize"], build_bm25([]))
+    assert not is_overview("summarize", build_bm25([]))
 
 
-def bm25_words(question):
-    return re.findall(r"\w+", question.casefold())
+CHINESE = build_bm25(
+    [
+        "大家在会上讨论了预算和招聘",
+        "大家在会上谈到了进度",
+        *[f"第{day}天大家见面谈话" for day in range(20)],
+        "黛玉睡了",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "总结一下会议的主要内容",
+        "这本书讲了什么？",
+        "請列出要點",
+        "大家谈了什么？",
+    ],
+)
+def test_a_chinese_question_without_specific_words_asks_for_an_overview(question):
+    assert is_overview(question, CHINESE)
+
+
+@pytest.mark.parametrize("question", ["黛玉怎么了？", "总结一下关于招聘的讨论", "火山在哪里？"])
+def test_a_chinese_question_with_a_specific_word_asks_for_no_overview(question):
+    assert not is_overview(question, CHINESE)
+
+
+def test_words_carried_over_make_a_question_specific():
+    assert is_overview("What is it about?", CORPUS)
+    assert not is_overview("What is it about?", CORPUS, carried=["hiring"])
 
 
 def topics(windows, diversity, scores=None):

@@ -11,13 +11,14 @@ Ranking nodes one by one repeats what the best node already says. Three measures
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.question_words import topic_terms
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
@@ -45,20 +46,6 @@ _REPEATED = 0.3
 
 _MIN_SPECIFIC = 0.25
 """A question is specific if the relative IDF of its words, without request words, sums to this."""
-
-_REQUEST_WORDS = frozenset(
-    "a about all am an and any are article articles as at be been being book books brief "
-    "briefly but by can chapter collection content contents conversation corpus could describe "
-    "did discuss discussed discussion discussions do document documents does entire entirety "
-    "essay explain file files find for from general generally gist give has have highlight "
-    "highlights how i idea ideas in into is issue issues it its key list main major me meeting "
-    "mention mentioned novel of on or outline overall overview page paper please point points "
-    "provide question report said say says should show story subject subjects summaries "
-    "summarise summarize summary takeaway takeaways tell text that the their them theme themes "
-    "there these they this those to topic topics transcript us was we were what which who whole "
-    "why will with you your".split()
-)
-"""Words that ask for an overview of a text, or that say nothing about its content."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,13 +158,18 @@ def spread_over_documents(scores: Floats, documents: IntArray, diversity: float)
     return discounted
 
 
-def is_overview(terms: Sequence[str], bm25: BM25Index) -> bool:
+def is_overview(question: str, bm25: BM25Index, carried: Iterable[str] = ()) -> bool:
     """Return whether a question asks about an entire text: it has no specific words.
 
     Words are specific by their IDF relative to that of a word in a single window, or of an unknown
     word, which is 1. Words such as "summarize", "main" and "document" do not count.
+
+    Args:
+        question: The question.
+        bm25: Knows the IDF of each word.
+        carried: Words that are carried over from earlier turns.
     """
-    content = [term for term in set(terms) if term not in _REQUEST_WORDS]
+    content = sorted({*topic_terms(question), *topic_terms(" ".join(carried))})
     unknown = bm25.idf_of_unique
     specific = sum((bm25.idf(term) or unknown) / unknown for term in content) if unknown else 1.0
     return specific < _MIN_SPECIFIC

@@ -334,12 +334,17 @@ class _HybridSearch:
         """Whether the question has no name that is in the index."""
         return self.query.mode != "local" and not self.seeds.ranked
 
+    @property
+    def is_overview(self) -> bool:
+        """Whether the question asks about an entire text."""
+        return is_overview(self.query.question, self.snapshot.bm25, self.query.carried.terms)
+
     def mixture(self) -> Mixture | None:
         """Return why summaries are added to a token budget; None if they are not."""
         wanted = self.strategy.budget_summaries
         if wanted == "never" or not self.query.packs_windows or not self.has_no_names:
             return None
-        if is_overview(self.relevance.terms, self.snapshot.bm25):
+        if self.is_overview:
             return Mixture("overview")
         if wanted == "flat" and is_flat(-np.sort(-self.relevance.windows[1])):
             return Mixture("flat")
@@ -382,7 +387,7 @@ class _HybridSearch:
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
-            overview=is_wide and is_overview(self.relevance.terms, self.snapshot.bm25),
+            overview=is_wide and self.is_overview,
             mixture=self.mixture(),
             title_links=self.followed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),

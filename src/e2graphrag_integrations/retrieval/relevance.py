@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.foreign_words import content_words, is_foreign
+from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -86,9 +87,10 @@ class Relevance:
     def terms(self) -> list[str]:
         """The words of the question, and those carried over from earlier turns.
 
-        English function words are left out if the index is in another language.
+        Question words in Chinese are left out, and English function words if the index is in
+        another language.
         """
-        own = content_words(terms_of(self.query.question), self.snapshot.bm25)
+        own = content_words(search_terms(self.query.question), self.snapshot.bm25)
         return [*own, *self._carried]
 
     @property

@@ -1,0 +1,84 @@
+"""Words of questions that say nothing about what is asked for, by language.
+
+The words of each language are applied to all questions: those of a script occur only in that
+script, and a question may contain several.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from e2graphrag_integrations.text.words import terms_of
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """Words of one language, as regular expressions for a lowercase question.
+
+    Attributes:
+        functions: Question words and particles. They are not searched for. English needs none: the
+            rarity of a word tells. In Chinese, the pairs of characters of such a word and its
+            neighbors would be rare by accident.
+        requests: Words that ask for an overview of a text, or that say nothing about its content.
+    """
+
+    functions: str
+    requests: str
+
+
+_ENGLISH = QuestionWords(
+    functions="(?!)",
+    requests=r"\b(?:a|about|all|am|an|and|any|are|articles?|as|at|be|been|being|books?|brief|briefly"
+    r"|but|by|can|chapter|collection|contents?|conversation|corpus|could|describe|did|discuss"
+    r"|discussed|discussions?|do|documents?|does|entire|entirety|essay|explain|files?|find|for|from"
+    r"|general|generally|gist|give|has|have|highlights?|how|i|ideas?|in|into|is|issues?|its?|key"
+    r"|list|main|major|me|meeting|mention|mentioned|novel|of|on|or|outline|overall|overview|page"
+    r"|paper|please|points?|provide|question|report|said|say|says|should|show|story|subjects?"
+    r"|summaries|summarise|summarize|summary|takeaways?|tell|text|that|the|their|them|themes?|there"
+    r"|these|they|this|those|to|topics?|transcript|us|was|we|were|what|which|who|whole|why|will"
+    r"|with|you|your)\b",
+)
+_CHINESE = QuestionWords(
+    functions="请问|請問|为什么|為什麼|为何|為何|什么时候|什麼時候|什么|什麼|怎么样|怎麼樣|怎么|怎麼"
+    "|怎样|怎樣|如何|哪一年|哪一|哪些|哪个|哪個|哪里|哪裡|哪儿|哪位|哪|谁|誰|多少|几个|幾個|是否"
+    "|有没有|有沒有|是不是|[吗嗎呢]|(?<!目)的(?![士确確])|了(?!解|不起)"
+    "|(?<![但可于於总總])是(?!非)|(?<![存现現正实實内內潜潛])在(?![线線职職])",
+    requests="总结|總結|小结|小結|概括|概述|概要|概况|概況|归纳|歸納|梳理|介绍|介紹|描述|简述|簡述"
+    "|简要|簡要|简单|簡單|大致|大概|大体|大體|大意|梗概|摘要|提纲|提綱|主要|重要|关键|關鍵|核心|中心思想"
+    "|内容|內容|情节|情節|剧情|劇情|主题|主題|主旨|要点|要點|重点|重點|亮点|亮點|观点|觀點|话题|話題"
+    "|议题|議題|问题|問題|方面|结论|結論|讲述|講述|讲解|講解|讨论|討論|涉及|提到|全文|全书|全書|本文"
+    "|文章|文档|文檔|文件|资料|資料|材料|小说|小說|会议|會議|报告|報告|对话|對話|聊天记录|聊天記錄|故事"
+    "|事情|列出|列举|列舉|帮我|幫我|给我|給我|给出|給出|告诉|告訴|一下|一段|几句|幾句|里面|裡面|其中"
+    "|所有|全部|总体|總體|整体|整體|整个|整個|哪些|都有|还有|還有|包括|以及|[请請你您我们們这這那该該此它"
+    "本篇部书書讲講说說谈談写寫用把对對有和与與及都里裡中一个個话話]",
+)
+_LANGUAGES = (_ENGLISH, _CHINESE)
+
+_QUOTED = r"(?P<quoted>《[^《》]*》|“[^“”]*”|「[^「」]*」|『[^『』]*』)"
+_FUNCTIONS = re.compile("|".join([_QUOTED, *(one.functions for one in _LANGUAGES)]))
+_REQUESTS = re.compile("|".join(one.requests for one in _LANGUAGES), re.IGNORECASE)
+
+
+def search_terms(question: str) -> list[str]:
+    """Return the terms of a question without those of question words and particles.
+
+    Quotes and titles are kept complete. If nothing else remains, all terms are returned.
+
+    >>> search_terms("曹操是谁"), search_terms("Who is he?")
+    (['曹', '操', '曹操'], ['who', 'is', 'he'])
+    """
+    return _content_terms(question) or terms_of(question)
+
+
+def topic_terms(question: str) -> list[str]:
+    """Return the terms that say what a question is about, if it is not an entire text.
+
+    >>> topic_terms("Summarize the main points"), topic_terms("总结一下赤壁的主要内容")
+    ([], ['赤', '壁', '赤壁'])
+    """
+    return _content_terms(_REQUESTS.sub(" ", question))
+
+
+def _content_terms(question: str) -> list[str]:
+    return terms_of(_FUNCTIONS.sub(lambda match: match["quoted"] or " ", question))
