@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.types import Mention
+from fakes import NameExtractor
 
 TEXTS = {
     "kolb": "The Kolb House in Dublin is a museum. An architect built it of red bricks.",
@@ -156,3 +159,35 @@ def test_a_reranker_reads_the_context_of_the_question(rag):
 def test_an_unknown_role_is_rejected(rag):
     with pytest.raises(InvalidInputError, match=r"history\[0\] has the unknown role 'robot'"):
         rag.retrieve("Why?", history=[("robot", "Because.")])
+
+
+class ChineseNames(NameExtractor):
+    """Finds two names in Chinese texts."""
+
+    def extract(self, texts):
+        return [
+            [
+                [
+                    Mention(found.group(), *found.span(), "PERSON")
+                    for found in re.finditer("诸葛亮|司马懿", text)
+                ]
+            ]
+            for text in texts
+        ]
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("他是哪里人？", {"诸葛亮"}),
+        ("他后来怎么样了？", {"诸葛亮"}),
+        ("那司马懿呢？", {"诸葛亮"}),
+        ("司马懿出生在哪个县？", set()),
+    ],
+)
+def test_a_chinese_question_is_completed(question, names):
+    texts = ["诸葛亮是琅琊人，住在隆中。", "司马懿是河内温县人。", "今天天气很好。"]
+    with E2GraphRAG.open(":memory:", embedder="hashing", extractor=ChineseNames()) as rag:
+        rag.add([SourceDocument(text, text) for text in texts])
+        carried = rag.retrieve(question, history=["诸葛亮是谁？"]).trace.carried
+    assert set(carried.names) == names

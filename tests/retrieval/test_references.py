@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2graphrag_integrations.retrieval.references import back_reference, open_reference
+from e2graphrag_integrations.types import Mention
 
 QUESTIONS = Path(__file__).parents[1] / "data" / "follow_ups.jsonl"
 
@@ -72,8 +73,44 @@ def test_most_follow_ups_are_recognized_and_complete_questions_are_not(reference
     assert sum(found["complete"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("question", "names", "words"),
+    [
+        ("他是哪里人？", (), "他"),
+        ("曹操為什麼恨他？", ("曹操",), ""),  # after a name
+        ("那司马懿呢？", ("司马懿",), "那"),
+        ("司马懿呢？", ("司马懿",), "司马懿呢"),
+        ("刘备后来呢？", ("刘备",), "刘备后来呢"),
+        ("后来呢？", (), "后来"),
+        ("是为什么呢？", (), "是为什么呢"),
+        ("該城在哪裡？", (), "該"),
+        ("应该怎么办理？", (), ""),
+        ("《他》是谁写的？", (), ""),
+        ("Where is GDP 这个词 used?", (), "这"),
+    ],
+)
+def test_chinese_words_that_refer_to_earlier_turns(question, names, words):
+    starts = [(name, question.index(name)) for name in names]
+    mentions = [Mention(name, start, start + len(name), "PERSON") for name, start in starts]
+    assert (back_reference(question, mentions) or open_reference(question, mentions)) == words
+
+
+def test_most_chinese_follow_ups_are_recognized_and_complete_questions_are_not():
+    """The questions were written for this test. Follow-ups without such words have no topic."""
+    found = {"follow_up": [], "complete": []}
+    path = QUESTIONS.with_name("follow_ups_zh.jsonl")
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        question = row["question"]
+        found[row["label"]].append(
+            bool(back_reference(question, ()) or open_reference(question, ()))
+        )
+    assert len(found["follow_up"]) + len(found["complete"]) > 80
+    assert sum(found["follow_up"]) / len(found["follow_up"]) > 0.8
+    assert sum(found["complete"]) == 0
+
+
 def test_long_questions_are_read_in_linear_time(reference):
-    for part in ("!", "the ", "a-", "any. ", "what, ", "more "):
+    for part in ("!", "the ", "a-", "any. ", "what, ", "more ", "那", "呢", "是", "《"):
         question = part * (32_000 // len(part))
         back_reference(question, ())
         open_reference(question, ())

@@ -29,6 +29,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
+from e2graphrag_integrations.retrieval.question_words import specific_terms
 from e2graphrag_integrations.retrieval.references import back_reference, open_reference
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
@@ -68,15 +69,6 @@ _NAME_WEIGHTS = {"user": 0.5, "assistant": 0.2}
 
 _MAX_NAMES = 16
 """Maximum number of names to carry over, the highest weights first."""
-
-_FUNCTION_WORDS = frozenset(
-    "a about am an and any are as at be been being but by can could did do does for from had has "
-    "have he her hers him his how i if in is it its many me more much my no not of often on or "
-    "our please shall she should so some that the their theirs them then there these they this "
-    "those to us was we were what when where which who whom whose why will with would yes you "
-    "your".split()
-)
-"""English words without content. In a small index, they can be rare."""
 
 
 def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Query:
@@ -136,7 +128,7 @@ def _specificity(question: str, bm25: BM25Index) -> float:
     unknown = bm25.idf_of_unique
     if not unknown:
         return 0.0
-    terms = sorted(set(terms_of(question)) - _FUNCTION_WORDS)
+    terms = sorted(set(specific_terms(question)))
     return sum(((bm25.idf(term) or unknown) / unknown) ** 2 for term in terms)
 
 

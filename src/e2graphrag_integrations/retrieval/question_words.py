@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import has_unspaced, terms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,13 @@ class QuestionWords:
             rarity of a word tells. In Chinese, the pairs of characters of such a word and its
             neighbors would be rare by accident.
         requests: Words that ask for an overview of a text, or that say nothing about its content.
+        fillers: Words that do not identify the topic of a question. In a small index, they can be
+            rare.
     """
 
     functions: str
     requests: str
+    fillers: str
 
 
 _ENGLISH = QuestionWords(
@@ -38,6 +41,11 @@ _ENGLISH = QuestionWords(
     r"|summaries|summarise|summarize|summary|takeaways?|tell|text|that|the|their|them|themes?|there"
     r"|these|they|this|those|to|topics?|transcript|us|was|we|were|what|which|who|whole|why|will"
     r"|with|you|your)\b",
+    fillers=r"\b(?:a|about|am|an|and|any|are|as|at|be|been|being|but|by|can|could|did|do|does|for"
+    r"|from|had|has|have|he|her|hers|him|his|how|i|if|in|is|it|its|many|me|more|much|my"
+    r"|no|not|of|often|on|or|our|please|shall|she|should|so|some|that|the|their|theirs"
+    r"|them|then|there|these|they|this|those|to|us|was|we|were|what|when|where|which|who"
+    r"|whom|whose|why|will|with|would|yes|you|your)\b",
 )
 _CHINESE = QuestionWords(
     functions="请问|請問|为什么|為什麼|为何|為何|什么时候|什麼時候|什么|什麼|怎么样|怎麼樣|怎么|怎麼"
@@ -52,12 +60,16 @@ _CHINESE = QuestionWords(
     "|事情|列出|列举|列舉|帮我|幫我|给我|給我|给出|給出|告诉|告訴|一下|一段|几句|幾句|里面|裡面|其中"
     "|所有|全部|总体|總體|整体|整體|整个|整個|哪些|都有|还有|還有|包括|以及|[请請你您我们們这這那该該此它"
     "本篇部书書讲講说說谈談写寫用把对對有和与與及都里裡中一个個话話]",
+    fillers="后来|後來|然后|然後|接着|接著|接下来|接下來|结果|結果|原因|情况|情況|具体|具體|详细|詳細|例子|例如"
+    "|比如|意思|别的|別的|其他|其它|另外|其实|其實|需要|可以|能够|能夠|应该|應該|如果|因为|因為|所以|但是"
+    "|[他她它们們们这這那该該其此些也还還又再就才会會能要去来來得地着著过過吧啊呀哦]",
 )
 _LANGUAGES = (_ENGLISH, _CHINESE)
 
 _QUOTED = r"(?P<quoted>《[^《》]*》|“[^“”]*”|「[^「」]*」|『[^『』]*』)"
 _FUNCTIONS = re.compile("|".join([_QUOTED, *(one.functions for one in _LANGUAGES)]))
 _REQUESTS = re.compile("|".join(one.requests for one in _LANGUAGES), re.IGNORECASE)
+_FILLERS = re.compile("|".join(one.fillers for one in _LANGUAGES), re.IGNORECASE)
 
 
 def search_terms(question: str) -> list[str]:
@@ -78,6 +90,16 @@ def topic_terms(question: str) -> list[str]:
     ([], ['赤', '壁', '赤壁'])
     """
     return _content_terms(_REQUESTS.sub(" ", question))
+
+
+def specific_terms(question: str) -> list[str]:
+    """Return the terms of a question that identify its topic, with pairs only of ideographs.
+
+    >>> specific_terms("When did she die?"), specific_terms("他后来怎么样了")
+    (['die'], [])
+    """
+    terms = _content_terms(_FILLERS.sub(" ", question))
+    return [term for term in terms if len(term) > 1 or not has_unspaced(term)]
 
 
 def _content_terms(question: str) -> list[str]:

@@ -1,48 +1,94 @@
-"""English words and forms by which a question refers to what was said before."""
+"""Words and forms by which a question refers to what was said before, in English and Chinese."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from e2graphrag_integrations.types import Mention
 
-_BACK_REFERENCES = re.compile(
-    r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|these|those"
-    r"|there|other|others|another|same|such(?! as\b)|else|instead|then"
-    r"|former|latter|that(?:'s)?(?=\W*$|[.,?!]|\W+(?:one|kind|type)\b))\b"
-    # Not after a noun: "the film that was directed by ..."
-    r"|(?:^\W*|\b(?:is|was|does|did|do|can|could|would|will|and|but|if|why|how|when|what) )that\b"
-    r"|^\W*(?:what|how) about\b"
-    r"|\bi (?:mean|meant)\b|\bi(?: a|['’])m (?:asking|talking|referring)\b"
-    r"|\b(?!no\b|which\b|any\b|each\b|every\b)[a-z-]{1,20} ones?(?=\W*$|[.,?!])"
-)
-"""Words that refer to something mentioned before, or to another one of its kind."""
 
-_EXPLETIVES = re.compile(
-    r"\bit (?:is|was|makes?|takes?|seems?)\b"
-    r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary)\b"
-    r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"
-    r"|\b(?:known|famous|noted|named) for (?:its|his|her|their)\b"
-)
-"""Phrases whose "it" or "there" refers to nothing, or whose "its" to the noun before them."""
+@dataclass(frozen=True, slots=True)
+class _References:
+    """Words of one language, found in a lowercase question.
 
-_CONTINUATIONS = re.compile(
-    r"^\W*(?:and|but|or|also|plus|no|nope|yes|ok|okay|what if|in that case)\b"
-    r"|\b(?:too|either|as well|afterwards?|anyway)(?=\W*$|[.,?!])"
-    r"|^\W*(?:please |can you |could you )*(?:explain|elaborate|clarify|continue|go on)\b"
-    r"|\b(?:an|another|some) examples?(?=\W*$|[.,?!])"
-    r"|(?:^|[.!?])\W{0,3}any (?!of\b)|\bany(?=\W*$)"
-    r"|\bmore(?: details?| information)?(?: please)?(?=\W*$|[.?!])"
-)
-"""Words that continue or correct what was said, or ask for more of it."""
+    The words of each language are looked for in all questions, because those of a script occur only
+    in that script.
 
-_ELLIPSES = re.compile(
-    r"(?:^|[.!?,])\W{0,3}(?:(?:and|but|so) )?(?:why|how|when|where|who|whom|which|what)"
-    r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly))?\W*$"
-    r"|^\W*(?:(?:and|so|but) )?which is (?:the )?(?:more |most |less |least )?[a-z]+\W*$"
+    Attributes:
+        back: Words that refer to something mentioned before, or to another one of its kind.
+        expletives: Phrases with such a word that refers to nothing, or to the noun before it.
+        continuations: Words that continue or correct what was said, or ask for more of it.
+        ellipses: Questions that consist of a question word, or compare without saying what.
+    """
+
+    back: re.Pattern[str]
+    expletives: re.Pattern[str]
+    continuations: re.Pattern[str]
+    ellipses: re.Pattern[str]
+
+
+_ENGLISH = _References(
+    back=re.compile(
+        r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|these|those"
+        r"|there|other|others|another|same|such(?! as\b)|else|instead|then"
+        r"|former|latter|that(?:'s)?(?=\W*$|[.,?!]|\W+(?:one|kind|type)\b))\b"
+        # Not after a noun: "the film that was directed by ..."
+        r"|(?:^\W*|\b(?:is|was|does|did|do|can|could|would|will|and|but|if|why|how|when|what) )"
+        r"that\b"
+        r"|^\W*(?:what|how) about\b"
+        r"|\bi (?:mean|meant)\b|\bi(?: a|['’])m (?:asking|talking|referring)\b"
+        r"|\b(?!no\b|which\b|any\b|each\b|every\b)[a-z-]{1,20} ones?(?=\W*$|[.,?!])"
+    ),
+    expletives=re.compile(
+        r"\bit (?:is|was|makes?|takes?|seems?)\b"
+        r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary)\b"
+        r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"
+        r"|\b(?:known|famous|noted|named) for (?:its|his|her|their)\b"
+    ),
+    continuations=re.compile(
+        r"^\W*(?:and|but|or|also|plus|no|nope|yes|ok|okay|what if|in that case)\b"
+        r"|\b(?:too|either|as well|afterwards?|anyway)(?=\W*$|[.,?!])"
+        r"|^\W*(?:please |can you |could you )*(?:explain|elaborate|clarify|continue|go on)\b"
+        r"|\b(?:an|another|some) examples?(?=\W*$|[.,?!])"
+        r"|(?:^|[.!?])\W{0,3}any (?!of\b)|\bany(?=\W*$)"
+        r"|\bmore(?: details?| information)?(?: please)?(?=\W*$|[.?!])"
+    ),
+    ellipses=re.compile(
+        r"(?:^|[.!?,])\W{0,3}(?:(?:and|but|so) )?(?:why|how|when|where|who|whom|which|what)"
+        r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly))?\W*$"
+        r"|^\W*(?:(?:and|so|but) )?which is (?:the )?(?:more |most |less |least )?[a-z]+\W*$"
+    ),
 )
-"""Questions that consist of a question word, or compare without saying what."""
+_CHINESE = _References(
+    back=re.compile(
+        "(?<![其吉])[他她它](?![人国國乡鄉])|(?:其他|其它)(?:的|人)?(?=[呢吗嗎？?]|$)|[这這]"
+        "|那(?=[个個些位种種件次里裡时時家本部场場座天年人首款句段样樣边邊])"
+        "|(?<![应應本活理不])[该該](?=[病国國城市省县縣校厂廠公书書片剧劇人地产產项項组組机機事系方文作条條法案店"
+        "院镇鎮村区區岛島河山湖时時年月日届屆类類种種处處部队隊州])"
+        "|(?<![尤及与與和以极極])其(?![实實次乐樂他它])|(?<![因如彼从從由特在])此(?![生次外起])"
+        "|上述|前述|前者|后者|後者|对方|對方|双方|雙方|[两兩二]者|[上下前后後]一(?=[代个個款部任])|另一"
+        "|[别別]的|同[年月日]|同时期|同時期"
+    ),
+    expletives=re.compile("(?!)"),
+    continuations=re.compile(
+        r"^\W*+(?:那(?=\S{1,12}呢)|那么|那麼|然后|然後|后来|後來|接着|接著|接下来|接下來|还有|還有|而且|但是|可是"
+        r"|不过|不過|所以|另外|此外|继续|繼續|再(?=[说說讲講举舉推给給来來列详詳具])|(?:好的?|对|對|不是?|是的)(?=[，,。！!]))"
+        "|(?:详细|詳細|具体|具體)[地点點]?(?:一[点點])?[说說讲講解介是展]|[举舉][个個几幾一]?[个個些]?例"
+        "|[还還]有(?=[谁誰什哪别別其])|[这那這]?更多的?(?:信息|细节|細節|例子|内容|內容)?(?=\\W*$)"
+    ),
+    ellipses=re.compile(
+        r"^\W*+(?:[那但可又]|需要|要|是|在|去|到|花)*"
+        "(?:为什么|為什麼|为何|為何|怎么办|怎麼辦|怎么|怎麼|怎样|怎樣|如何|什么时候|什麼時候|何时|何時|哪里|哪裡|哪[儿兒]"
+        "|[谁誰]|哪一?[年天位个個些种種]|多少[钱錢]?|多[久大长長远遠]|[几幾][个個次年天位]|结果|結果|原因|真的|例如|比如|什么意思"
+        "|什麼意思)(?:如何|怎么样|怎麼樣|怎样|怎樣|是什么|是什麼|[呢吗嗎的了啊])*\\W*$"
+        r"|^\W*+(?!\S*(?:什么|什麼|[谁誰哪怎几幾]|为何|為何|多少))\S{1,12}呢\W*$"
+    ),
+)
+_LANGUAGES = (_ENGLISH, _CHINESE)
+
+_QUOTED = re.compile("《[^《》]*》")
 
 _ARTICLE = re.compile(r"\bthe(?P<between>(?: [\w'-]+)?) $", re.IGNORECASE)
 """A definite article in front of a noun, and the word between them. Longer phrases, such as "the
@@ -70,13 +116,17 @@ _NEARBY = 40
 
 def back_reference(question: str, mentions: Sequence[Mention]) -> str:
     """Return the first words before any name that refer back, or an empty string."""
-    text, first_name = question.lower(), _first_name(question, mentions)
-    expletives = [match.span() for match in _EXPLETIVES.finditer(text)]
-    for match in _BACK_REFERENCES.finditer(text):
-        start = match.start()
-        if start < first_name and not any(first <= start < end for first, end in expletives):
-            return match.group().strip()
-    return ""
+    text, first_name = _readable(question), _first_name(question, mentions)
+    found = []
+    for language in _LANGUAGES:
+        expletives = [match.span() for match in language.expletives.finditer(text)]
+        found += [
+            match
+            for match in language.back.finditer(text)
+            if match.start() < first_name
+            and not any(first <= match.start() < end for first, end in expletives)
+        ]
+    return min(found, key=re.Match.start).group().strip() if found else ""
 
 
 def open_reference(question: str, mentions: Sequence[Mention]) -> str:
@@ -85,14 +135,21 @@ def open_reference(question: str, mentions: Sequence[Mention]) -> str:
     These are continuations ("And ...", "Explain ..."), ellipses ("How often?"), and nouns with a
     definite article that nothing in the question identifies ("the fee").
     """
-    text, first_name = question.lower(), _first_name(question, mentions)
-    for pattern in (_CONTINUATIONS, _ELLIPSES):
-        match = pattern.search(text)
-        if match and match.start() < first_name:
-            return match.group().strip(" .,?!")
+    text, first_name = _readable(question), _first_name(question, mentions)
+    for language in _LANGUAGES:
+        for pattern in (language.continuations, language.ellipses):
+            match = pattern.search(text)
+            # An ellipsis may consist of a name: "那曹操呢" asks the same about someone else.
+            if match and match.start() <= first_name:
+                return match.group().strip(" .,?!？！，。")
     if any(one.named for one in mentions):
         return ""  # a name identifies more than an article leaves open
     return next(_definite_nouns(question, mentions), "")
+
+
+def _readable(question: str) -> str:
+    """Return a question in lowercase, with spaces instead of titles."""
+    return _QUOTED.sub(lambda match: " " * len(match.group()), question.lower())
 
 
 def _first_name(question: str, mentions: Sequence[Mention]) -> int:
