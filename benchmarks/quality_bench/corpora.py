@@ -11,7 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument, SpacyEntityExtractor
+from e2graphrag_integrations import (
+    ChineseEntityExtractor,
+    E2GraphRAG,
+    SourceDocument,
+    SpacyEntityExtractor,
+)
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
 from e2graphrag_integrations.protocols import EntityExtractor
 from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
@@ -226,9 +231,9 @@ MODELS: Mapping[str, str] = {"en": DEFAULT}
 """The embedding model of each language; that of all others is `MULTILINGUAL`."""
 
 
-def extractor_of(language: str) -> EntityExtractor:  # noqa: ARG001 - one for all, until there are more
+def extractor_of(language: str) -> EntityExtractor:
     """Return the extractor of a language."""
-    return SpacyEntityExtractor()
+    return ChineseEntityExtractor() if language == "zh" else SpacyEntityExtractor()
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
