@@ -26,7 +26,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from e2graphrag_integrations import E2GraphRAG, UnknownEntityError
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import UnknownEntityError
 from goals import Goal, exit_if_missed
 from quality_bench.corpora import Corpus, Question, corpora
 from quality_bench.embedders import EMBEDDERS, MULTILINGUAL

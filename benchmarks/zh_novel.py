@@ -13,12 +13,19 @@ import argparse
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy, RetrievalResult, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    PaperStrategy,
+    RetrievalResult,
+    RetrievedNode,
+    SourceDocument,
+)
 from goals import Goal, exit_if_missed
 from quality_bench.corpora import CACHE, extractor_of
 from quality_bench.embedders import EMBEDDERS, MULTILINGUAL
@@ -26,11 +33,13 @@ from quality_bench.vectors import CachedEmbedder, VectorCache
 from runs import this_run, timed, write_result
 
 QUESTIONS = {
+    "刘备和诸葛亮是怎样相识的？": "local",
     "刘备三顾茅庐请诸葛亮出山时发生了什么？": "local",
     "关羽为什么在华容道放走曹操？": "local",
     "吕布和貂蝉是怎样相识的？": "local",
     "周瑜怎样打黄盖，又是为了骗谁？": "local",
-    "鲁肃怎样劝孙权不要投降？": "local",
+    "孙权与鲁肃如何商议联刘抗曹？": "local",
+    "赵云在长坂坡怎样救出阿斗？": "local",
     "张飞在长坂桥怎样喝退曹操的军队？": "local",
     "司马懿为什么害怕诸葛亮的空城计？": "local",
     "这部小说怎样描写忠义？": "global",
@@ -56,20 +65,28 @@ def chapters(text: str) -> list[SourceDocument]:
     ]
 
 
-def described(result: RetrievalResult, paper: RetrievalResult, expected: str) -> dict[str, Any]:
+def described(
+    result: RetrievalResult, paper: RetrievalResult, expected: str, texts: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the route, the hops between names, and the best spans of a question."""
+    names = {one.entity for one in result.trace.links}
+    pairs = [pair for pair in paper.trace.pairs if {pair.a, pair.b} <= names]
     return {
         "expected": expected,
         "route": result.route,
         "reason": result.trace.reason,
         "links": [f"{one.mention} -> {one.entity} ({one.how})" for one in result.trace.links],
-        "hops of the paper's strategy": {f"{p.a} - {p.b}": p.hops for p in paper.trace.pairs},
+        "hops of the paper's strategy": {f"{pair.a} - {pair.b}": pair.hops for pair in pairs},
         "shortest path": " - ".join(result.paths[0].entities) if result.paths else None,
-        "spans": [
-            f"{node.document_id} {node.start}-{node.end}: "
-            + "".join(node.text[slice(*(node.best_span or (0, _SHOWN)))].split())[:_SHOWN]
-            for node in result.nodes[:3]
-        ],
+        "spans": [_shown(node, texts) for node in result.nodes[:3]],
     }
+
+
+def _shown(node: RetrievedNode, texts: Mapping[str, str]) -> str:
+    """Return the beginning of the best span of a node, and its place."""
+    start, end = node.best_span or (node.start, node.end)
+    text = "".join(texts[node.document_id][start:end].split())
+    return f"{node.document_id} {start}-{end}: {text[:_SHOWN]}"
 
 
 def main() -> None:
@@ -80,6 +97,7 @@ def main() -> None:
     options = parser.parse_args()
     text = (options.data / "zh_novel" / "zh-sanguo.txt").read_text(encoding="utf-8")
     documents = chapters(text)[: options.chapters]
+    texts = {one.id: one.text for one in documents}
     name, create = EMBEDDERS[MULTILINGUAL]
     embedder = CachedEmbedder(create(), name, VectorCache(CACHE / "vectors.sqlite"))
     with (
@@ -94,6 +112,7 @@ def main() -> None:
                 rag.retrieve(question, k=5, paths=True),
                 rag.retrieve(question, k=5, strategy=PaperStrategy()),
                 expected,
+                texts,
             )
             for question, expected in QUESTIONS.items()
         }

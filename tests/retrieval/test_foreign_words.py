@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.retrieval.foreign_words import content_words, is_foreign
+from e2graphrag_integrations.retrieval.foreign_words import (
+    content_words,
+    is_foreign,
+    without_function_words,
+)
 from e2graphrag_integrations.search.bm25 import build_bm25
 from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.types import Mention
 
 CHINESE = [f"刘备在第{number}章遇见关羽。" for number in range(20)]
 ENGLISH = ["The king met the duke.", "Where was the duke?"]
@@ -39,6 +44,15 @@ def test_a_chinese_question_that_quotes_english_is_not_foreign():
 
 def test_a_question_without_english_function_words_is_never_foreign():
     assert content_words(["刘备", "备见", "duke"], build_bm25(CHINESE)) == ["刘备", "备见", "duke"]
+
+
+def test_function_words_are_no_names_and_no_part_of_names():
+    question = "Who is Liu Bei of Han, and What?"
+    mentions = [Mention("Who is Liu Bei of Han", 0, 21, "NAME"), Mention("What", 27, 31, "NAME")]
+    chinese, english = build_bm25(CHINESE), build_bm25(ENGLISH)
+    [name] = without_function_words(mentions, lambda: chinese)
+    assert name.entity == question[name.start : name.end] == "Liu Bei of Han"
+    assert without_function_words(mentions, lambda: english) == tuple(mentions)
 
 
 def test_function_words_do_not_find_chinese_texts_that_quote_english(open_index):

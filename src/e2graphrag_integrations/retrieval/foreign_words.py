@@ -6,22 +6,25 @@ as rare as names, so BM25 would search for them first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from string import ascii_lowercase
 
 from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.types import Mention
 
 _FUNCTION_WORDS = frozenset(
     "about after again all also am an and any are as at be because been before being between both "
     "but by can could did do does during each every for from had has have he her hers him his how "
-    "if in into is it its me more most my no not of off on or other our out over please shall she "
-    "should since so some such than that the their theirs them then there these they this those "
-    "through to under until up us used was we were what when where which while who whom whose why "
-    "will with would yes you your".split()
+    "if in into is it its may me might more most must my no not of off on or other our out over "
+    "please shall she should since so some such than that the their theirs them then there these "
+    "they this those through to under until up us used was we were what when where which while who "
+    "whom whose why will with would yes you your".split()
 )
 """English words of at least two letters without content of their own."""
 
 _LETTERS = frozenset(ascii_lowercase)
+_WORD = re.compile(r"\S+")
 
 _MIN_COMMON = 0.2
 """Minimum share of function words in an English question. A Chinese one may quote a title."""
@@ -47,6 +50,39 @@ def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
     if _FUNCTION_WORDS.isdisjoint(terms) or _is_english(bm25):
         return list(terms)
     return [term for term in terms if term not in _LETTERS and term not in _FUNCTION_WORDS]
+
+
+def without_function_words(
+    mentions: Iterable[Mention], bm25: Callable[[], BM25Index]
+) -> tuple[Mention, ...]:
+    """Return mentions without function words at their ends, if the index is not in English.
+
+    An extractor for another language takes many English words for names.
+
+    Args:
+        mentions: Mentions in a question.
+        bm25: Returns the index. It is called only if a mention has a function word.
+    """
+    given = tuple(mentions)
+    stripped = tuple(_stripped(mention) for mention in given)
+    if stripped == given or _is_english(bm25()):
+        return given
+    return tuple(mention for mention in stripped if mention is not None)
+
+
+def _stripped(mention: Mention) -> Mention | None:
+    """Return a mention without function words at its ends; None if nothing remains."""
+    words = [(one.group(), *one.span()) for one in _WORD.finditer(mention.entity)]
+    kept = [one for one in words if one[0].lower() not in _FUNCTION_WORDS]
+    if not words or (kept and kept[0] == words[0] and kept[-1] == words[-1]):
+        return mention
+    if not kept:
+        return None
+    first, last = kept[0][1], kept[-1][2]
+    entity, start, end, label = mention
+    if len(entity) == end - start:  # otherwise, the entity is not written as in the question
+        start, end = start + first, start + last
+    return Mention(entity[first:last], start, end, label)
 
 
 def _is_english(bm25: BM25Index) -> bool:

@@ -22,6 +22,7 @@ from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
+from e2graphrag_integrations.retrieval.foreign_words import without_function_words
 from e2graphrag_integrations.retrieval.hydrate import (
     NodeReader,
     NodeSource,
@@ -151,6 +152,7 @@ def analyze(
         else:
             [sentences] = extract_checked(extractor, [query.question], ["the question"])
             mentions = first_mentions(sentences)
+        mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
         return replace(query, mentions=mentions)
 
