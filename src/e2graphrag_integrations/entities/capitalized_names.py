@@ -39,6 +39,8 @@ _MIN_STEM, _MAX_ENDING = 4, 2
 
 _STARTS_SENTENCE = re.compile(r"[.!?…:\"“„«»‟—–(\[{•*¿¡|>#]")
 _SUFFIX = re.compile(r"(?<=\w)['’ʼ][^\W\d_]+$")
+_PLACE_SUFFIXES = frozenset("da de ta te dan den tan ten".split())
+_MIN_BEFORE_PLACE = 2
 _AFTER_SUBJECT = frozenset({"(", "—", "–", "-"})
 _ELISION = re.compile(r"[^\W\d_]{1,5}['’ʼ]")
 _SPACE = re.compile(r"[^\S\n]*(?:\n[^\S\n]*)?")
@@ -175,6 +177,8 @@ class _Capitals:
             if self._grammar.apostrophe_before_suffix and suffix_length(self._words[end - 1]):
                 break
             word = self._words[end]
+            if self._is_place_after_name(start, end):
+                break
             if self._is_capital(end) and not self._is_calendar(end):
                 end += 1
                 continue
@@ -190,6 +194,14 @@ class _Capitals:
                 break
             end = ahead + 1
         return end
+
+    def _is_place_after_name(self, start: int, at: int) -> bool:
+        """Return whether a place follows a name, as in Turkish "Orhan Pamuk Ankara'da"."""
+        if not self._grammar.apostrophe_before_suffix or at - start < _MIN_BEFORE_PLACE:
+            return False
+        word = self._words[at]
+        length = suffix_length(word)
+        return length > 0 and word.text[1 - length :] in _PLACE_SUFFIXES
 
     def _joins(self, at: int, first: int, start: int) -> bool:
         key = self._words[at].key

@@ -6,7 +6,9 @@ Without a dictionary, only statistics and the script tell a noun from other word
   word nor among the most frequent words. In a query, every word counts that is not a
   function word. Where there are no capitals, repeated phrases are names.
 * In Japanese, hiragana separates the words. Compounds of Han characters, katakana and Latin letters
-  are nouns, or names if they contain katakana or end like the name of a place or institution.
+  are names if they contain katakana or Latin capitals, if they end like the name of a place or
+  institution, or if they have at least three characters and do not end like a common noun. All
+  others are nouns.
 * In Korean, a word with a particle at its end is a noun. The particle is removed.
 * In Thai, Lao, Khmer and Burmese, only repeated runs between spaces count.
 * In Chinese, only short runs between punctuation marks count: use a pipeline instead.
@@ -48,6 +50,10 @@ _NAME_ENDINGS = tuple(
     "市 県 都 府 区 町 村 駅 島 川 湖 寺 城 港 国 州 郡 省 庁 党 大学 高校 学校 会社 "
     "銀行 新聞 協会 連盟 連合 博物館 美術館 神社".split()
 )
+_NOUN_ENDINGS = tuple(
+    "家者人員師手作品物性的化力率論学法式用業費場所間中後前上下内外目時年月日分等数量度"
+)
+_MIN_HAN_NAME = 3
 _HONORIFICS = ("氏", "様", "先生")
 _HONORIFIC_KANA = ("さん", "さま", "くん", "ちゃん")
 
@@ -176,10 +182,12 @@ class ContentWords(NamedTuple):
             return
         katakana = max((len(w.text) for w in words if w.kind is Kind.KATAKANA), default=0)
         latin = any(w.kind is Kind.SPACED and w.text[0].isupper() for w in words)
-        has_ending = len(name) > 2 and name.endswith(_NAME_ENDINGS)  # noqa: PLR2004 - "都市"
+        is_long = len(name) >= _MIN_HAN_NAME
+        has_ending = is_long and name.endswith(_NAME_ENDINGS)
+        is_unusual = is_long and not name.endswith(_NOUN_ENDINGS)
         if all(word.kind is Kind.KATAKANA for word in words) and katakana < _MIN_KATAKANA:
             return
-        is_name = is_person or has_ending or latin or katakana >= _MIN_KATAKANA
+        is_name = is_person or has_ending or is_unusual or latin or katakana >= _MIN_KATAKANA
         yield Mention(name, start, start + len(name), "NAME" if is_name else NOUN)
 
     # Korean

@@ -15,7 +15,7 @@ from e2graphrag_integrations.entities.content_words import ContentWords
 from e2graphrag_integrations.entities.grammar import grammar_of
 from e2graphrag_integrations.entities.quoted_titles import quoted_titles
 from e2graphrag_integrations.entities.word_tokens import Word, find_words
-from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.sentences import ends_sentence, sentence_starts
 from e2graphrag_integrations.types import Mention, Sentences
 
 RULES_VERSION = 1
@@ -76,7 +76,11 @@ class RuleBasedExtractor:
 
 
 def _reads_as_query(text: str, words: Sequence[Word]) -> bool:
-    return len(words) <= _SHORT_QUERY or text.rstrip().endswith(_QUESTION_MARKS)
+    """Return whether a sentence is a question, or short and without a full stop."""
+    text = text.rstrip()
+    if text.endswith(_QUESTION_MARKS):
+        return True
+    return len(words) <= _SHORT_QUERY and not ends_sentence(text)
 
 
 def _starts(text: str) -> list[int]:
