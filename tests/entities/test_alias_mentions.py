@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
@@ -34,6 +36,24 @@ GLOSSARY = edits(Liu_Bei="刘备", Guan_Yu="关羽")
 )
 def test_aliases_are_found_as_complete_words_in_any_case_and_width(question, names):
     assert found(question, GLOSSARY) == names
+
+
+@pytest.mark.parametrize(
+    ("alias", "question", "names"),
+    [
+        ("Café Noir", "where is CAFE\u0301 NOIR?", ["CAFE\u0301 NOIR"]),
+        ("محمد", "من هو مُحَمَّد؟", ["مُحَمَّد"]),
+        ("İstanbul", "istanbul ve ISTANBUL", ["istanbul"]),
+        ("한국", "한국은 어디?", ["한국"]),  # with a particle
+        ("한국", "한국인은?", []),  # part of a longer word
+        ("서울", unicodedata.normalize("NFD", "서울 날씨"), [unicodedata.normalize("NFD", "서울")]),
+        ("Liu Bei", "Liu\u200b Be\u00adi?", ["Liu\u200b Be\u00adi"]),
+        ("नेहर", "नेहरू कौन थे?", []),  # the vowel sign belongs to the last letter
+        ("नेहरू", "नेहरू कौन थे?", ["नेहरू"]),
+    ],
+)
+def test_aliases_are_found_in_any_encoding_of_their_letters(alias, question, names):
+    assert found(question, edits(**{alias: "entity"})) == names
 
 
 def test_spans_are_those_of_the_question():

@@ -7,17 +7,21 @@ entity of Chinese documents in English questions, which a Chinese extractor does
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
+from itertools import pairwise
 
+from e2graphrag_integrations.entities.content_words import KOREAN_PARTICLES
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.entities.normalize import fold_letters
+from e2graphrag_integrations.text.graphemes import inner_offsets
+from e2graphrag_integrations.text.letters import HANGUL_LETTERS, MARKS, UNSPACED
 from e2graphrag_integrations.text.words import has_unspaced
 from e2graphrag_integrations.types import NOUN, Mention, Span
 
 ALIAS = "ALIAS"
 """Label of the mentions that are found by the user's aliases alone."""
 
+_MARK = re.compile(f"[{MARKS}]")
 _LETTER = rf"[^\W{UNSPACED}]"
 """Regex class of the characters of words in scripts with spaces between words."""
 
@@ -27,7 +31,8 @@ def with_alias_mentions(
 ) -> tuple[Mention, ...]:
     """Return the mentions, and the aliases in the question that are not among them.
 
-    Case, full-width forms and the width of spaces do not matter. A word of a script with spaces
+    Differences that normal forms do not have, such as case, full-width forms, the width of spaces
+    and vowel marks, do not matter. A word of a script with spaces
     must occur as a complete word; an alias of a single character of another script is left to the
     extractor, because it is a part of many words. Of overlapping aliases, the longest counts. An
     alias within a longer name is not a name of its own, and an extracted name within an alias is
@@ -49,10 +54,10 @@ def with_alias_mentions(
     found: list[Mention] = []
     for alias in sorted(aliases, key=lambda name: (-len(name), name)):
         form = _folded(alias)[0]
-        if form not in text or (len(form) == 1 and has_unspaced(form)):
+        if not form or form not in text or (len(form) == 1 and has_unspaced(form)):
             continue
         for match in _whole(form).finditer(text):
-            start, end = origins[match.start()], origins[match.end() - 1] + 1
+            start, end = origins[match.start()].start, origins[match.end() - 1].end
             is_inside = any(first <= start and end <= last for first, last in [*taken, *names])
             if not is_inside and edits.form(alias) not in known:
                 taken.append(Span(start, end))
@@ -62,21 +67,30 @@ def with_alias_mentions(
     return (*kept, *sorted(found, key=lambda mention: mention.start))
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text casefolded, in NFKC, with single spaces, and the place of each character."""
+def _folded(text: str) -> tuple[str, list[Span]]:
+    """Return a folded text with single spaces, and the span from which each character comes."""
     folded: list[str] = []
-    origins: list[int] = []
-    for place, character in enumerate(text):
-        for one in unicodedata.normalize("NFKC", character).casefold():
+    origins: list[Span] = []
+    inner = set(inner_offsets(text).tolist())
+    starts = [start for start in range(len(text)) if start not in inner]
+    for start, end in pairwise([*starts, len(text)]):
+        for one in fold_letters(text[start:end]):
             plain = " " if one.isspace() else one
             if plain != " " or not folded or folded[-1] != " ":
                 folded.append(plain)
-                origins.append(place)
+                origins.append(Span(start, end))
     return "".join(folded), origins
 
 
 def _whole(form: str) -> re.Pattern[str]:
-    """Return a pattern that finds a form, at the borders of words if the script has spaces."""
-    before = rf"(?<!{_LETTER})" if re.match(_LETTER, form[0]) else ""
-    after = rf"(?!{_LETTER})" if re.match(_LETTER, form[-1]) else ""
-    return re.compile(f"{before}{re.escape(form)}{after}")
+    """Return a pattern that finds a form, at the borders of words if the script has spaces.
+
+    A vowel sign after the form belongs to its last letter, which is then another one. A Korean
+    word may end in a particle.
+    """
+    letters = _MARK.sub("", form)
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, letters[:1]) else ""
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, letters[-1:]) else ""
+    if re.match(f"[{HANGUL_LETTERS}]", letters[-1:]):
+        after = rf"(?=(?:{'|'.join(KOREAN_PARTICLES)})?{after})"
+    return re.compile(f"{before}{re.escape(form)}{after}(?!{_MARK.pattern})")

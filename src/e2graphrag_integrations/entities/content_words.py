@@ -65,6 +65,9 @@ _AFTER_ANY = frozenset(
     "과의 와는 과는 이며 이고 이자 이다 이었다 였다 입니다 이었습니다 였습니다 "
     "인가요 일까요".split()
 )
+KOREAN_PARTICLES = tuple(sorted(_AFTER_CONSONANT | _AFTER_VOWEL | _AFTER_ANY))
+"""What can stand at the end of a Korean noun."""
+
 _LONGEST_PARTICLE = 5
 _PREDICATE = re.compile("(?:다|요|까|죠|네|니|자|고|며|서|면|게|지|는|은|을|한|된|할|될|인|던)$")
 _VERB_STEMS = ("하", "되")

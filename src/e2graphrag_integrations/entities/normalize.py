@@ -79,6 +79,15 @@ def normal_form(name: str) -> str:
     return _stable_form(name, str.casefold)
 
 
+def fold_letters(text: str) -> str:
+    """Return a text in which letters that normal forms do not tell apart are equal.
+
+    Unlike in a normal form, spaces, punctuation and articles remain.
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    return text if text.isascii() else _without_variants(unicodedata.normalize("NFKC", text))
+
+
 def has_form_of_older_rules(form: str) -> bool:
     """Return whether a normal form of the rules of version 1 is none of the current rules."""
     return _RULED.search(form) is not None
