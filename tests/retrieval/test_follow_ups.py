@@ -46,6 +46,15 @@ class Counting:
         return self.inner.extract(texts)
 
 
+class NoNames:
+    """An extractor that finds nothing."""
+
+    fingerprint = "nothing"
+
+    def extract(self, texts):
+        return [[[]] for _ in texts]
+
+
 @pytest.fixture(scope="module")
 def rag(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
     options = {"embedder": Counting(real_embedder), "extractor": Counting(real_extractor)}
@@ -75,6 +84,15 @@ def test_a_vague_question_gets_the_topic_of_related_turns_only(rag):
     fugues = rag.retrieve(vague, history=["Who composed fugues?"])
     assert not fugues.trace.carried.turns
     assert fugues.nodes == rag.retrieve(vague).nodes
+
+
+def test_turns_are_related_by_the_calibration_of_the_model(multilingual_embedder):
+    """The cosines of multilingual-e5-small lie between .75 and .9."""
+    with E2GraphRAG.open(":memory:", embedder=multilingual_embedder, extractor=NoNames()) as e5:
+        e5.add(SourceDocument("fees", "火车博物馆的门票五元。博物馆周一闭馆。"))
+        for turn, expected in (("火车博物馆在哪里？", 1), ("How do I bake bread at home?", 0)):
+            carried = e5.retrieve("博物馆门票多少钱一张？", history=[turn]).trace.carried
+            assert bool(carried.turns) == expected
 
 
 @pytest.mark.parametrize("question", ["How much is the fee?", "How often?", "And on Sundays?"])

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.embedders.calibration import Calibration, RelevanceCalibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
@@ -56,7 +57,10 @@ _VAGUE = 0.4
 """Specificity below which a question says nothing about its topic, such as "Cost?"."""
 
 _UNRELATED, _RELATED = 0.15, 0.3
-"""Cosines between a question and a turn at which the relatedness is 0 and 1."""
+"""Cosines of all-MiniLM-L6-v2 between a question and a turn at which the relatedness is 0 and 1."""
+
+_UNRELATED_ODDS, _RELATED_ODDS = -2.8905, -2.073
+"""The log-odds of relevance that these cosines have in the calibration of that model."""
 
 _MIN_WEIGHT = 0.05
 """Turns with a lower weight are left out."""
@@ -153,7 +157,7 @@ def _weighted(
     for turn in turns:
         if turn.role == "user":
             cosine = float(question @ components.vector_of(turn.text))
-            relatedness = min(1.0, max(0.0, (cosine - _UNRELATED) / (_RELATED - _UNRELATED)))
+            relatedness = _relatedness(cosine, components.calibration)
         found.append((turn, relatedness))
     later: dict[Role, int] = {"user": 0, "assistant": 0}
     for turns_back, (turn, relatedness) in enumerate(reversed(found), 1):
@@ -162,6 +166,18 @@ def _weighted(
         later[turn.role] += 1
         if weight >= _MIN_WEIGHT:
             yield turn, CarriedTurn(turns_back, turn.role, round(weight, 4), round(relatedness, 4))
+
+
+def _relatedness(cosine: float, calibration: Calibration) -> float:
+    """Return how related a question and a turn are, in [0, 1].
+
+    The cosines of some models are all high, so their calibration decides if it is known.
+    """
+    value, low, high = cosine, _UNRELATED, _RELATED
+    if isinstance(calibration, RelevanceCalibration):
+        value = calibration.slope * cosine + calibration.intercept
+        low, high = _UNRELATED_ODDS, _RELATED_ODDS
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def _completed(
