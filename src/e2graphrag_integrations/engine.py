@@ -28,6 +28,7 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.routing import Extractors, recorded_extractors
 from e2graphrag_integrations.entities.versions import OutdatedNotice, index_version, is_outdated
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -42,6 +43,7 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     as_documents,
     as_ids,
+    check_language,
 )
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.open_index import OpenIndex
@@ -55,6 +57,8 @@ from e2graphrag_integrations.indexing.pipeline import (
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, Splitter
 from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
 from e2graphrag_integrations.portability.reopening import (
@@ -65,7 +69,7 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.portability.stats import index_stats
 from e2graphrag_integrations.portability.verify import verify_store
-from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CompactReport,
     CostEstimate,
@@ -148,7 +152,8 @@ class E2GraphRAG:
         *,
         embedder: Embedder | str | None = None,
         summarizer: Summarizer | Any | None = None,
-        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        extractor: Extractors | None = None,
+        language: str = AUTO,
         token_counter: TokenCounter | None = None,
         strategy: Strategy | None = None,
         chunk_size: int | None = None,
@@ -179,8 +184,12 @@ class E2GraphRAG:
                 embedder recorded in the file, or all-MiniLM-L6-v2 for a new file.
             summarizer: A `Summarizer`, or a sync or async function that takes a prompt and returns
                 text. None builds summaries from sentences of the text, without a language model.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
-                extractor recorded in the file, or the bundled English pipeline for a new file.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
+                documents; or a mapping from languages to them, such as
+                `{"de": "de_core_news_sm"}`. None means the extractors recorded in the file. Other
+                languages have default extractors: the bundled pipeline for English, that of the
+                extra `zh` for Chinese, and rules for the others.
+            language: Language of the documents that do not say theirs. `"auto"` detects it.
             token_counter: Counts tokens for sizes and budgets. None means a rule-based estimate.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 is the strategy of the paper.
@@ -223,6 +232,7 @@ class E2GraphRAG:
             )
         lock_timeout = check_seconds("lock_timeout", lock_timeout)
         retry = instance_or_default("retry", retry, RetryPolicy)
+        language = check_language(language)
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
         requested = {
@@ -240,7 +250,7 @@ class E2GraphRAG:
             # If the first `add` was interrupted, its settings and models become the defaults.
             defaults = asdict(Settings.from_manifest(queued, path)) if queued else {}
             default_embedder = queued.get("embedder_model") or None
-            default_extractor = queued.get("extractor_model") or None
+            default_extractor = recorded_extractors(queued)
             given = {name: value for name, value in requested.items() if value is not None}
             return resolve_settings(defaults | given, manifest, path), Components(
                 path,
@@ -253,8 +263,10 @@ class E2GraphRAG:
                 prompts=prompts,
                 embedder_parameter=embedder_parameter,
                 notice=notice,
+                language_notices=language_notices,
             )
 
+        language_notices = LanguageNotices(path)
         advice = "call reindex()"
         advice += "" if path == MEMORY else f" or run `e2graphrag reindex {shlex.quote(path)}`"
         notice = OutdatedNotice(path, advice)
@@ -269,7 +281,7 @@ class E2GraphRAG:
             store.close()
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
-        index = OpenIndex(store, settings, components, planner, concurrency, retry)
+        index = OpenIndex(store, settings, components, planner, concurrency, retry, language)
         opened = cls(index, strategy, vector_search, arguments)
         if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
             try:

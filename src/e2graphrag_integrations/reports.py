@@ -209,6 +209,8 @@ class Stats(_Report):
     `file` or `definition`, and `none` for documents whose subject is unknown. `sections` is the
     number of sections whose heading counts. `trusted_sources` are the sources of which the index
     uses all names, because enough documents support them.
+
+    `languages` counts the documents by their language.
     """
 
     documents: int
@@ -227,6 +229,7 @@ class Stats(_Report):
     sections: int = 0
     trusted_sources: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    languages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from e2graphrag_integrations._utils.validation import check_int, check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.languages.language import checked_code
 
 NOUN = "NOUN"
 """Label of common nouns. All labels except this one and `SUBJECT_LABELS` denote named entities."""
@@ -66,6 +67,9 @@ class SourceDocument:
         segments: `(start, end, metadata)` triples, ordered by start and by end. Within a segment's
             span, its metadata overrides that of the document. Where segments overlap, the later one
             applies, except that a chunk with the span of a segment has the metadata of that one.
+        language: Code of the language, such as "en", "zh" or "pt-BR", of which the first part is
+            kept. None detects it when the document is indexed. Documents that differ only in their
+            language are equal.
 
     Raises:
         InvalidInputError: If a field cannot be stored unchanged.
@@ -76,6 +80,7 @@ class SourceDocument:
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     segments: Sequence[Segment | tuple[int, int, Mapping[str, Any]]] = ()
+    language: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
@@ -97,6 +102,9 @@ class SourceDocument:
                 f"segments of document {self.id!r} must be (start, end, metadata) triples: {error}"
             ) from error
         object.__setattr__(self, "segments", self._checked_segments(triples))
+        if self.language is not None:
+            code = checked_code(self.language, f"language of document {self.id!r}: ")
+            object.__setattr__(self, "language", code)
 
     def _checked_segments(self, triples: Sequence[Segment]) -> tuple[Segment, ...]:
         previous, size = Span(0, 0), len(self.text)

@@ -283,7 +283,9 @@ def test_upgrade_does_nothing_to_other_files(path):
     with E2GraphRAG.open(path, embedder="hashing", upgrade=True) as rag:
         rag.add(NEW)
     with E2GraphRAG.open(path, upgrade=True) as rag:
-        assert rag._index.components._extractor._nlp is None  # the pipeline is not loaded
+        assert (
+            rag._index.components._router.extractor("en")._nlp is None
+        )  # the pipeline is not loaded
         assert rag.retrieve("Emil Dahl").nodes
 
 

@@ -265,7 +265,7 @@ def test_a_read_only_old_file_gives_a_clear_error(old, monkeypatch):
     before = old.read_bytes()
     monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
     with pytest.raises(
-        SchemaVersionError, match=r"schema version 1 and is read-only.*version 3: copy it to"
+        SchemaVersionError, match=r"schema version 1 and is read-only.*version 4: copy it to"
     ):
         Store(old)
     assert old.read_bytes() == before
@@ -275,7 +275,51 @@ def test_a_read_only_old_file_gives_a_clear_error(old, monkeypatch):
         assert len(store.content_hashes()) == 4
 
 
-# Schema version 2, which lacks only the table of entity edits
+# Schema version 3, which lacks only the languages of the documents, and version 2, which lacks also
+# the table of entity edits
+
+
+def remove_languages(db):
+    """Give the table of documents the columns of schema version 3."""
+    for *fields, _, _ in db.execute("SELECT * FROM documents").fetchall():
+        crc = checksum(*fields)
+        db.execute("UPDATE documents SET checksum = ? WHERE id = ?", (crc, fields[0]))
+    db.execute("ALTER TABLE documents DROP COLUMN language")
+
+
+@pytest.fixture
+def version_3(tmp_path, open_index, story):
+    path = tmp_path / "three.e2g"
+    with open_index(path) as rag:
+        rag.add([story, SourceDocument("dream", "曹雪芹著有《红楼梦》。")])
+    with closing(sqlite3.connect(path)) as db:
+        remove_languages(db)
+        db.execute("PRAGMA user_version = 3")
+        db.commit()
+    return path
+
+
+def test_documents_of_version_3_are_english_unless_their_script_is_another(version_3, open_index):
+    with open_index(version_3) as rag:
+        assert rag.verify().ok
+        assert rag.store.languages() == {"story": "en", "dream": "zh"}
+        assert not rag.is_outdated
+        nodes = rag.retrieve("Where did Anna meet Bert?", k=9).nodes
+        assert {node.document_id: node.language for node in nodes} == rag.store.languages()
+    languages = query(version_3, "SELECT id, language FROM documents ORDER BY id")
+    assert languages == [("dream", "zh"), ("story", None)]
+    with open_index(version_3) as rag:
+        assert rag.add(rag.document("dream")).skipped == ("dream",)
+
+
+def test_a_read_only_file_of_version_3_is_read_as_it_is(version_3, open_index, monkeypatch):
+    before = version_3.read_bytes()
+    monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
+    with open_index(version_3) as rag:
+        assert rag.retrieve("Where is Anna?").nodes
+        assert rag.stats().languages == {"en": 2}
+        assert rag.document("dream").language is None
+    assert version_3.read_bytes() == before
 
 
 @pytest.fixture
@@ -285,7 +329,9 @@ def version_2(tmp_path, open_index, story):
         rag.add(story)
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE entity_edits")
+        remove_languages(db)
         db.execute("PRAGMA user_version = 2")
+        db.commit()
     return path
 
 
@@ -293,7 +339,7 @@ def test_a_file_of_version_2_gets_the_table_of_entity_edits(version_2, open_inde
     with open_index(version_2) as rag:
         assert rag.verify().ok
         rag.edit_entities(alias={"Bobby": "Bert"})
-    assert query(version_2, "PRAGMA user_version") == [(3,)]
+    assert query(version_2, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
     assert query(version_2, "SELECT edit FROM entity_edits") == [('["alias","Bobby","Bert"]',)]
 
 
@@ -349,7 +395,7 @@ def test_two_processes_can_open_an_old_file_at_once(old, open_old):
         for _ in range(2)
     ]
     try:
-        for wanted in ("ready\n", "['empty', 'numbered', 'pages', 'story'] [(3,)]\n"):
+        for wanted in ("ready\n", "['empty', 'numbered', 'pages', 'story'] [(4,)]\n"):
             assert [process.stdout.readline() for process in processes] == [wanted] * 2
             for process in processes:
                 process.stdin.write("\n")

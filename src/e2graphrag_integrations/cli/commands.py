@@ -35,6 +35,7 @@ def index(
             metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
         ),
     ] = None,
+    language: options.Language = "auto",
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
         int | None, number("Tokens that adjacent chunks share (default: 100).")
@@ -76,6 +77,7 @@ def index(
             ":memory:" if in_memory else out,
             embedder=embedder,
             extractor=spacy_model,
+            language=language,
             summarizer=summarizer,
             concurrency=concurrency,
             chunk_size=chunk_size,
@@ -375,6 +377,7 @@ def update(
     prune: Annotated[
         bool, flag("--prune", "Delete documents that are not among the given files.")
     ] = False,
+    language: options.Language = "auto",
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
     json: options.Json = False,
@@ -397,7 +400,9 @@ def update(
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index)
     documents = sources.documents
-    with inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
+    with inputs.open_index(
+        index, summarizer=summarizer, language=language, concurrency=concurrency
+    ) as rag:
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.cli.output import print_skipped
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
+from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import (
     SkippedFile,
     path_exists,
@@ -154,6 +155,7 @@ def open_index(
     *,
     summarizer: OpenAISummarizer | None = None,
     extractor: str | None = None,
+    language: str = AUTO,
     concurrency: int = 4,
 ) -> E2GraphRAG:
     """Open an existing index.
@@ -162,6 +164,7 @@ def open_index(
         path: The index file.
         summarizer: Writes the summaries; None means that sentences are extracted instead.
         extractor: Name or path of a spaCy pipeline; None means the extractor of the file.
+        language: Language of the documents to add; "auto" detects it.
         concurrency: Maximum number of concurrent calls to the summarizer.
 
     Raises:
@@ -172,7 +175,11 @@ def open_index(
 
     check_index(path)
     return E2GraphRAG.open(
-        path, summarizer=summarizer, extractor=extractor, concurrency=concurrency
+        path,
+        summarizer=summarizer,
+        extractor=extractor,
+        language=language,
+        concurrency=concurrency,
     )
 
 

@@ -42,6 +42,13 @@ Embedder = Annotated[
     ),
 ]
 
+Language = Annotated[
+    str,
+    typer.Option(
+        metavar="CODE", help="Language of all given documents, such as zh (default: detect each)."
+    ),
+]
+
 Where = Annotated[
     list[str] | None,
     typer.Option(

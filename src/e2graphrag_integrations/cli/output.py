@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
 from e2graphrag_integrations.cli.excerpt import excerpt
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages
 
 if TYPE_CHECKING:
@@ -520,6 +521,8 @@ def _print_hit(rank: int, node: RetrievedNode) -> None:
     figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f}"
     print_styled(f"   {figures}  found by: {_FOUND_BY[node.route]}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
+    if node.language != ENGLISH:
+        print_styled(f"   language: {node.language}", "dim")
     if node.tags:
         print_styled(f"   tags: {', '.join(node.tags)}", "dim")
     if node.entities:

@@ -100,9 +100,17 @@ class ChineseEntityExtractor:
         """The name and version of the model, and the version of the rules."""
         return f"chinese:{BUNDLED_MODEL}-{self._tagger.version}:rules={RULES_VERSION}"
 
+    def check_installed(self) -> None:
+        """Check that OpenCC is installed, without loading anything.
+
+        Raises:
+            MissingDependencyError: If it is not.
+        """
+        self._simplifier.check_installed()
+
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""
-        self._simplifier.check_installed()
+        self.check_installed()
         split = [_Text.of(text) for text in texts]
         pieces = [text.plain[slice(*piece)] for text in split for piece in text.pieces]
         tagged = iter(self._tagger.tag(pieces))

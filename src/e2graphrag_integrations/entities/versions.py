@@ -9,6 +9,7 @@ extractions of two versions, until it is extracted again (`indexing/reindex.py`)
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 CURRENT_VERSION = 2
 """Version of the extraction rules with which new indexes are built."""
+
+EXTRACTOR_KEY = re.compile(r"extractor(?:_([a-z]{2,3}))?")
+"""Matches the keys in a manifest for the fingerprints of extractors: that of English documents, or
+of all of them, and those of documents in other languages."""
 
 _SUFFIX = f"+{SUBJECT_RULES}"
 
@@ -75,8 +80,8 @@ def own_fingerprint(fingerprint: str) -> str:
 
 def index_version(manifest: Mapping[str, str]) -> int:
     """Return the version of the extraction rules that built an index, given its manifest."""
-    fingerprint = manifest.get("extractor")
-    return CURRENT_VERSION if fingerprint is None or fingerprint.endswith(_SUFFIX) else 1
+    fingerprints = [value for key, value in manifest.items() if EXTRACTOR_KEY.fullmatch(key)]
+    return CURRENT_VERSION if all(one.endswith(_SUFFIX) for one in fingerprints) else 1
 
 
 def is_outdated(manifest: Mapping[str, str]) -> bool:

@@ -28,14 +28,36 @@ class Selection:
     kept: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredDocuments:
+    """The documents of an index.
+
+    Attributes:
+        path: The index file, for error messages.
+        hashes: Content hash of each document by id.
+        languages: Language of each document by id.
+    """
+
+    path: str
+    hashes: Mapping[str, str]
+    languages: Mapping[str, str]
+
+    def contains(self, document: SourceDocument, hash_: str) -> bool:
+        """Return whether a document is indexed with this content hash, and in its language.
+
+        A document that does not say its language has that of the stored version.
+        """
+        language = self.languages.get(document.id)
+        return self.hashes.get(document.id) == hash_ and document.language in (None, language)
+
+
 def classify_for_add(
     documents: Iterable[SourceDocument],
-    stored_hashes: Mapping[str, str],
+    stored: StoredDocuments,
     on_duplicate: OnDuplicate,
     on_copy: OnCopy,
-    path: str,
 ) -> Selection:
-    """Select the documents that `add` indexes; `stored_hashes` are content hashes by id.
+    """Select the documents that `add` indexes.
 
     Raises:
         DuplicateDocumentError: If a document changed and `on_duplicate` is `error`.
@@ -44,11 +66,14 @@ def classify_for_add(
     check_choice("on_copy", on_copy, get_args(OnCopy))
     replacing = on_duplicate == "replace"
     new, changed, unchanged = _compare(
-        documents, stored_hashes, skip_copies=on_copy == "skip", replacing=replacing
+        documents, stored, skip_copies=on_copy == "skip", replacing=replacing
     )
     if changed and on_duplicate == "error":
+        what = "different content"
+        if stored.hashes[changed[0].id] == content_hash(changed[0]):
+            what = f"the language {stored.languages[changed[0].id]!r}"
         raise DuplicateDocumentError(
-            f"{path} already has a document {changed[0].id!r} with different content: use "
+            f"{stored.path} already has a document {changed[0].id!r} with {what}: use "
             "update(), pass on_duplicate=, or choose another id"
         )
     if replacing:
@@ -56,31 +81,27 @@ def classify_for_add(
     return Selection(new, unchanged, tuple(document.id for document in changed))
 
 
-def classify_for_update(
-    documents: Iterable[SourceDocument], stored_hashes: Mapping[str, str], path: str
-) -> Selection:
-    """Select the documents that `update` indexes: those whose content changed.
+def classify_for_update(documents: Iterable[SourceDocument], stored: StoredDocuments) -> Selection:
+    """Select the documents that `update` indexes: those whose content or language changed.
 
     Raises:
         UnknownDocumentError: If a document is not in the index.
     """
-    new, changed, unchanged = _compare(documents, stored_hashes)
+    new, changed, unchanged = _compare(documents, stored)
     if new:
-        raise UnknownDocumentError(f"{path} has no document {new[0].id!r}: use add()")
+        raise UnknownDocumentError(f"{stored.path} has no document {new[0].id!r}: use add()")
     return Selection(changed, unchanged)
 
 
-def classify_for_resume(
-    queued: Iterable[SourceDocument], stored_hashes: Mapping[str, str]
-) -> Selection:
+def classify_for_resume(queued: Iterable[SourceDocument], stored: StoredDocuments) -> Selection:
     """Select the queued documents that are not indexed yet."""
-    new, changed, unchanged = _compare(queued, stored_hashes)
+    new, changed, unchanged = _compare(queued, stored)
     return Selection(new + changed, unchanged)
 
 
 def _compare(
     documents: Iterable[SourceDocument],
-    stored_hashes: Mapping[str, str],
+    stored: StoredDocuments,
     *,
     skip_copies: bool = False,
     replacing: bool = False,
@@ -92,21 +113,21 @@ def _compare(
     """
     hashed = [(document, content_hash(document)) for document in documents]
     replaced = {
-        d.id for d, hash_ in hashed if replacing and stored_hashes.get(d.id, hash_) != hash_
+        d.id for d, hash_ in hashed if replacing and stored.hashes.get(d.id, hash_) != hash_
     }
-    contents = {hash_ for id_, hash_ in stored_hashes.items() if id_ not in replaced}
+    contents = {hash_ for id_, hash_ in stored.hashes.items() if id_ not in replaced}
     new: list[SourceDocument] = []
     changed: list[SourceDocument] = []
     unchanged: list[str] = []
     for document, hash_ in hashed:
-        stored = stored_hashes.get(document.id)
-        is_copy = stored is None and skip_copies and hash_ in contents
-        if stored == hash_ or is_copy:
+        is_new = document.id not in stored.hashes
+        is_equal = stored.contains(document, hash_)
+        if is_equal or (is_new and skip_copies and hash_ in contents):
             unchanged.append(document.id)
-        elif stored is None:
+        elif is_new:
             new.append(document)
         else:
             changed.append(document)
-        if stored is None or stored == hash_ or replacing:
+        if is_new or is_equal or replacing:
             contents.add(hash_)
     return new, changed, unchanged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.entities.versions import ChunkExtractor
@@ -40,13 +40,37 @@ def extraction_key(fingerprint: str, text: str) -> bytes:
 
 
 def extract_chunks(
-    chunks: Sequence[Node], extractor: ChunkExtractor, cache: ContentCache, control: RunControl
+    chunks: Sequence[Node],
+    extractor_of: Callable[[Node], ChunkExtractor],
+    cache: ContentCache,
+    control: RunControl,
 ) -> Extractions:
     """Extract the entities in chunks without a cached extraction, and cache the results.
+
+    Args:
+        chunks: The chunks.
+        extractor_of: Returns the extractor of a chunk, by the language of its document.
+        cache: Receives the extractions.
+        control: Receives failures and progress; ends the run after a stop request.
 
     Raises:
         WorkStopped: After a stop request.
     """
+    by_extractor: dict[ChunkExtractor, list[Node]] = {}
+    for chunk in chunks:
+        by_extractor.setdefault(extractor_of(chunk), []).append(chunk)
+    keys: dict[str, bytes] = {}
+    contributions: dict[bytes, Contribution] = {}
+    for extractor, own in by_extractor.items():
+        found = _extract(own, extractor, cache, control)
+        keys |= found.keys
+        contributions |= found.contributions
+    return Extractions(keys, contributions)
+
+
+def _extract(
+    chunks: Sequence[Node], extractor: ChunkExtractor, cache: ContentCache, control: RunControl
+) -> Extractions:
     fingerprint = extractor.fingerprint
     keys = {chunk.id: extraction_key(fingerprint, chunk.text) for chunk in chunks}
     cached = cache.cached(keys.values())

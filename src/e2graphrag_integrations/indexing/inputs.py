@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from e2graphrag_integrations._utils.validation import check_choice, check_text, short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
+from e2graphrag_integrations.languages.detection import detect_language
+from e2graphrag_integrations.languages.language import AUTO, ENGLISH, checked_code
 from e2graphrag_integrations.types import SourceDocument
 
 OnDuplicate = Literal["error", "skip", "replace"]
@@ -40,6 +43,37 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[
         if document.id not in by_id or on_duplicate == "replace":
             by_id[document.id] = document
     return list(by_id.values())
+
+
+def check_language(language: Any) -> str:
+    """Return the argument `language`: "auto", or the code of a language.
+
+    Raises:
+        InvalidInputError: If it is neither.
+    """
+    return AUTO if language == AUTO else checked_code(language, "language")
+
+
+def declare_language(documents: Iterable[SourceDocument], language: str) -> list[SourceDocument]:
+    """Return documents with the argument `language` as the language of those that do not say."""
+    if language == AUTO:
+        return list(documents)
+    return [
+        replace(document, language=language) if document.language is None else document
+        for document in documents
+    ]
+
+
+def with_language(document: SourceDocument) -> SourceDocument:
+    """Return a document with its language, which is detected if the document does not say it."""
+    if document.language is not None:
+        return document
+    return replace(document, language=detect_language(document.text))
+
+
+def languages_of(documents: Iterable[SourceDocument]) -> set[str]:
+    """Return the languages of documents."""
+    return {document.language or ENGLISH for document in documents}
 
 
 def as_ids(given: str | Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import DocumentSink
 from e2graphrag_integrations.store.sqlite import Store
@@ -55,7 +56,7 @@ class OpenIndex:
 
     Attributes:
         store: The file.
-        settings, components, planner, concurrency, retry: See `E2GraphRAG.open`.
+        settings, components, planner, concurrency, retry, language: See `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
         not_recorded: Arguments that only writes need and that were not in the pickle from which
             the index was opened.
@@ -67,6 +68,7 @@ class OpenIndex:
     planner: DocumentPlanner
     concurrency: int
     retry: RetryPolicy
+    language: str = AUTO
     loop: OwnLoop = field(default_factory=OwnLoop)
     not_recorded: tuple[str, ...] = ()
     _thread_lock: ProcessLock = field(default_factory=process_rlock)

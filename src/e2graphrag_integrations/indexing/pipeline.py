@@ -23,6 +23,7 @@ from e2graphrag_integrations._utils.event_loop import ContextThreads
 from e2graphrag_integrations.errors import E2GraphRAGError, StoppedError, StoreError
 from e2graphrag_integrations.indexing.classify import (
     Selection,
+    StoredDocuments,
     classify_for_add,
     classify_for_resume,
     classify_for_update,
@@ -31,13 +32,20 @@ from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, co
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.embedding import embed_nodes
 from e2graphrag_integrations.indexing.extraction import extract_chunks
-from e2graphrag_integrations.indexing.inputs import OnCopy, OnDuplicate
+from e2graphrag_integrations.indexing.inputs import (
+    OnCopy,
+    OnDuplicate,
+    declare_language,
+    languages_of,
+    with_language,
+)
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
 from e2graphrag_integrations.indexing.summaries import summarize_trees
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
     dequeue,
@@ -58,48 +66,57 @@ def add_documents(
     on_copy: OnCopy = "keep",
 ) -> IndexReport:
     """Index documents with unique ids; see `E2GraphRAG.add`."""
-    stored_hashes = index.store.content_hashes()
-    selection = classify_for_add(documents, stored_hashes, on_duplicate, on_copy, index.store.path)
-    return _index_selection(selection, stored_hashes, index, run)
+    stored = _stored_documents(index)
+    declared = declare_language(documents, index.language)
+    selection = classify_for_add(declared, stored, on_duplicate, on_copy)
+    return _index_selection(selection, stored, index, run)
 
 
 def update_documents(
     documents: Sequence[SourceDocument], index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Replace documents with unique ids; see `E2GraphRAG.update`."""
-    stored_hashes = index.store.content_hashes()
-    selection = classify_for_update(documents, stored_hashes, index.store.path)
-    return _index_selection(selection, stored_hashes, index, run)
+    stored = _stored_documents(index)
+    selection = classify_for_update(declare_language(documents, index.language), stored)
+    return _index_selection(selection, stored, index, run)
 
 
 def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
-    stored_hashes = index.store.content_hashes()
-    queued = [entry.document for entry in read_queue(index.store)]
-    selection = classify_for_resume(queued, stored_hashes)
+    stored = _stored_documents(index)
+    queued = [with_language(entry.document) for entry in read_queue(index.store)]
+    selection = classify_for_resume(queued, stored)
     if selection.to_index:
-        index.components.check_queued(index.store.queue_manifest())
-    return _index_selection(selection, stored_hashes, index, run)
+        languages = languages_of(selection.to_index)
+        index.components.check_queued(index.store.queue_manifest(), languages)
+    return _index_selection(selection, stored, index, run)
 
 
 def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
-    stored_hashes, path = index.store.content_hashes(), index.store.path
-    to_add = classify_for_add(added, stored_hashes, "replace", "keep", path).to_index
-    to_update = classify_for_update(updated, stored_hashes, path).to_index
+    stored = _stored_documents(index)
+    added = declare_language(added, index.language)
+    to_add = classify_for_add(added, stored, "replace", "keep").to_index
+    to_update = classify_for_update(declare_language(updated, index.language), stored).to_index
     cost = CostCounter(index.summary_builder(IndexingRun()))
     for document in to_add + to_update:
-        cost.add(index.planner(document))
+        cost.add(index.planner(with_language(document)))
     return cost.estimate()
 
 
+def _stored_documents(index: OpenIndex) -> StoredDocuments:
+    store = index.store
+    with store.read_transaction():
+        return StoredDocuments(store.path, store.content_hashes(), store.languages())
+
+
 def _index_selection(
-    selection: Selection, stored_hashes: Mapping[str, str], index: OpenIndex, run: IndexingRun
+    selection: Selection, stored: StoredDocuments, index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Enqueue the selected documents and index them."""
-    store, documents = index.store, selection.to_index
+    store, documents = index.store, [with_language(one) for one in selection.to_index]
     dequeue(store, selection.unchanged)
     skipped = (*selection.unchanged, *selection.kept)
     if not documents:
@@ -109,7 +126,8 @@ def _index_selection(
     index.components.revalidate(store.manifest())  # another process may have extracted it again
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
-    manifest = index.components.check_for_writing() | index.settings.to_manifest()
+    languages = languages_of(documents)
+    manifest = index.components.check_for_writing(languages) | index.settings.to_manifest()
     store.check_manifest(manifest)
     context = IndexingContext(
         store, index.components, manifest, summaries, planner, index.concurrency
@@ -130,7 +148,7 @@ def _index_selection(
     announce_llm_calls(cost, summaries, control.timer)
     try:
         report = index_documents(
-            documents, context, control, stored_hashes=stored_hashes, on_batch=mark_processing
+            documents, context, control, stored_hashes=stored.hashes, on_batch=mark_processing
         )
     except BaseException:
         if run.queued:
@@ -153,7 +171,7 @@ def index_documents(
     """Plan, extract, embed, summarize and commit documents.
 
     Args:
-        documents: New and changed documents with unique ids.
+        documents: New and changed documents with unique ids and with their languages.
         context: Models, settings and store.
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
@@ -216,9 +234,13 @@ def _start(
 ) -> Callable[[], FinishedBatch]:
     """Start the three stages of a batch, and return a function that waits for them."""
     resources = (context.components, context.store, control)
-    extractor = context.components.chunk_extractor
+    languages = {document.id: document.language or ENGLISH for document in batch.documents}
     extracting = threads["extract"].submit(
-        extract_chunks, batch.chunks, extractor, context.store, control
+        extract_chunks,
+        batch.chunks,
+        lambda chunk: context.components.chunk_extractor(languages[chunk.document_id]),
+        context.store,
+        control,
     )
     embedding = threads["embed"].submit(embed_nodes, batch.chunks, batch.prefixes, *resources)
     summarizing = threads["summaries"].submit(

@@ -8,9 +8,11 @@ an interrupted one has cached. Nothing is embedded or summarized.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.routing import MODEL, without_extractors
 from e2graphrag_integrations.entities.versions import ChunkExtractor
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.graph.builder import GraphBuilder
@@ -37,26 +39,40 @@ def reindex_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     manifest = store.manifest()
     if not manifest:
         return IndexReport()
-    entries = components.current_extractor_entries()
-    if entries["extractor"] == manifest["extractor"]:
+    languages = store.languages()
+    entries = components.current_extractor_entries({*languages.values()})
+    if not needs_reindex(manifest, entries):
         return IndexReport(skipped=tuple(sorted(documents)))
     control = RunControl(StageTimer(run.progress), stop=run.stop)
     control.timer.begin({"extract": store.count_chunks(), "write": len(documents)})
-    reextraction = Reextraction(components.current_chunk_extractor, store, control)
+    reextraction = Reextraction(components, languages, store, control)
     for batch in _chunks(store):
         reextraction.extract(batch)
     with control.timer.timed("write"):
-        store.replace_extractions(reextraction.keys, entries)
+        store.replace_extractions(
+            reextraction.keys, lambda recorded: without_extractors(recorded) | entries
+        )
     control.timer.advance("write", len(documents))
     components.revalidate(store.manifest())
     return reextraction.report(len(documents))
+
+
+def needs_reindex(manifest: Mapping[str, str], entries: Mapping[str, str]) -> bool:
+    """Return whether an index was extracted by other extractors than a new one would be.
+
+    Args:
+        manifest: The manifest of the index.
+        entries: The manifest entries of the extractors that a new index would have.
+    """
+    return any(manifest.get(k) != fp for k, fp in entries.items() if not k.endswith(MODEL))
 
 
 class Reextraction:
     """One run that extracts chunks again, and counts the results.
 
     Args:
-        extractor: The extractor with its rules.
+        components: The models of the index.
+        languages: The language of each document by id.
         cache: Receives the extractions.
         control: Receives progress; ends the run after a stop request.
 
@@ -64,9 +80,19 @@ class Reextraction:
         keys: Cache key of each chunk's extraction, by node id.
     """
 
-    def __init__(self, extractor: ChunkExtractor, cache: ContentCache, control: RunControl) -> None:
+    def __init__(
+        self,
+        components: Components,
+        languages: Mapping[str, str],
+        cache: ContentCache,
+        control: RunControl,
+    ) -> None:
         self.keys: dict[str, bytes] = {}
-        self._extractor = extractor
+        self._extractors = {
+            language: components.reindex_extractor(language)
+            for language in sorted({*languages.values()})
+        }
+        self._languages = languages
         self._cache = cache
         self._control = control
         self._graph = GraphBuilder()
@@ -80,7 +106,7 @@ class Reextraction:
             StoppedError: After a stop request.
         """
         try:
-            found = extract_chunks(chunks, self._extractor, self._cache, self._control)
+            found = extract_chunks(chunks, self._extractor_of, self._cache, self._control)
         except WorkStopped as error:
             raise StoppedError(
                 "reindexing was stopped and the index is as before: call reindex() to continue"
@@ -88,6 +114,9 @@ class Reextraction:
         self.keys |= found.keys
         for chunk in chunks:
             self._graph.add(found.contributions[found.keys[chunk.id]])
+
+    def _extractor_of(self, chunk: Node) -> ChunkExtractor:
+        return self._extractors[self._languages[chunk.document_id]]
 
     def report(self, documents: int) -> IndexReport:
         """Return the report of the run, which extracted this number of documents."""

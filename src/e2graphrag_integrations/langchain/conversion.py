@@ -22,6 +22,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.languages.language import metadata_language
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filter_tree import Filter
 from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate, compile_where
@@ -270,7 +271,14 @@ def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
     text = _PAGE_SEPARATOR.join(texts)
     titles = [page.metadata.get("title") for page in pages]
     title = titles[0] if titles and titles.count(titles[0]) == len(titles) else None
-    return SourceDocument(source, text, title if isinstance(title, str) else None, {}, segments)
+    return SourceDocument(
+        source,
+        text,
+        title if isinstance(title, str) else None,
+        {},
+        segments,
+        metadata_language([page.metadata for page in pages]),
+    )
 
 
 def split_pages(document: SourceDocument) -> list[Page]:

@@ -35,6 +35,7 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
@@ -68,13 +69,14 @@ from e2graphrag_integrations.langchain.retriever import (
 )
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
+from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
     arguments_of,
     check_exists,
     picklable_arguments,
 )
-from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import Community
@@ -120,7 +122,8 @@ class E2GraphRAGIndex(DocumentIndex):
         embeddings: Embeddings | Embedder | str | None = None,
         embedding: Embeddings | Embedder | str | None = None,
         embed_max_tokens: int | None = None,
-        extractor: EntityExtractor | str | os.PathLike[str] | None = None,
+        extractor: Extractors | None = None,
+        language: str = AUTO,
         token_counter: TokenCounter | None = None,
         strategy: Strategy | None = None,
         chunk_size: int | None = None,
@@ -160,8 +163,13 @@ class E2GraphRAGIndex(DocumentIndex):
             embedding: Another name for `embeddings`, which LangChain's vector stores use.
             embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
                 their limit. Longer texts are embedded in windows, never truncated.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None means the
-                file's extractor, or the bundled English pipeline for a new file.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
+                documents; or a mapping from languages to them, such as
+                `{"de": "de_core_news_sm"}`. None means the file's extractors. Other languages have
+                default extractors: the bundled pipeline for English, that of the extra `zh` for
+                Chinese, and rules for the others.
+            language: Language of the documents whose metadata has no valid code under `language`
+                or `lang`. `"auto"` detects it.
             token_counter: Counts tokens for sizes and budgets. None means a rule-based counter.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 follows the E2GraphRAG paper.
@@ -223,6 +231,7 @@ class E2GraphRAGIndex(DocumentIndex):
             embedder=_embedder(embeddings, embed_max_tokens),
             summarizer=summarizer,
             extractor=extractor,
+            language=language,
             token_counter=token_counter,
             strategy=strategy,
             chunk_size=chunk_size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
@@ -10,10 +9,11 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
+from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
-from e2graphrag_integrations.protocols import Embedder, EntityExtractor, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
@@ -36,7 +36,8 @@ class OpenOptions(TypedDict, total=False):
     llm: Runnable[Any, Any] | None
     embeddings: Embeddings | Embedder | str | None
     embed_max_tokens: int | None
-    extractor: EntityExtractor | str | os.PathLike[str] | None
+    extractor: Extractors | None
+    language: str
     token_counter: TokenCounter | None
     strategy: Strategy | None
     chunk_size: int | None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,7 @@ def detect_language(text: str) -> str:
     words = _WORD.findall(text)
     if script == LATIN:
         words = [word for word in words if word.islower()]
-        known = sum(word in _ENGLISH_WORDS for word in words)
-        if len(words) < _MIN_WORDS or known >= _MIN_ENGLISH * len(words):
+        if len(words) < _MIN_WORDS or _are_english(words):
             return main
     return _most_probable(words, script, main)
 
@@ -111,6 +110,21 @@ def _script_of_sample(text: str) -> str | None:
         return None
     script = max(weights, key=lambda one: weights[one])
     return KANA if script == HAN and kana >= _MIN_KANA * cjk else script
+
+
+def has_english_words(text: str) -> bool:
+    """Return whether a text contains enough English function words to be in English.
+
+    Of a short text, this says more than `detect_language`, which does not guess.
+
+    >>> has_english_words("Who wrote the novel?"), has_english_words("Wo liegt Hamburg?")
+    (True, False)
+    """
+    return _are_english([word.lower() for word in _WORD.findall(_sample(text))])
+
+
+def _are_english(words: Sequence[str]) -> bool:
+    return 0 < len(words) * _MIN_ENGLISH <= sum(word in _ENGLISH_WORDS for word in words)
 
 
 def _sample(text: str) -> str:

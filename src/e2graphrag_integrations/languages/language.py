@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -17,6 +17,9 @@ ENGLISH, CHINESE = "en", "zh"
 
 AUTO = "auto"
 """Value of the argument `language` for detecting the language of each document."""
+
+METADATA_KEYS = ("language", "lang")
+"""Metadata keys under which documents of frameworks name their language."""
 
 _TABLE = """
 aa aar Latn Afar|ab abk Cyrl Abkhazian|ae ave Latn Avestan|af afr Latn Afrikaans|ak aka Latn Akan
@@ -118,6 +121,22 @@ def find_code(value: object) -> str | None:
     code = match[1].lower()
     code = _SHORT_CODES.get(code, code)
     return code if code in LANGUAGES or code == UNKNOWN else None
+
+
+def metadata_language(records: Iterable[Mapping[str, object]]) -> str | None:
+    """Return the language that the metadata of the parts of a document name.
+
+    Loaders of web pages and of documents write it under `language` or `lang`, not always with a
+    valid code. None if the parts name no language, or different ones.
+
+    >>> metadata_language([{"language": "zh-CN"}]), metadata_language([{"lang": "xx"}])
+    ('zh', None)
+    """
+    found = {
+        next((code for key in METADATA_KEYS if (code := find_code(record.get(key)))), None)
+        for record in records
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def checked_code(value: object, argument: str = "language") -> str:

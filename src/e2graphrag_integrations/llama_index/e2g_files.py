@@ -14,9 +14,11 @@ from llama_index.core.schema import Document
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.routing import extractor_fingerprint
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import PageTree, page_of
@@ -206,9 +208,8 @@ def _write_document(
         hashlib.sha256(f"vector\0{made_with['embedder']}\0{w.key}".encode()).digest()
         for w in record.windows
     ]
-    content_keys = {
-        chunk.id: extraction_key(made_with["extractor"], chunk.text) for chunk in chunks
-    }
+    extractor = extractor_fingerprint(made_with, record.language or ENGLISH)
+    content_keys = {chunk.id: extraction_key(extractor, chunk.text) for chunk in chunks}
     store.put_cached(
         "extraction",
         {
@@ -236,7 +237,7 @@ def _write_document(
     ]
     metadata = {k: v for k, v in record.metadata.items() if (k, v) != (_DOCUMENT_ID, record.id)}
     segments = [Segment(*s) for s in record.segments] or _segments(record)
-    document = SourceDocument(record.id, text, record.title, metadata, segments)
+    document = SourceDocument(record.id, text, record.title, metadata, segments, record.language)
     store.write_document(document, stored, made_with)
 
 

@@ -102,9 +102,9 @@ def node_filter(
     A node matches if its text on each page matches, and a summary if all chunks below it match. A
     condition on a page key, such as `page_label`, matches any page that the node touches. All
     other conditions, `doc_ids` included, must hold for all of its text. The metadata of a node
-    consists of its document's metadata, `e2_level`, `e2_kind` and `doc_id`. `e2_source_id` is the
-    id of its tree, such as the path of a file. A number never equals a string, and is neither
-    less nor greater than one.
+    consists of its document's metadata, `language`, `e2_level`, `e2_kind` and `doc_id`.
+    `e2_source_id` is the id of its tree, such as the path of a file. A number never equals a
+    string, and is neither less nor greater than one.
 
     Raises:
         FilterError: If an operator is unknown, a value has the wrong type, or the filters exceed

@@ -44,9 +44,10 @@ from e2graphrag_integrations.entities.versions import is_outdated
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
-from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.inputs import as_ids, check_language
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.run import StopSignal
+from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.filters import node_filter
@@ -133,6 +134,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         embed_model: EmbedModelType | None = None,
         embed_max_tokens: int | None = None,
         extractor: ExtractorType | None = None,
+        language: str = AUTO,
         prompts: Prompts | None = None,
         token_counter: TokenCounter | None = None,
         chunk_size: int | None = None,
@@ -170,8 +172,13 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 uses `Settings.embed_model` if the user assigned one, else all-MiniLM-L6-v2.
             embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without
                 `max_length`. Longer texts are embedded in windows, not truncated.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline. None uses the
-                bundled English pipeline.
+            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
+                documents; or a mapping from languages to them, such as
+                `{"de": "de_core_news_sm"}`. None uses the extractors of the index. Other languages
+                have default extractors: the bundled pipeline for English, that of the extra `zh`
+                for Chinese, and rules for the others.
+            language: Language of the documents whose metadata has no valid code under `language`
+                or `lang`. `"auto"` detects it.
             prompts: The prompts for summaries.
             token_counter: Counts tokens for the sizes below. None uses an approximation.
             chunk_size: Maximum number of tokens per chunk, 1200 by default.
@@ -247,6 +254,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             instance_or_default("retry", retry, RetryPolicy),
             Store(checked_path(summary_cache)),
             show_progress,
+            check_language(language),
         )
         self._user_transformations = list(transformations or ())
         super().__init__(

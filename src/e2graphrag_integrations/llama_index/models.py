@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +18,12 @@ from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, WrappedModel
+from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.entities.versions import OutdatedNotice
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
     Embedder,
-    EntityExtractor,
     FloatArray,
     Summarizer,
     TokenCounter,
@@ -32,7 +32,7 @@ from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
 
 EmbedModelType = BaseEmbedding | Embedder | str
-ExtractorType = EntityExtractor | str | os.PathLike[str]
+ExtractorType = Extractors
 
 EXTRACTIVE = "extractive"
 """Value of `llm` for summarizing without an LLM."""
@@ -170,6 +170,7 @@ class Models:
         self._lock = process_lock()
         self._embedder: tuple[object, Embedder] | None = None
         self._notice: OutdatedNotice | None = None
+        self._language_notices: LanguageNotices | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
                 f"llm is a {type_name(self.llm)}, not a LlamaIndex LLM: pass an object such as "
@@ -199,6 +200,8 @@ class Models:
             expected.pop("summarizer", None)
         if self._notice is None:
             self._notice = OutdatedNotice(where, "call reindex()")
+        if self._language_notices is None:
+            self._language_notices = LanguageNotices(where)
         return Components(
             where,
             expected,
@@ -208,6 +211,7 @@ class Models:
             token_counter=self.counter,
             embedder_parameter="embed_model",
             notice=self._notice,
+            language_notices=self._language_notices,
         )
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:

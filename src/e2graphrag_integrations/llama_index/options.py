@@ -44,6 +44,7 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     embed_model: EmbedModelType | None
     embed_max_tokens: int | None
     extractor: ExtractorType | None
+    language: str
     prompts: Prompts | None
     token_counter: TokenCounter | None
     chunk_size: int | None

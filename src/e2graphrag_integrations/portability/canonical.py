@@ -12,6 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from e2graphrag_integrations.entities.edits import EntityEdit
+from e2graphrag_integrations.entities.routing import used_entries
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
@@ -28,7 +30,8 @@ def export_lines(store: Store) -> list[str]:
     """Return the index as JSON lines: manifest, tags, documents, nodes, edits and edges."""
     with store.read_transaction():
         snapshot = load_or_build_snapshot(store)
-        lines = [canonical_json({"manifest": store.manifest()})]
+        manifest = used_entries(store.manifest(), {*snapshot.languages})
+        lines = [canonical_json({"manifest": manifest})]
         if snapshot.tag_set.tags:
             tags = [asdict(tag) for tag in snapshot.tag_set.tags]
             lines.append(canonical_json({"tags": tags}))
@@ -48,8 +51,14 @@ def export_lines(store: Store) -> list[str]:
 
 
 def document_record(document: SourceDocument) -> dict[str, Any]:
-    """Return a document as JSON values."""
-    return {"document": document.id, **document_fields(document)}
+    """Return a document as JSON values, without the language if it is English.
+
+    A document without a language counts as English, as in files of older versions.
+    """
+    fields = document_fields(document)
+    if document.language == ENGLISH:
+        del fields["language"]
+    return {"document": document.id, **fields}
 
 
 def edit_record(edit: EntityEdit) -> dict[str, Any]:

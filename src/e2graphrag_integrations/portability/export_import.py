@@ -26,12 +26,14 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.routing import used_entries
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,
     InvalidInputError,
     StoreError,
 )
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
@@ -124,7 +126,8 @@ def _lines(
 ) -> Iterator[str]:
     tag_set = store.tag_set().to_json()
     tags = {"tags": tag_set} if tag_set else {}
-    yield canonical_json({"e2graphrag": FORMAT, "manifest": store.manifest(), **tags})
+    manifest = used_entries(store.manifest(), {header.language or ENGLISH for header in headers})
+    yield canonical_json({"e2graphrag": FORMAT, "manifest": manifest, **tags})
     for header in headers:
         yield canonical_json(document_record(store.document(header.id)))
     for stored in nodes:

@@ -38,4 +38,5 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         sections=len(choice.sections),
         trusted_sources=tuple(sorted(choice.trusted)),
         settings=dict(sorted(manifest.items())),
+        languages=dict(Counter(snapshot.languages).most_common()),
     )

@@ -76,7 +76,8 @@ def compile_where(where: Where) -> Predicate:
     """Compile a filter into a test of one metadata record; a mapping becomes a `Filter`.
 
     A mapping gives a condition for each metadata key, and all conditions must hold. The key
-    `document_id` refers to the id of the document. A condition on a page key (`page`,
+    `document_id` refers to the id of the document, and the key `language` to the code of its
+    language, unless the metadata has a key of that name. A condition on a page key (`page`,
     `page_number`, `page_label`) matches any page that a node touches. A condition is one of
 
     - a value that the metadata must equal as JSON: `1` equals `1.0` but not `true`;
@@ -123,7 +124,7 @@ def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.
             return _allowed_by_filter(records, predicate)
     used = np.unique(records.indices)  # the function may fail on unused records
     passes = np.zeros(len(records.values), dtype=np.bool_)
-    passes[used] = _call(predicate, [records.values[row] for row in used.tolist()])
+    passes[used] = _call(predicate, [records.filterable(row) for row in used.tolist()])
     mask = all_pass(records, passes)
     nodes = _undecided(records, mask)
     mask[nodes] = pages_match(records, nodes, passes, lambda values: _call(predicate, values))

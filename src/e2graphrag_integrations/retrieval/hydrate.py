@@ -169,6 +169,7 @@ def _result_node(
         child_ids=tuple(snapshot.nodes.ids[child] for child in below),
         best_span=best_span,
         relevance=relevance,
+        language=snapshot.languages[int(snapshot.nodes.document[row])],
     )
 
 

@@ -64,10 +64,11 @@ def _node_matches(
     failing = under[~passes[under]].tolist()
     while failing:
         first, *others = failing
-        suits = test([with_pages_of(values[first], values[page]) for page in pages])
+        record = records.filterable(first)
+        suits = test([with_pages_of(record, values[page]) for page in pages])
         if not suits.any():
             return False
         page = values[pages[int(suits.argmax())]]
-        suits = test([with_pages_of(values[other], page) for other in others])
+        suits = test([with_pages_of(records.filterable(other), page) for other in others])
         failing = [other for other, suited in zip(others, suits, strict=True) if not suited]
     return True

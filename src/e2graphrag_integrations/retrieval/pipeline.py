@@ -15,7 +15,6 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
-from e2graphrag_integrations.entities.spacy_extractor import extract_checked, first_mentions
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
@@ -146,12 +145,11 @@ def analyze(
         if query.mode == "global" or not has_names(snapshot):
             return query
         with measure("load", timings):
-            extractor = components.extractor
+            extractors = components.load_extractors(query.question)
         if query.history:  # the question will be an earlier turn of the next one
             mentions = components.mentions_of(query.question)
         else:
-            [sentences] = extract_checked(extractor, [query.question], ["the question"])
-            mentions = first_mentions(sentences)
+            mentions = components.find_mentions(query.question, "the question", extractors)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
         return replace(query, mentions=mentions)

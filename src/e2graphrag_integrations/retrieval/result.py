@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
@@ -55,6 +56,7 @@ class RetrievedNode:
             negative. docs/retrieval.md describes the calibration, and the relevance of questions
             that are answered without vectors.
         tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
+        language: Code of the language of the document (ISO 639-1).
     """
 
     node_id: str
@@ -77,6 +79,7 @@ class RetrievedNode:
     best_span: Span | None = None
     relevance: float = 0.0
     tags: tuple[str, ...] = ()
+    language: str = ENGLISH
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:

@@ -22,6 +22,7 @@ from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_t
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.subject_table import SubjectTableBuilder
 from e2graphrag_integrations.graph.titles import with_title
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.snapshot import (
@@ -359,6 +360,11 @@ def _metadata_records(
         sections=MetadataSections.of(
             (document, *section) for document, own in enumerate(sections) for section in own
         ),
+        languages={
+            header.id: header.language
+            for header in headers
+            if header.language not in (None, ENGLISH)
+        },
     )
 
 

@@ -324,7 +324,9 @@ def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
     fields |= {"form_rules": FORM_RULES}
     tag_set = snapshot.tag_set.to_json()
-    return fields | {"tag_set": tag_set} if tag_set else fields
+    fields |= {"tag_set": tag_set} if tag_set else {}
+    languages = dict(snapshot.records.languages)
+    return fields | {"languages": languages} if languages else fields
 
 
 def snapshot_arrays(snapshot: Snapshot) -> Arrays:
@@ -401,6 +403,7 @@ def _restore(
             arrays["record_last"],
             arrays["record_of_node"],
             sections=MetadataSections(*(arrays[f"section_{name}"] for name in SECTION_ARRAYS)),
+            languages=meta.get("languages", {}),  # absent if all documents are in English
         ),
         bm25_factory=bm25_factory,
         mention_names=(

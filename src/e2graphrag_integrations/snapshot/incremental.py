@@ -205,6 +205,11 @@ class SnapshotMerger:
     def _merge_records(self) -> MetadataRecords:
         older, newer = (source.records for source in self._sources)
         values = [*older.values, *newer.values]
+        changed = {*self._sources[1].documents}
+        languages = {
+            **{id_: code for id_, code in older.languages.items() if id_ not in changed},
+            **newer.languages,
+        }
         sizes = self._gather("nodes", older.ends - older.starts, newer.ends - newer.starts)
         bounds = exclusive_sums(sizes)
         indices = self._gather("record_indices", older.indices, newer.indices)
@@ -215,6 +220,7 @@ class SnapshotMerger:
             indices + self._shifts("record_values", "record_indices"),
             older.id_key,
             self._merge_sections(),
+            {id_: code for id_ in self._documents if (code := languages.get(id_)) is not None},
         )
 
     def _merge_sections(self) -> MetadataSections:

@@ -32,6 +32,7 @@ from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
@@ -43,6 +44,9 @@ _MAX_CACHED_COLUMNS = 64
 
 _CACHED_SEEDS = 4
 """Number of seeds for which a snapshot keeps its communities."""
+
+LANGUAGE_KEY = "language"
+"""Key under which filters find the language of a document."""
 
 _MISSING = object()
 
@@ -163,6 +167,8 @@ class MetadataRecords:
         indices: The nodes' records, as rows of `values`.
         sections: Where in the texts each record applies.
         id_key: The key for the document's id, the only key that the user does not provide.
+        languages: Language of each document that is not in English, by id. A filter finds the
+            language of any document under the key `language`, unless the user provides that key.
     """
 
     values: Sequence[Mapping[str, Any]]
@@ -171,6 +177,15 @@ class MetadataRecords:
     indices: IntArray
     id_key: str = "document_id"
     sections: MetadataSections = field(default_factory=lambda: MetadataSections.of([]))
+    languages: Mapping[str, str] = field(default_factory=dict)
+
+    def filterable(self, row: int) -> Mapping[str, Any]:
+        """Return a record with the language of its document."""
+        record = self.values[row]
+        return {LANGUAGE_KEY: self._language_of(record), **record}
+
+    def _language_of(self, record: Mapping[str, Any]) -> str:
+        return self.languages.get(record.get(self.id_key, ""), ENGLISH)
 
     @lazy
     def pages(self) -> IntArray:
@@ -224,6 +239,8 @@ class MetadataRecords:
         value_of_record = np.empty(len(self.values), dtype=smallest_int_type(len(self.values)))
         for number, record in enumerate(self.values):
             value = record.get(key, missing)
+            if value is missing and key == LANGUAGE_KEY:
+                value = self._language_of(record)
             identity = _identity(value) if value is not missing else missing
             if identity not in rows:
                 rows[identity] = len(values)
@@ -296,6 +313,11 @@ class Snapshot:
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
     tag_set: TagSet = field(default_factory=TagSet)
     tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
+
+    @lazy
+    def languages(self) -> Sequence[str]:
+        """Return the language of each document."""
+        return [self.records.languages.get(id_, ENGLISH) for id_ in self.documents]
 
     @lazy
     def bm25(self) -> BM25Index:

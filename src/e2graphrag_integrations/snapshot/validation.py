@@ -15,7 +15,12 @@ from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.ivf import InvertedLists
-from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, SECTION_ARRAYS, Snapshot
+from e2graphrag_integrations.snapshot.snapshot import (
+    NODE_ARRAYS,
+    SECTION_ARRAYS,
+    MetadataRecords,
+    Snapshot,
+)
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
@@ -61,12 +66,7 @@ def is_consistent_tags(tags: Any, snapshot: Snapshot) -> bool:
 
 
 def _checks(snapshot: Snapshot) -> Iterator[bool]:
-    nodes, graph, records, dense = (
-        snapshot.nodes,
-        snapshot.graph,
-        snapshot.records,
-        snapshot.dense,
-    )
+    nodes, graph, dense = snapshot.nodes, snapshot.graph, snapshot.dense
     documents, count = len(snapshot.documents), len(nodes.ids)
     yield _are_strings(nodes.ids)
     yield _are_strings(graph.names)
@@ -111,12 +111,17 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     spans = snapshot.window_spans
     yield spans.dtype.kind in "iu" and spans.shape == (windows, 2)
     yield not windows or bool((spans[:, 0] >= 0).all() and (spans[:, 0] <= spans[:, 1]).all())
-    # The metadata
+    yield from _checks_of_metadata(snapshot.records, documents, count)
+
+
+def _checks_of_metadata(records: MetadataRecords, documents: int, nodes: int) -> Iterator[bool]:
     values, sections = len(records.values), records.sections
     yield _is_list_of(records.values, dict)
+    languages = dict(records.languages)
+    yield _is_list_of([*languages, *languages.values()], str)
     yield _are_rows(records.indices, values)
-    yield _are_rows(records.starts, None, count) and bool((records.starts <= records.ends).all())
-    yield _are_rows(records.ends, len(records.indices) + 1, count)
+    yield _are_rows(records.starts, None, nodes) and bool((records.starts <= records.ends).all())
+    yield _are_rows(records.ends, len(records.indices) + 1, nodes)
     for name in SECTION_ARRAYS:
         yield _are_rows(getattr(sections, name), None, len(sections.documents))
     yield _are_rows(sections.documents, documents) and _ascends(sections.documents)

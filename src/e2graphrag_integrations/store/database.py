@@ -31,7 +31,7 @@ from e2graphrag_integrations.store.connection import (
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
-from e2graphrag_integrations.store.rows import put_manifest
+from e2graphrag_integrations.store.rows import new_generation
 from e2graphrag_integrations.store.schema import (
     APPLICATION_ID,
     READABLE_VERSION,
@@ -39,9 +39,6 @@ from e2graphrag_integrations.store.schema import (
     TABLES,
     check_schema,
 )
-
-GENERATION = "generation"
-"""Manifest key for the generation: the name of the file's current state."""
 
 _CHECKPOINT_TIMEOUT = 1000
 """Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
@@ -369,12 +366,3 @@ class Database:
             if connection is not None:
                 connection.close()
         self._connection = self._read_connection = None
-
-
-def new_generation(db: sqlite3.Connection) -> None:
-    """Give the current state of the file a new name.
-
-    The name is random. With a counter, a restored backup could reach the same number as a later,
-    different state, and match the snapshot of that state.
-    """
-    put_manifest(db, GENERATION, uuid.uuid4().hex)

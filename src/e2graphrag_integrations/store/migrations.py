@@ -8,16 +8,22 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations.languages.detection import detect_language, main_script
+from e2graphrag_integrations.languages.scripts import LATIN
 from e2graphrag_integrations.store.records import canonical_json, content_hash
-from e2graphrag_integrations.store.rows import checked_row, put_manifest
+from e2graphrag_integrations.store.rows import checked_row, new_generation, put_manifest
 from e2graphrag_integrations.store.schema import (
     DOCUMENTS,
     ENTITY_EDITS,
+    LANGUAGE_COLUMN,
     QUEUE,
     SCHEMA_VERSION,
     checksum,
 )
 from e2graphrag_integrations.types import SourceDocument
+
+_READ = 4000
+"""Number of characters of a document from which a migration finds its language."""
 
 
 def migrate(db: sqlite3.Connection, path: str) -> None:
@@ -43,7 +49,8 @@ def _migrate_from_1(db: sqlite3.Connection, path: str) -> None:
     - The table `queue` is new.
     - The manifest now names the chunking and grouping methods. Version 1 had only one of each.
     """
-    db.execute(DOCUMENTS.replace("CREATE TABLE documents", "CREATE TABLE documents_2"))
+    table = DOCUMENTS.format("")
+    db.execute(table.replace("CREATE TABLE documents", "CREATE TABLE documents_2"))
     for row in db.execute("SELECT * FROM documents").fetchall():
         id_, title, text, metadata, segments, _, _, _, nodes, windows = checked_row(
             row, path, f"document {row[0]!r}"
@@ -68,8 +75,30 @@ def _migrate_from_2(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 
     db.execute(ENTITY_EDITS)
 
 
+def _migrate_from_3(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 - all migrations have one signature
+    """Migrate from version 3 to version 4: the column `language` of `documents` is new.
+
+    It is NULL, which means English, except for documents in another script.
+    """
+    db.execute(f"ALTER TABLE documents ADD COLUMN {LANGUAGE_COLUMN}")
+    languages = {}
+    for id_, start in db.execute(f"SELECT id, substr(text, 1, {_READ}) FROM documents"):  # noqa: S608 - a number
+        if isinstance(start, str) and main_script(start) not in (None, LATIN):
+            languages[id_] = detect_language(start)
+    for id_, language in languages.items():
+        *fields, crc, _ = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
+        if checksum(*fields) == crc:  # `verify` reports a damaged row
+            db.execute(
+                "UPDATE documents SET language = ?, checksum = ? WHERE id = ?",
+                (language, checksum(*fields, language), id_),
+            )
+    if languages:
+        new_generation(db)  # snapshots contain the languages
+
+
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {
     1: _migrate_from_1,
     2: _migrate_from_2,
+    3: _migrate_from_3,
 }
 """For each old schema version, the migration to the next version."""

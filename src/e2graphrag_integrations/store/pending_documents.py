@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
-from e2graphrag_integrations.store.database import GENERATION
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked_row, put_manifest
+from e2graphrag_integrations.store.rows import GENERATION, checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import Store
 

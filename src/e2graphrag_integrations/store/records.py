@@ -48,6 +48,7 @@ class DocumentHeader:
         nodes: Number of nodes in the document's tree.
         windows: Number of vectors for the document's nodes.
         stamp: A random string, replaced whenever the document is written.
+        language: Code of the language; None in files of older versions, and means English.
     """
 
     id: str
@@ -58,6 +59,7 @@ class DocumentHeader:
     nodes: int
     windows: int
     stamp: str
+    language: str | None = None
 
 
 class ContentCache(Protocol):
@@ -100,13 +102,14 @@ def canonical_json(value: Any) -> str:
 
 
 def document_fields(document: SourceDocument) -> dict[str, Any]:
-    """Return all fields of a document except its id, as JSON values."""
-    return {
+    """Return all fields of a document except its id, as JSON values, without unknown language."""
+    fields: dict[str, Any] = {
         "title": document.title,
         "text": document.text,
         "metadata": dict(document.metadata),
         "segments": [[s[0], s[1], dict(s[2])] for s in document.segments],
     }
+    return fields if document.language is None else fields | {"language": document.language}
 
 
 def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceDocument:
@@ -116,12 +119,20 @@ def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceD
         InvalidInputError: If a field is invalid.
     """
     return SourceDocument(
-        document_id, fields["text"], fields["title"], fields["metadata"], fields["segments"]
+        document_id,
+        fields["text"],
+        fields["title"],
+        fields["metadata"],
+        fields["segments"],
+        fields.get("language"),
     )
 
 
 def content_hash(document: SourceDocument) -> str:
-    """Return the SHA-256 hash of a document without its id, so that copies have equal hashes."""
+    """Return the SHA-256 hash of a document without its id, so that copies have equal hashes.
+
+    It does not cover the language, which may be detected; see `indexing/classify.py`.
+    """
     fields = document_fields(document)
     parts = [fields[name] for name in ("text", "title", "metadata", "segments")]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.languages.language import checked_code
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -19,6 +20,12 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
+
+_DOCUMENT_COLUMNS = 11
+"""Number of columns of the table `documents`."""
+
+GENERATION = "generation"
+"""Manifest key for the generation: the name of the file's current state."""
 
 
 def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
@@ -43,21 +50,36 @@ def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
 
 def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
     """Return the document in a row, without its text."""
-    fields = checked_row(row, path, f"document {row[0]!r}")
+    fields, language = _document_fields(row, path)
     id_, title, _, metadata, segments, *rest = fields
     with invalid_rows(path, f"document {id_!r}"):
         decoded = tuple(Segment(*segment) for segment in json.loads(segments))
         _check_types(rest, (str, int, int, str))
         if min(rest[1:3]) < 0:
             raise ValueError("a count is negative")
-        return DocumentHeader(id_, title, dict(json.loads(metadata)), decoded, *rest)
+        hash_, nodes, windows, stamp = rest
+        plain = dict(json.loads(metadata))
+        return DocumentHeader(id_, title, plain, decoded, hash_, nodes, windows, stamp, language)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
     """Return the document in a row."""
-    id_, title, text, metadata, segments, *_ = checked_row(row, path, f"document {row[0]!r}")
+    (id_, title, text, metadata, segments, *_), language = _document_fields(row, path)
     with invalid_rows(path, f"document {id_!r}"):
-        return SourceDocument(id_, text, title, json.loads(metadata), json.loads(segments))
+        plain = json.loads(metadata), json.loads(segments)
+        return SourceDocument(id_, text, title, *plain, language)
+
+
+def _document_fields(row: Sequence[Any], path: str) -> tuple[list[Any], str | None]:
+    """Return the fields of a document's row without its checksum and language, and its language.
+
+    Read-only files of schema versions 2 and 3 have no language.
+    """
+    *fields, crc, language = row if len(row) == _DOCUMENT_COLUMNS else (*row, None)
+    checked = fields if language is None else [*fields, language]
+    checked_row([*checked, crc], path, f"document {row[0]!r}")
+    with invalid_rows(path, f"document {row[0]!r}"):
+        return fields, None if language is None else checked_code(language)
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
@@ -89,9 +111,8 @@ def insert_document(
     counts = len(nodes), sum(len(stored.windows) for stored in nodes)
     header = (document.id, document.title, document.text, metadata, segments)
     fields = (*header, content_hash(document), *counts, uuid.uuid4().hex)
-    db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
-    )
+    row = (*fields, _document_checksum(fields, document.language), document.language)
+    db.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - placeholders only
     for stored in nodes:
         insert_node(db, stored)
 
@@ -151,15 +172,28 @@ def renew_stamps(db: sqlite3.Connection, path: str) -> None:
     """
     for (id_,) in db.execute("SELECT id FROM documents").fetchall():
         row = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
-        *fields, _ = checked_row(row, path, f"document {id_!r}")
+        (*fields, _), language = _document_fields(row, path)
         stamp = uuid.uuid4().hex
         db.execute(
             "UPDATE documents SET stamp = ?, checksum = ? WHERE id = ?",
-            (stamp, checksum(*fields, stamp), id_),
+            (stamp, _document_checksum((*fields, stamp), language), id_),
         )
+
+
+def _document_checksum(fields: Sequence[Any], language: str | None) -> int:
+    return checksum(*fields) if language is None else checksum(*fields, language)
 
 
 def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:
     """Insert or replace an entry in the manifest."""
     row = (key, value, checksum(key, value))
     db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?, ?)", row)
+
+
+def new_generation(db: sqlite3.Connection) -> None:
+    """Give the current state of the file a new name.
+
+    The name is random. With a counter, a restored backup could reach the same number as a later,
+    different state, and match the snapshot of that state.
+    """
+    put_manifest(db, GENERATION, uuid.uuid4().hex)

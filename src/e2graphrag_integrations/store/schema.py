@@ -1,4 +1,4 @@
-"""The tables of an index file, schema version 3.
+"""The tables of an index file, schema version 4.
 
 `content` caches summaries, extractions and vectors. Each key is a hash of the inputs that produced
 the content. A row is inserted as soon as a model returns its content; the transaction that writes a
@@ -9,8 +9,10 @@ Every row ends with a checksum of its other fields. `manifest` has two main rows
 settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
 `tags` holds the tag set of the user, if there is one.
 Each row of `documents` contains the number of the document's nodes and windows, which reveals
-missing rows, and a stamp, which every write of the document replaces. `queue` contains the
-documents that are not indexed yet. `entity_edits` contains the user's corrections of entities.
+missing rows, and a stamp, which every write of the document replaces. Its language follows the
+checksum, which covers it unless it is NULL: schema version 3 had no languages, and NULL means
+English. `queue` contains the documents that are not indexed yet. `entity_edits` contains the user's
+corrections of entities.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import zlib
 
 from e2graphrag_integrations.errors import CorruptStoreError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the tables below, stored in the `user_version` pragma."""
 
 READABLE_VERSION = 2
@@ -34,8 +36,11 @@ DOCUMENTS = """CREATE TABLE documents (
     id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
     segments TEXT NOT NULL, content_hash TEXT NOT NULL,
     nodes INTEGER NOT NULL, windows INTEGER NOT NULL, stamp TEXT NOT NULL,
-    checksum INTEGER NOT NULL
-)"""
+    checksum INTEGER NOT NULL{})"""
+"""The table `documents`; `{}` stands for the columns of later versions."""
+
+LANGUAGE_COLUMN = "language TEXT"
+"""The column of `documents` that is new in version 4."""
 
 QUEUE = """CREATE TABLE queue (
     id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,
@@ -53,7 +58,7 @@ CREATE TABLE manifest (
 CREATE TABLE content (
     key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL
 );
-{DOCUMENTS};
+{DOCUMENTS.format(f", {LANGUAGE_COLUMN}")};
 {QUEUE};
 {ENTITY_EDITS};
 CREATE TABLE nodes (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
 from e2graphrag_integrations.store.community_reports import (
     REPORT,
@@ -23,7 +24,7 @@ from e2graphrag_integrations.store.community_reports import (
     drop_stale_reports,
 )
 from e2graphrag_integrations.store.connection import MEMORY, file_size
-from e2graphrag_integrations.store.database import GENERATION, Database, new_generation
+from e2graphrag_integrations.store.database import Database
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StaleSnapshotError,
@@ -33,9 +34,11 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.rows import (
+    GENERATION,
     checked_row,
     delete_document,
     insert_document,
+    new_generation,
     put_manifest,
     relink_chunks,
     renew_stamps,
@@ -188,6 +191,11 @@ class Store(Database):
         """Return the content hash of each document by id."""
         return dict(self.read("SELECT id, content_hash FROM documents"))
 
+    def languages(self) -> dict[str, str]:
+        """Return the language of each document by id."""
+        rows = self.read("SELECT id, language FROM documents")
+        return {id_: language or ENGLISH for id_, language in rows}
+
     def write_document(
         self,
         document: SourceDocument,
@@ -234,12 +242,16 @@ class Store(Database):
             new_generation(db)
         return old_keys or ()
 
-    def replace_extractions(self, keys: Mapping[str, bytes], entries: Mapping[str, str]) -> None:
+    def replace_extractions(
+        self,
+        keys: Mapping[str, bytes],
+        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
         """Link all chunks to new extractions in one transaction, and drop the old ones.
 
         Args:
             keys: Key of the cached extraction of every chunk, by node id.
-            entries: Entries that replace those in the manifests of the documents and the queue.
+            change_manifest: Changes the entries in the manifests of the documents and the queue.
 
         Raises:
             IndexingError: If another writer has changed the documents or deleted the extractions.
@@ -259,7 +271,7 @@ class Store(Database):
                 row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
                 if row is not None:
                     _, value = checked_row(row, self.path, f"{name} in the manifest")
-                    put_manifest(db, name, canonical_json({**json.loads(value), **entries}))
+                    put_manifest(db, name, canonical_json(dict(change_manifest(json.loads(value)))))
             _drop_unused(db, self.path, old_keys)
             new_generation(db)
 

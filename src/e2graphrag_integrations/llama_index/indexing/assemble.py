@@ -83,6 +83,7 @@ def assemble(
         ),
         pages=[] if tree is None else tree.records,
         keeps_chunks=document.keeps_chunks,
+        language=document.source.language,
     )
     return IndexedDocument(record, text_nodes, entries)
 

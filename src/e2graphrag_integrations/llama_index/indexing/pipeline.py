@@ -20,6 +20,11 @@ from e2graphrag_integrations.indexing.community_reports import (
     check_reports,
 )
 from e2graphrag_integrations.indexing.cost import CostCounter
+from e2graphrag_integrations.indexing.inputs import (
+    declare_language,
+    languages_of,
+    with_language,
+)
 from e2graphrag_integrations.indexing.llm_calls import (
     announce_llm_calls,
     check_call_limit,
@@ -31,7 +36,9 @@ from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.languages.language import AUTO, metadata_language
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
+from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.indexing.planner import TreeChanges, TreePlanner
 from e2graphrag_integrations.llama_index.indexing.reindex import reindex_records
@@ -79,6 +86,7 @@ class InsertPipeline:
         retry: Retry policy for transient LLM errors.
         cache: Stores finished summaries.
         show_progress: Whether to draw a progress bar.
+        language: Language of the documents that do not say theirs; "auto" detects it.
 
     Attributes:
         report: Report of the last insertion.
@@ -96,6 +104,7 @@ class InsertPipeline:
     retry: RetryPolicy
     cache: Store
     show_progress: bool
+    language: str = AUTO
     report: IndexReport = field(default_factory=IndexReport)
     lock: ProcessLock = field(default_factory=process_rlock)
     not_recorded: tuple[str, ...] = ()
@@ -216,7 +225,9 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
-        documents = changes.inputs
+        documents = [
+            replace(document, source=self._with_language(document)) for document in changes.inputs
+        ]
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, runner)
         for document in documents:
@@ -232,7 +243,8 @@ class InsertPipeline:
         sources = [document.source for document in documents]
         # Before `check_for_writing`, which may call a paid embedder.
         cost = plan_llm_calls(sources, plan, summaries, self.max_llm_calls)
-        manifest = components.check_for_writing() | self.settings.to_manifest()
+        languages = languages_of(sources)
+        manifest = components.check_for_writing(languages) | self.settings.to_manifest()
         self.storage.vectors.check_dimension(components.embedder.dimension)
         for document in documents:
             for tree in document.previous:
@@ -250,6 +262,18 @@ class InsertPipeline:
             from_docstore=changes.from_docstore,
         )
         return report
+
+    def _with_language(self, document: DocumentInput) -> SourceDocument:
+        """Return the source of a document with its language.
+
+        It is the one that the metadata of the document or of all its pages name, or else that of
+        the index, or else detected.
+        """
+        tree = document.page_tree
+        metadata = [document.metadata] if tree is None else [page.metadata for page in tree.pages]
+        own = replace(document.source, language=metadata_language(metadata))
+        [declared] = declare_language([own], self.language)
+        return with_language(declared)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents, without calling a model or writing.

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.indexing.reindex import Reextraction, batches
+from e2graphrag_integrations.entities.routing import without_extractors
+from e2graphrag_integrations.indexing.reindex import (
+    Reextraction,
+    batches,
+    needs_reindex,
+)
 from e2graphrag_integrations.indexing.run import RunControl
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.reports import IndexReport
@@ -27,13 +33,14 @@ def reindex_records(
     struct = storage.struct
     if not struct.payloads:
         return IndexReport()
-    entries = components.current_extractor_entries()
-    if entries["extractor"] == struct.made_with["extractor"]:
-        return IndexReport(skipped=tuple(sorted(struct.payloads)))
     records = list(struct.records())
+    languages = {record.id: record.language or ENGLISH for record in records}
+    entries = components.current_extractor_entries({*languages.values()})
+    if not needs_reindex(struct.made_with, entries):
+        return IndexReport(skipped=tuple(sorted(struct.payloads)))
     chunk_counts = [len(record.leaves) for record in records]
     control.timer.begin({"extract": sum(chunk_counts), "write": len(records)})
-    reextraction = Reextraction(components.current_chunk_extractor, cache, control)
+    reextraction = Reextraction(components, languages, cache, control)
     changed: list[DocumentRecord] = []
     for batch in batches(records, lambda record: len(record.nodes)):
         chunks = [
@@ -46,6 +53,6 @@ def reindex_records(
             mentions = MentionColumns.from_chunks([decode_sentences(found[key]) for key in keys])
             changed.append(replace(record, mentions=mentions))
     with control.timer.timed("write"):
-        storage.put_mentions(changed, struct.made_with | entries)
+        storage.put_mentions(changed, without_extractors(struct.made_with) | entries)
     control.timer.advance("write", len(records))
     return reextraction.report(len(records))

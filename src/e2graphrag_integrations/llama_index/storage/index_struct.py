@@ -18,16 +18,21 @@ from llama_index.core.data_structs.struct_type import IndexStructType
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.routing import recorded_languages
 from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.text.tags import TagSet
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
 not imported, so the text names the missing import."""
-SCHEMA_VERSION = 3
-"""Version of the JSON format. Version 1 had one tree per document. A struct with entity edits has
-version 3, so that older packages reject it instead of dropping the edits; others have version 2."""
+SCHEMA_VERSION = 4
+"""Version of the JSON format. Version 1 had one tree per document. A struct with documents in
+languages other than English has version 4, and one with entity edits version 3, so that older
+packages reject them instead of dropping the languages or the edits; others have version 2."""
+
+_WITH_TREES, _WITH_EDITS, _WITH_LANGUAGES = 2, 3, 4
 
 
 @dataclass
@@ -173,7 +178,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         return edits | {
             "index_id": self.index_id,
             "summary": self.summary,
-            "schema_version": SCHEMA_VERSION if edits else SCHEMA_VERSION - 1,
+            "schema_version": self._needed_version(),
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
             "digest": self.digest,
@@ -182,6 +187,12 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "leftovers": {kind: list(ids) for kind, ids in self.leftovers.items()},
             **tags,
         }
+
+    def _needed_version(self) -> int:
+        """Return the oldest schema version whose packages read the struct without loss."""
+        if any(language != ENGLISH for language in recorded_languages(self.made_with)):
+            return _WITH_LANGUAGES
+        return _WITH_EDITS if self.edits else _WITH_TREES
 
     @classmethod
     def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the signature of the base class

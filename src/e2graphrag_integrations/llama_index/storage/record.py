@@ -19,6 +19,7 @@ from llama_index.core.schema import BaseNode, TextNode
 
 from e2graphrag_integrations._utils.decoding import decompress
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.languages.language import find_code
 from e2graphrag_integrations.types import Mention, Node, Sentences, Span
 
 T = TypeVar("T")
@@ -140,6 +141,7 @@ class DocumentRecord:
         pages: The documents that share the tree, in text order; empty if the tree is that of the
             document `id`.
         keeps_chunks: Whether the user passed the chunks, which a change of another page keeps.
+        language: Code of the language; None in records of older versions, and means English.
     """
 
     id: str
@@ -157,6 +159,7 @@ class DocumentRecord:
     vector_checksum: int | None = None
     pages: Sequence[PageRecord] = field(default_factory=list)
     keeps_chunks: bool = False
+    language: str | None = None
 
     @property
     def leaves(self) -> Sequence[Node]:
@@ -272,6 +275,7 @@ class DocumentRecord:
             ],
             "pages": self.pages,
             "keeps_chunks": self.keeps_chunks,
+            **({} if self.language is None else {"language": self.language}),
         }
         plain = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
         # LlamaIndex accepts lone surrogates in metadata, so the encoding preserves them.
@@ -331,6 +335,7 @@ class DocumentRecord:
             # Schema version 1 had one tree per document.
             pages=[PageRecord(*page) for page in columns.get("pages", ())],
             keeps_chunks=columns.get("keeps_chunks", False),
+            language=columns.get("language"),
         )
 
 
@@ -355,6 +360,8 @@ def _check_tree(record: DocumentRecord) -> None:
 def _check_columns(record: DocumentRecord) -> None:
     chunks = len(record.leaves)
     _check_strings((record.id, record.hash, record.title or "", *record.gaps), "texts")
+    if record.language is not None and find_code(record.language) != record.language:
+        raise ValueError("the language is not a code")
     _check_strings((w.key for w in record.windows), "window keys")
     _check_strings((w.vector_id for w in record.windows), "vector ids")
     _check_numbers((w.node_row for w in record.windows), "windows", len(record.nodes))

@@ -17,6 +17,7 @@ from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.builder import GraphBuilder, MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.subject_table import SubjectTable, SubjectTableBuilder
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import LEVEL, TREE, node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
@@ -204,8 +205,13 @@ def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> Me
         rows_of_chunk.extend(
             [first_row + row for row in rows] or [first_row] for rows in record.leaf_metadata_rows
         )
+    languages = {one.id: one.language for one in records if one.language not in (None, ENGLISH)}
     return MetadataRecords(
-        values, *records_of_nodes(table, rows_of_chunk), RECORD_ID, MetadataSections.of(sections)
+        values,
+        *records_of_nodes(table, rows_of_chunk),
+        RECORD_ID,
+        MetadataSections.of(sections),
+        languages,
     )
 
 
