@@ -29,8 +29,9 @@ DOCUMENTS = (
     _ROOT / "docs" / "boosts.md",
     _ROOT / "README.md",
 )
+PAPER_ROUTE = "route of the paper's strategy"
 HOPS = "hops of the paper's strategy"
-"""Key of the hops between the names of a question."""
+"""Keys of the figures of a question about a novel."""
 
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -375,13 +376,13 @@ def zh_novel(result: Result) -> str:
     rows = [
         (
             question,
-            row["route"],
+            f"{row[PAPER_ROUTE]} / {row['route']}",
             ", ".join(f"{pair}: {hops}" for pair, hops in row[HOPS].items()),
             row["spans"][0],
         )
         for question, row in result["questions"].items()
     ]
-    return markdown(("question", "route", "hops", "first result"), rows)
+    return markdown(("question", "route: paper / hybrid", "hops", "first result"), rows)
 
 
 def quality_in_brief(result: Result) -> str:
