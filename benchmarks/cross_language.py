@@ -57,7 +57,8 @@ def main() -> None:
     sets = {}
     for corpus in corpora(options.data, list(translated), MULTILINGUAL):
         own = translated[corpus.label]
-        sets[corpus.label] = measure(corpus, own, options.split, names)
+        routed = replace(corpus, default_extractors=True)
+        sets[corpus.label] = measure(routed, own, options.split, names)
     found = [
         Goal(f"{label}: R@5 of the hybrid, ratio to the same language{end}", one[key], min=limit)
         for label, one in sets.items()

@@ -40,6 +40,7 @@ from e2graphrag_integrations.entities.routing import (
     Extractors,
     check_installed,
     extractor_entries,
+    is_in_script_of,
     question_languages,
     recorded_languages,
     visible_text,
@@ -308,8 +309,11 @@ class Components:
             ExtractionError: If an extractor fails.
         """
         if len(extractors) == 1:
-            [(_, extractor)] = extractors
-            [sentences] = extract_checked(extractor, [question], [place])
+            [(language, extractor)] = extractors
+            # A question in another script may still have names in the script of the index.
+            is_read = self._router.is_single or is_in_script_of(question, language)
+            text = question if is_read else visible_text(question, language)
+            [sentences] = extract_checked(extractor, [text], [place])
             return first_mentions(sentences)
         first: dict[str, Mention] = {}
         for language, extractor in extractors:

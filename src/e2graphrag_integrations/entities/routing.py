@@ -269,6 +269,12 @@ def question_languages(question: str, languages: Iterable[str]) -> list[str]:
     return fitting or known[:1]
 
 
+def is_in_script_of(text: str, language: str) -> bool:
+    """Return whether most letters of a text belong to a script of a language, if it is known."""
+    script, scripts = main_script(text), scripts_of_language(language)
+    return not scripts or script is None or script in scripts
+
+
 def visible_text(text: str, language: str) -> str:
     """Return a text in which letters of scripts that a language does not use are spaces.
 
