@@ -59,7 +59,7 @@ def _characters_in(width: int, text: str) -> int:
 
 def _start_of_word(text: str, at: int) -> int:
     """Return the start of the word that contains an offset, or the offset between words."""
-    inside = set(inner_offsets(text[: at + 1]).tolist())
+    inside = set(inner_offsets(text[: at + 1]))
     while at > 0 and (at in inside or _IN_WORD.match(text, at)):
         at -= 1
     return at

@@ -23,6 +23,7 @@ from e2graphrag_integrations._utils.printable import printable, printable_json, 
 from e2graphrag_integrations.cli.excerpt import excerpt
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages
+from e2graphrag_integrations.text.spacing import on_one_line
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
@@ -203,7 +204,7 @@ def print_communities(communities: Sequence[Community], *, as_json: bool) -> Non
         parts = f"  divided into {len(one.child_ids)}" if one.child_ids else ""
         print_styled(f"   {size} of {documents}{parts}", "dim")
         if one.report is not None:
-            print_line(f"   {' '.join(one.report.split())}")
+            print_line(f"   {on_one_line(one.report)}")
 
 
 def print_skipped(skipped: Sequence[SkippedFile]) -> None:
@@ -406,7 +407,7 @@ def print_entity(details: EntityDetails, *, as_json: bool) -> None:
     for one in details.mentions:
         print_line()
         print_styled(f"{one.document_id}  span: {one.start}-{one.end}", "bold")
-        print_line(f"   {' '.join(one.sentence.split())}")
+        print_line(f"   {on_one_line(one.sentence)}")
 
 
 def print_edits(edits: EntityEdits, *, as_json: bool) -> None:

@@ -28,6 +28,7 @@ from e2graphrag_integrations.retrieval.sentence_text import sentence_span
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.text.sentences import sentence_spans
+from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.types import Sentences, Span
 
 _MIN_ENTITIES = 2
@@ -278,8 +279,8 @@ def _sentences_about(text: str, sentences: Sentences, counts: dict[int, int]) ->
     )
     lengths = accumulate((span.end - span.start for span in ranked), initial=0)
     kept = [span for span, used in zip(ranked, lengths, strict=False) if used < _REPORT_CHARACTERS]
-    return " ".join(_clean(text, span) for span in sorted(kept))
+    return join_sentences(_clean(text, span) for span in sorted(kept))
 
 
 def _clean(text: str, span: Span) -> str:
-    return " ".join(text[span.start : span.end].split())
+    return on_one_line(text[span.start : span.end])

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from e2graphrag_integrations.text.spacing import on_one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Hop:
@@ -56,7 +58,7 @@ class EntityPath:
         lines = [" - ".join(self.entities)]
         for hop in self.hops:
             place = f"{hop.document_id} {hop.start}-{hop.end}"
-            lines.append(f"  {hop.source} - {hop.target} [{place}]: {' '.join(hop.text.split())}")
+            lines.append(f"  {hop.source} - {hop.target} [{place}]: {on_one_line(hop.text)}")
         return "\n".join(lines)
 
 

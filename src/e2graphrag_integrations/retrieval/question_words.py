@@ -80,7 +80,7 @@ def search_terms(question: str) -> list[str]:
     >>> search_terms("曹操是谁"), search_terms("Who is he?")
     (['曹', '操', '曹操'], ['who', 'is', 'he'])
     """
-    return _content_terms(question) or terms_of(question)
+    return terms_of(_without_functions(question)) or terms_of(question)
 
 
 def topic_terms(question: str) -> list[str]:
@@ -89,7 +89,7 @@ def topic_terms(question: str) -> list[str]:
     >>> topic_terms("Summarize the main points"), topic_terms("总结一下赤壁的主要内容")
     ([], ['赤', '壁', '赤壁'])
     """
-    return _content_terms(_REQUESTS.sub(" ", question))
+    return terms_of(_without_functions(_REQUESTS.sub(" ", question)))
 
 
 def specific_terms(question: str) -> list[str]:
@@ -98,9 +98,9 @@ def specific_terms(question: str) -> list[str]:
     >>> specific_terms("When did she die?"), specific_terms("他后来怎么样了")
     (['die'], [])
     """
-    terms = _content_terms(_FILLERS.sub(" ", question))
+    terms = terms_of(_without_functions(_FILLERS.sub(" ", question)))
     return [term for term in terms if len(term) > 1 or not has_unspaced(term)]
 
 
-def _content_terms(question: str) -> list[str]:
-    return terms_of(_FUNCTIONS.sub(lambda match: match["quoted"] or " ", question))
+def _without_functions(question: str) -> str:
+    return _FUNCTIONS.sub(lambda match: match["quoted"] or " ", question)

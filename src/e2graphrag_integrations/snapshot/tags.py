@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import longest_terms
 
 TAGS_PER_CHUNK = 3
 """Maximum number of tags of a chunk."""
@@ -77,7 +77,7 @@ def _window_scores(snapshot: Snapshot, windows: IntArray) -> NDArray[np.float32]
     reference = (cosines.sum(axis=1, keepdims=True) + background) / (len(tag_set.tags) + 1)
     scores = (cosines - reference) / max(1 - background, 1e-3)
     for place, name in enumerate(tag_set.names):
-        words = set(terms_of(name))
+        words = set(longest_terms(name))
         known = [word for word in sorted(words) if bm25.idf(word)]
         if known:
             found = bm25.saturations(known, windows) > 0

@@ -20,7 +20,7 @@ from e2graphrag_integrations.text.letters import is_written_in_latin
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import count_words, has_unspaced, terms_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +35,9 @@ _TOLERANCE = 1e-8
 _MAX_ITER = 200
 """Upper bound on power iterations."""
 
-_MIN_WORDS = 4
-"""Sentences with fewer words, such as headings, are used only if all sentences are that short."""
+_MIN_WORDS, _MIN_CHARACTERS = 4, 7
+"""Sentences with fewer words, such as headings, are used only if all sentences are that short. In
+scripts without spaces, each character counts as a word, so the minimum is higher."""
 
 
 _RULES = 2
@@ -103,7 +104,7 @@ class ExtractiveSummarizer:
         vectors = self._vectors(sentences)
         scores = _lexrank(vectors if self._embedder is None else _nonnegative(vectors))
         order = np.argsort(-scores, kind="stable").tolist()
-        long_enough = [i for i in order if len(terms_of(sentences[i])) >= _MIN_WORDS]
+        long_enough = [i for i in order if _is_long_enough(sentences[i])]
         candidates = long_enough or order
         chosen = self._choose(sentences, vectors, candidates, max_tokens)
         if not chosen:
@@ -137,6 +138,11 @@ class ExtractiveSummarizer:
             chosen.append(i)
             budget -= tokens
         return chosen
+
+
+def _is_long_enough(sentence: str) -> bool:
+    least = _MIN_CHARACTERS if has_unspaced(sentence) else _MIN_WORDS
+    return count_words(sentence) >= least
 
 
 def _tfidf(sentences: list[str]) -> csr_array:

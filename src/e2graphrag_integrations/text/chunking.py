@@ -141,7 +141,7 @@ def _uncut_spans(
     """
     spans, before = counted_spans(counter, text)
     inner = inner_offsets(text)
-    if not len(inner) or not len(spans):
+    if not inner or not len(spans):
         return spans, before
     is_first = np.append(True, ~np.isin(spans[:-1, 1], inner))
     first = np.flatnonzero(is_first)

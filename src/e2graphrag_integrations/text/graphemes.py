@@ -6,13 +6,8 @@ An approximation of Unicode's extended grapheme clusters (UAX #29) that needs no
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.text.letters import MARKS
-
-if TYPE_CHECKING:
-    import numpy as np  # the command line imports this module, and its help should not wait
-    from numpy.typing import NDArray
 
 _EXTENDERS = (
     f"{MARKS}\u0e33\u0eb3\u1160-\u11ff\ud7b0-\ud7ff\uff9e\uff9f"  # vowels and final consonants
@@ -28,16 +23,12 @@ _INNER = re.compile(
 )
 
 
-def inner_offsets(text: str) -> NDArray[np.int64]:
+def inner_offsets(text: str) -> list[int]:
     r"""Return the ascending offsets at which a cut would divide a grapheme cluster.
 
     Of adjacent flags, all stay together.
 
-    >>> inner_offsets("e\u0301a").tolist()
+    >>> inner_offsets("e\u0301a")
     [1]
     """
-    import numpy as np
-
-    if text.isascii():
-        return np.empty(0, dtype=np.int64)
-    return np.asarray([match.start() for match in _INNER.finditer(text)], dtype=np.int64)
+    return [] if text.isascii() else [match.start() for match in _INNER.finditer(text)]

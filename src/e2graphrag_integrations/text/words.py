@@ -108,6 +108,17 @@ def terms_of(text: str) -> list[str]:
     return terms
 
 
+def longest_terms(text: str) -> list[str]:
+    """Return the terms of a text without the single ideographs of pairs.
+
+    >>> longest_terms("X光片"), longest_terms("王 Wang")
+    (['x', '光片'], ['王', 'wang'])
+    """
+    terms = terms_of(text)
+    in_pairs = {one for term in terms if len(term) > 1 and has_unspaced(term) for one in term}
+    return [term for term in terms if term not in in_pairs]
+
+
 def _ngrams(units: Sequence[str], size: int) -> list[str]:
     return ["".join(units[start : start + size]) for start in range(len(units) - size + 1)]
 
