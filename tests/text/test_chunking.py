@@ -76,6 +76,17 @@ def test_chinese_text_is_cut_after_its_full_stops():
     assert chunks(text, 10, 0, ApproximateTokenCounter()) == ["我们来了。他走了。", "好。"]
 
 
+def test_a_chinese_sentence_that_does_not_fit_is_cut_after_a_semicolon():
+    text = "他走了。我们来了；他们也来了；然后大家都走了。"
+    counter = ApproximateTokenCounter()
+    assert chunks(text, 16, 0, counter) == [
+        "他走了。",
+        "我们来了；他们也来了；",
+        "然后大家都走了。",
+    ]
+    assert chunks(text, 40, 0, counter) == [text]
+
+
 def test_token_with_a_leading_space_belongs_to_the_new_sentence():
     assert chunks("One two. Three four.", 3, 0, metaspace_counter()) == ["One two.", "Three four."]
 

@@ -76,6 +76,13 @@ def test_spans_cover_every_character_except_white_space(text):
     assert not text[position:].strip()
 
 
+def test_a_semicolon_ends_a_clause_but_no_sentence():
+    text = "他来了；她走了。好；\n坏"
+    starts = sentence_starts(text, clauses=False)
+    assert [text[start:] for start in starts] == [text, "好；\n坏"]
+    assert len(sentence_starts(text)) == 4
+
+
 @pytest.mark.parametrize("text", ["来了。", "आया।", "Gone.", "他说：“好！”", "（完。）", "وہ گیا۔"])
 def test_the_end_of_a_sentence_is_recognized(text):
     assert ends_sentence(text)

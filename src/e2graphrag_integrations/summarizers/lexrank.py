@@ -97,7 +97,9 @@ class ExtractiveSummarizer:
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
         """Return the chosen sentences, of at most `max_tokens` tokens in total."""
         sentences = [
-            on_one_line(text[start:end]) for text in texts for start, end in sentence_spans(text)
+            on_one_line(text[start:end])
+            for text in texts
+            for start, end in sentence_spans(text, clauses=False)
         ]
         if not sentences:
             return ""

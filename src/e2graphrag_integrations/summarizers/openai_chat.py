@@ -78,7 +78,7 @@ class OpenAISummarizer:
         if choice.finish_reason != "length":
             return answer
         # The last sentence is incomplete: drop it, unless it is the only one.
-        return answer[: sentence_starts(answer)[-1]].rstrip() or answer
+        return answer[: sentence_starts(answer, clauses=False)[-1]].rstrip() or answer
 
     def _connect(self) -> Any:
         with self._lock:

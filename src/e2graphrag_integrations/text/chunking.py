@@ -14,7 +14,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
 from e2graphrag_integrations.text.graphemes import inner_offsets
-from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.sentences import SEMICOLON, sentence_starts
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
 
@@ -57,7 +57,10 @@ def chunk_spans(
         )
     tokens, before = _uncut_spans(text, counter, chunk_size)
     # Some tokenizers produce whitespace tokens; no chunk may begin or end with one.
-    cutter = _Cutter(before, _sentence_tokens(text, tokens[:, 1]), chunk_size, chunk_overlap)
+    sentences = _sentence_tokens(text, tokens[:, 1])
+    has_clauses = SEMICOLON in text
+    clauses = _sentence_tokens(text, tokens[:, 1], clauses=True) if has_clauses else sentences
+    cutter = _Cutter(before, sentences, clauses, chunk_size, chunk_overlap)
     spans: list[Span] = []
     start = 0
     while start < len(tokens):
@@ -162,9 +165,11 @@ def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
         )
 
 
-def _sentence_tokens(text: str, token_ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ascending indices of the tokens that begin sentences."""
-    starts = np.asarray(sentence_starts(text))
+def _sentence_tokens(
+    text: str, token_ends: NDArray[np.int64], *, clauses: bool = False
+) -> NDArray[np.int64]:
+    """Return the ascending indices of the tokens that begin sentences, and optionally clauses."""
+    starts = np.asarray(sentence_starts(text, clauses=clauses))
     # Compare token ends: some tokenizers include the preceding space in a token.
     return np.unique(np.searchsorted(token_ends, starts, side="right"))
 
@@ -175,15 +180,22 @@ class _Cutter:
     Args:
         before: Number of tokens before each span, followed by the total.
         boundaries: Ascending indices of the token spans that begin sentences.
+        clauses: The same, and those that begin clauses, where a sentence that does not fit is cut.
         size: Maximum tokens in a chunk.
         overlap: Maximum tokens in the overlap.
     """
 
     def __init__(
-        self, before: NDArray[np.int64], boundaries: NDArray[np.int64], size: int, overlap: int
+        self,
+        before: NDArray[np.int64],
+        boundaries: NDArray[np.int64],
+        clauses: NDArray[np.int64],
+        size: int,
+        overlap: int,
     ) -> None:
         self._before = before
         self._boundaries = boundaries
+        self._clauses = clauses
         self._size = size
         self._overlap = overlap
 
@@ -193,11 +205,13 @@ class _Cutter:
         limit = max(start + 1, int(np.searchsorted(self._before, reach, side="right")) - 1)
         if limit >= len(self._before) - 1:
             return len(self._before) - 1
-        at = np.searchsorted(self._boundaries, limit, side="right") - 1
-        boundary = int(self._boundaries[at])
-        # A chunk that ends within the overlap would make no progress.
-        advances = self._before[boundary] - self._before[start] > self._overlap
-        return boundary if boundary > start and advances else limit
+        for boundaries in (self._boundaries, self._clauses):
+            boundary = int(boundaries[np.searchsorted(boundaries, limit, side="right") - 1])
+            # A chunk that ends within the overlap would make no progress.
+            advances = self._before[boundary] - self._before[start] > self._overlap
+            if boundary > start and advances:
+                return boundary
+        return limit
 
     def next_start(self, end: int) -> int:
         """Return the start, including the overlap, of the chunk after one that ends at `end`."""
@@ -241,7 +255,7 @@ def truncate(text: str, max_tokens: int, counter: TokenCounter) -> tuple[str, bo
     limit = int(spans[fitting - 1, 1]) if fitting else 0
     # A sentence ends where the next one begins, less the whitespace between them.
     last = limit
-    for start in sentence_starts(text):
+    for start in sentence_starts(text, clauses=False):
         end = len(text[:start].rstrip())
         if end > limit:
             break

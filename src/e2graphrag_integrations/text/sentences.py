@@ -12,6 +12,9 @@ from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_writ
 from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）〉》〕〗］｝＂＇"
+SEMICOLON = "；"
+"""The semicolon of Chinese and Japanese."""
+
 _WIDE_STOPS = "。！？；｡‼⁇⁈⁉"
 _OTHER_STOPS = "।॥؟۔።፧፨։༎།၊။។៕᠃꧉"
 """Full stops and question marks of other scripts, from Devanagari to Javanese."""
@@ -52,8 +55,14 @@ _ABBREVIATION_REACH = 16
 _END = re.compile(rf"[.!?…{_WIDE_STOPS}{_OTHER_STOPS}][{_CLOSERS}]*\s*$|[\"”’]\s*$")
 
 
-def sentence_starts(text: str) -> list[int]:
-    """Return the ascending character offsets of the sentence starts, beginning with 0."""
+def sentence_starts(text: str, *, clauses: bool = True) -> list[int]:
+    """Return the ascending character offsets of the sentence starts, beginning with 0.
+
+    Args:
+        text: The text.
+        clauses: Whether the semicolon of Chinese and Japanese ends a sentence. The parts of such a
+            sentence can be read on their own, but a text should not end with one.
+    """
     if is_written_in_latin(text):
         matches = (match for match in _BOUNDARY.finditer(text) if _is_stop(text, match))
     else:
@@ -61,7 +70,9 @@ def sentence_starts(text: str) -> list[int]:
         matches = (
             match
             for match in _BOUNDARY_IN_ANY_SCRIPT.finditer(text)
-            if _is_boundary(text, match) and (is_thai or match["space"] is None)
+            if _is_boundary(text, match)
+            and (is_thai or match["space"] is None)
+            and (clauses or match["wide"] != SEMICOLON)
         )
     return [0, *(match.end() for match in matches if match.end() < len(text))]
 
@@ -96,9 +107,14 @@ def ends_sentence(text: str) -> bool:
     return _END.search(text, max(0, len(text) - _ABBREVIATION_REACH)) is not None
 
 
-def sentence_spans(text: str) -> list[Span]:
-    """Return the spans of the sentences of `text`, without surrounding whitespace."""
-    starts = sentence_starts(text)
+def sentence_spans(text: str, *, clauses: bool = True) -> list[Span]:
+    """Return the spans of the sentences of `text`, without surrounding whitespace.
+
+    Args:
+        text: The text.
+        clauses: As for `sentence_starts`.
+    """
+    starts = sentence_starts(text, clauses=clauses)
     spans = []
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         piece = text[start:end]
