@@ -71,7 +71,7 @@ def _folded(text: str) -> tuple[str, list[Span]]:
     """Return a folded text with single spaces, and the span from which each character comes."""
     folded: list[str] = []
     origins: list[Span] = []
-    inner = set(inner_offsets(text).tolist())
+    inner = set(inner_offsets(text))
     starts = [start for start in range(len(text)) if start not in inner]
     for start, end in pairwise([*starts, len(text)]):
         for one in fold_letters(text[start:end]):
