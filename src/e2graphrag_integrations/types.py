@@ -103,7 +103,7 @@ class SourceDocument:
             ) from error
         object.__setattr__(self, "segments", self._checked_segments(triples))
         if self.language is not None:
-            code = checked_code(self.language, f"language of document {self.id!r}: ")
+            code = checked_code(self.language, f"language of document {self.id!r}")
             object.__setattr__(self, "language", code)
 
     def _checked_segments(self, triples: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -304,7 +304,7 @@ def _load(model: Any) -> Any:
     except OSError as error:
         raise MissingDependencyError(
             f"spaCy pipeline {str(model)!r} is neither installed nor a folder: run "
-            f"`python -m spacy download {model}`, or omit the model to use the bundled one"
+            f"`python -m spacy download {model}`, or omit it to use the default extractor"
         ) from error
     if "senter" in nlp.disabled and "parser" in nlp.pipe_names:
         # The parser is the slowest component, and only its sentence boundaries are needed.
