@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -152,12 +154,18 @@ def lines(path: Path) -> list[str]:
         return list(rag.export())
 
 
+def summary_keys(path: Path) -> set[bytes]:
+    with closing(sqlite3.connect(path)) as db:
+        return {key for (key,) in db.execute("SELECT key FROM content WHERE kind = 'summary'")}
+
+
 def test_an_imported_index_returns_equal_results_and_exports_an_equal_file(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     index = E2GraphRAGIndex.from_e2g(path, extractor=NameExtractor())
     assert_equal_results(path, index)
     index.to_e2g(tmp_path / "b.e2g")
     assert lines(tmp_path / "b.e2g") == lines(path)
+    assert summary_keys(tmp_path / "b.e2g") == summary_keys(path)
     assert {p.name for p in tmp_path.iterdir() if p.suffix == ".e2g"} == {"a.e2g", "b.e2g"}
     with E2GraphRAG.open(tmp_path / "b.e2g", extractor=NameExtractor()) as rag:
         assert set(rag.add(DOCUMENTS).skipped) == {d.id for d in DOCUMENTS}

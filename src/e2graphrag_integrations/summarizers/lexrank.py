@@ -40,8 +40,19 @@ _MIN_WORDS, _MIN_CHARACTERS = 4, 7
 scripts without spaces, each character counts as a word, so the minimum is higher."""
 
 
+_KIND = "extractive"
 _RULES = 2
 """Version of the rules for scripts other than Latin; those for Latin letters have not changed."""
+
+
+def with_rules(fingerprint: str, texts: Sequence[str]) -> str:
+    """Return the fingerprint of a summarizer for some texts, as it is in cache keys.
+
+    That of an extractive summarizer gets the version of the rules for the scripts of the texts.
+    """
+    is_latin = all(is_written_in_latin(text) for text in texts)
+    has_rules = fingerprint.startswith(f"{_KIND}:") and not is_latin
+    return f"{fingerprint}:rules-{_RULES}" if has_rules else fingerprint
 
 
 class ExtractiveSummarizer:
@@ -87,12 +98,11 @@ class ExtractiveSummarizer:
     def fingerprint(self) -> str:
         """The settings that determine which sentences are chosen."""
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
-        return f"extractive:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
+        return f"{_KIND}:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
 
     def fingerprint_for(self, texts: Sequence[str]) -> str:
         """Return the fingerprint with the version of the rules for the scripts of some texts."""
-        is_latin = all(is_written_in_latin(text) for text in texts)
-        return self.fingerprint if is_latin else f"{self.fingerprint}:rules-{_RULES}"
+        return with_rules(self.fingerprint, texts)
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
         """Return the chosen sentences, of at most `max_tokens` tokens in total."""
