@@ -312,6 +312,21 @@ def test_documents_of_version_3_are_english_unless_their_script_is_another(versi
         assert rag.add(rag.document("dream")).skipped == ("dream",)
 
 
+def test_a_snapshot_of_version_3_gets_the_languages(tmp_path, open_index, story):
+    path = tmp_path / "three.e2g"
+    with open_index(path) as rag:
+        rag.add([story, SourceDocument("dream", "曹雪芹著有《红楼梦》。", language="en")])
+        assert rag.retrieve("Where is Anna?").nodes
+    with closing(sqlite3.connect(path)) as db:
+        remove_languages(db)
+        db.execute("PRAGMA user_version = 3")
+        db.commit()
+    with open_index(path) as rag:
+        nodes = rag.retrieve("Where did Anna meet Bert?", k=9).nodes
+        assert {node.language for node in nodes} == {"en", "zh"}
+        assert rag.verify().problems == ()
+
+
 def test_a_read_only_file_of_version_3_is_read_as_it_is(version_3, open_index, monkeypatch):
     before = version_3.read_bytes()
     monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything

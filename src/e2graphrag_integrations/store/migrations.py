@@ -88,9 +88,11 @@ def _migrate_from_3(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 
     for id_, language in languages.items():
         *fields, crc, _ = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
         if checksum(*fields) == crc:  # `verify` reports a damaged row
+            stamp = uuid.uuid4().hex  # no snapshot copies the document from an older one
+            changed = checksum(*fields[:-1], stamp, language)
             db.execute(
-                "UPDATE documents SET language = ?, checksum = ? WHERE id = ?",
-                (language, checksum(*fields, language), id_),
+                "UPDATE documents SET stamp = ?, language = ?, checksum = ? WHERE id = ?",
+                (stamp, language, changed, id_),
             )
     if languages:
         new_generation(db)  # snapshots contain the languages
