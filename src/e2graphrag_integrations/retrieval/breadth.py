@@ -22,7 +22,7 @@ from e2graphrag_integrations.retrieval.question_words import topic_terms
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import longest_terms
 
 _DOMINANT_SHARE = 0.8
 """A document with this share of the ranking's scores is what the question is about: further windows
@@ -191,7 +191,7 @@ def cover_topics(
         diversity: Weight of coverage against relevance, in [0, 1].
     """
     top, rest = candidates[:_TOPIC_WINDOWS], candidates[_TOPIC_WINDOWS:]
-    words = [set(terms_of(text)) for text in _texts(top, reader)]
+    words = [set(longest_terms(text)) for text in _texts(top, reader)]
     frequency = Counter(word for of_window in words for word in of_window)
     shared = sorted(word for word, count in frequency.items() if count > 1)
     weights = np.asarray([frequency[word] * bm25.idf(word) for word in shared])

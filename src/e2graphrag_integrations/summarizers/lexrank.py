@@ -20,7 +20,7 @@ from e2graphrag_integrations.text.letters import is_written_in_latin
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
-from e2graphrag_integrations.text.words import count_words, has_unspaced, terms_of
+from e2graphrag_integrations.text.words import count_words, has_unspaced, longest_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,7 +161,7 @@ def _tfidf(sentences: list[str]) -> csr_array:
     """Return unit rows with weights tf * ln((n + 1) / df), shape (sentences, vocabulary)."""
     from scipy.sparse import csr_array
 
-    counts = [Counter(terms_of(sentence)) for sentence in sentences]
+    counts = [Counter(longest_terms(sentence)) for sentence in sentences]
     doc_freq = Counter(term for count in counts for term in count)
     vocabulary = {term: i for i, term in enumerate(doc_freq)}
     idf = {term: math.log((len(sentences) + 1) / n) for term, n in doc_freq.items()}
