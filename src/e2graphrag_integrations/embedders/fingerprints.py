@@ -85,14 +85,24 @@ def describe_fingerprint(fingerprint: str) -> str:
 
 def readable_name(embedder: Any) -> str:
     """Return the class and the model name of an embedder, for an error message."""
+    name, model = type(_wrapped_model(embedder)).__name__, model_name(embedder)
+    return f"{name}({model})" if model else name
+
+
+def model_name(embedder: Any) -> str | None:
+    """Return the name of an embedder's model, or its fingerprint; None if it has neither."""
+    wrapped = _wrapped_model(embedder)
+    names = (getattr(wrapped, name, None) for name in ("model_name", "model", "fingerprint"))
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def _wrapped_model(embedder: Any) -> Any:
     wrapped = embedder
     for name in ("model", "embeddings"):  # the adapters of the two integrations
         inner = getattr(embedder, name, None)
         if inner is not None and not isinstance(inner, str):
             wrapped = inner
-    names = (getattr(wrapped, name, None) for name in ("model_name", "model", "fingerprint"))
-    model = next((name for name in names if isinstance(name, str) and name), None)
-    return f"{type(wrapped).__name__}({model})" if model else type(wrapped).__name__
+    return wrapped
 
 
 def output_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

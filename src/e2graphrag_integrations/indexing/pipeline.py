@@ -126,9 +126,7 @@ def _index_selection(
     index.components.revalidate(store.manifest())  # another process may have extracted it again
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
-    languages = languages_of(documents)
-    manifest = index.components.check_for_writing(languages) | index.settings.to_manifest()
-    store.check_manifest(manifest)
+    manifest = _checked_manifest(documents, index)
     context = IndexingContext(
         store, index.components, manifest, summaries, planner, index.concurrency
     )
@@ -158,6 +156,19 @@ def _index_selection(
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return replace(report, skipped=skipped)
+
+
+def _checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> dict[str, str]:
+    """Check the models and the settings for writing documents; return their manifest entries."""
+    store, components = index.store, index.components
+    components.choose_embedder(documents, store.manifest() or store.queue_manifest())
+    manifest = components.check_for_writing(languages_of(documents)) | index.settings.to_manifest()
+    store.check_manifest(manifest)
+    components.warn_if_unfit(documents)
+    renewed_tags = components.renewed_tags(store.tag_set())
+    if renewed_tags is not None:
+        store.put_tag_set(renewed_tags)
+    return manifest
 
 
 def index_documents(

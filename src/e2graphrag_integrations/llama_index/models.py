@@ -17,7 +17,7 @@ from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
-from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, WrappedModel
+from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
 from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.entities.versions import OutdatedNotice
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
@@ -169,6 +169,7 @@ class Models:
     def __post_init__(self) -> None:
         self._lock = process_lock()
         self._embedder: tuple[object, Embedder] | None = None
+        self._named_embedders: dict[str, Embedder] = {}
         self._notice: OutdatedNotice | None = None
         self._language_notices: LanguageNotices | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
@@ -205,13 +206,14 @@ class Models:
         return Components(
             where,
             expected,
-            embedder=self._resolve_embedder(expected),
+            embedder=self._resolve_embedder(),
             extractor=self.extractor,
             summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
             embedder_parameter="embed_model",
             notice=self._notice,
             language_notices=self._language_notices,
+            load_embedder=self._load_embedder,
         )
 
     def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
@@ -239,20 +241,19 @@ class Models:
         # `Settings.embed_model = None` stores a one-dimensional mock.
         return None if isinstance(model, MockEmbedding) and model.embed_dim == 1 else model
 
-    def _resolve_embedder(self, manifest: Mapping[str, str]) -> Embedder | None:
+    def _resolve_embedder(self) -> Embedder | None:
+        """Return the embedder that the user passed; None means that of the index."""
         key = self.embedder_key()
-        if key is None and "embedder" in manifest and not manifest.get("embedder_model"):
+        if key is None:
             return None
         with self._lock:
             if self._embedder is None or self._embedder[0] is not key:
-                self._embedder = (key, self._create_embedder(key, manifest))
+                self._embedder = (key, self._create_embedder(key))
             return self._embedder[1]
 
-    def _create_embedder(self, model: Any, manifest: Mapping[str, str]) -> Embedder:
+    def _create_embedder(self, model: Any) -> Embedder:
         if isinstance(model, BaseEmbedding):
             return EmbedModel(model, self.embed_max_tokens)
-        if model is None:
-            return embedder_from_name(manifest.get("embedder_model") or DEFAULT_MODEL)
         if isinstance(model, str):
             return embedder_from_name(model.removeprefix("local:"))
         if not isinstance(model, Embedder):
@@ -261,3 +262,10 @@ class Models:
                 "or an object with dimension, max_tokens, embed and embed_query"
             )
         return model
+
+    def _load_embedder(self, name: str) -> Embedder:
+        """Return an embedder by name, the same one for all components of the index."""
+        with self._lock:
+            if name not in self._named_embedders:
+                self._named_embedders[name] = embedder_from_name(name)
+            return self._named_embedders[name]

@@ -16,6 +16,9 @@ from e2graphrag_integrations.protocols import TokenCounter
 
 SpanArray = NDArray[np.int64]
 
+_UNKNOWN_TOKENS = ("<unk>", "[UNK]")
+"""The names of the unknown token in common vocabularies."""
+
 _SINGLE_LETTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -76,6 +79,13 @@ class HuggingFaceTokenCounter:
         """Return the character span of each token."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return [(start, end) for start, end in encoding.offsets]
+
+    def unknown_share(self, text: str) -> float:
+        """Return the share of the tokens of `text` that the tokenizer does not know, in [0, 1]."""
+        names = (getattr(self._tokenizer.model, "unk_token", None), *_UNKNOWN_TOKENS)
+        ids = {self._tokenizer.token_to_id(name) for name in names if name} - {None}
+        found = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return sum(one in ids for one in found) / max(1, len(found))
 
 
 def count_tokens(counter: TokenCounter, text: str) -> int:

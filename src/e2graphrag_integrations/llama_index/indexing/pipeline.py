@@ -243,8 +243,11 @@ class InsertPipeline:
         sources = [document.source for document in documents]
         # Before `check_for_writing`, which may call a paid embedder.
         cost = plan_llm_calls(sources, plan, summaries, self.max_llm_calls)
+        components.choose_embedder(sources, self.storage.struct.made_with)
         languages = languages_of(sources)
         manifest = components.check_for_writing(languages) | self.settings.to_manifest()
+        components.warn_if_unfit(sources)
+        renewed_tags = components.renewed_tags(self.storage.struct.tags())
         self.storage.vectors.check_dimension(components.embedder.dimension)
         for document in documents:
             for tree in document.previous:
@@ -261,6 +264,8 @@ class InsertPipeline:
             removed=changes.removed,
             from_docstore=changes.from_docstore,
         )
+        if renewed_tags is not None:
+            self.storage.put_tags(renewed_tags)
         return report
 
     def _with_language(self, document: DocumentInput) -> SourceDocument:
