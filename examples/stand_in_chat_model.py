@@ -78,7 +78,7 @@ def _answer(messages: Sequence[BaseMessage], questions: Sequence[str]) -> str:
 def _quote(passages: Sequence[str], question: str) -> str:
     best, most_shared = "Nothing was found.", -1
     for label, text in zip(passages[::2], passages[1::2], strict=True):
-        for sentence in re.split(r"(?<=[.!?”])\s+", text):
+        for sentence in re.split(r"(?<=[.!?”])\s+|(?<=。)", text):
             shared = len(_long_words(sentence) & _long_words(question))
             if sentence.strip() and shared > most_shared:
                 best, most_shared = f"{' '.join(sentence.split())} [{label}]", shared
@@ -86,4 +86,5 @@ def _quote(passages: Sequence[str], question: str) -> str:
 
 
 def _long_words(text: str) -> set[str]:
-    return set(re.findall(r"\w{5,}", text.lower()))  # skips most function words
+    """Return the long words of a text, which skips most function words, and Chinese bigrams."""
+    return {*re.findall(r"\w{5,}", text.lower()), *re.findall(r"(?=([一-鿿]{2}))", text)}

@@ -57,7 +57,7 @@ class QuotingLLM(CustomLLM):
         *_, passages, question = ["", *re.split(r"\n-{6,}\n", prompt)]
         question_words = _words(question)
         best, most, source = "Nothing was found.", -1, ""
-        for part in re.split(r"(?<=[.!?”])\s+|(Source \d+):", passages):
+        for part in re.split(r"(?<=[.!?”])\s+|(?<=。)|(Source \d+):", passages):
             if part and part.startswith("Source "):
                 source = f" [{part.split()[1]}]"
             elif part and len(_words(part) & question_words) > most:
@@ -100,4 +100,6 @@ class QuotingLLM(CustomLLM):
 
 
 def _words(text: str) -> set[str]:
-    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}  # noqa: PLR2004
+    """Return the long words of a text, which skips most function words, and Chinese bigrams."""
+    words = {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}  # noqa: PLR2004
+    return words | set(re.findall(r"(?=([一-鿿]{2}))", text))

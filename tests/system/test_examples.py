@@ -300,6 +300,30 @@ def test_langchain_indexing_pays_only_for_the_edited_page(run_example):
     assert printed.splitlines()[-1] == "Weena was not there."
 
 
+def assert_quotes_the_oath(printed: str) -> None:
+    """Check the answers of the Chinese examples and the spans of their sources."""
+    answers = printed.split("\n=== ")[1:]
+    assert len(answers) == 2
+    novel = (EXAMPLES / "data" / "sanguo_yanyi.txt").read_text(encoding="utf-8")
+    oath = novel.index("虽然异姓，既结为兄弟")
+    spans = re.findall(r"characters (\d+)-(\d+)", answers[0])
+    assert any(int(start) <= oath < int(end) for start, end in spans)
+    for answer in answers:
+        quote = re.sub(r" \[\d+\]$", "", answer.splitlines()[1])
+        assert "".join(quote.split()) in "".join(novel.split())
+        assert "route: " in answer
+
+
+@needs_llama_index
+def test_llama_index_answers_in_chinese(run_example):
+    assert_quotes_the_oath(run_example("llama_index_chinese"))
+
+
+@needs_langchain
+def test_langchain_answers_in_chinese(run_example):
+    assert_quotes_the_oath(run_example("langchain_chinese"))
+
+
 def test_every_example_has_a_test():
     source = Path(__file__).read_text(encoding="utf-8")
     tested = set(re.findall(r'run_(?:example|as_user)\("(\w+)"', source))
