@@ -69,5 +69,7 @@ def _decode(data: bytes, origin: str) -> str:
         raise UnreadableFileError(
             f"{origin} is not valid {encoding.upper().removesuffix('-SIG')}: byte {offset} is "
             f"0x{data[offset]:02x}; convert the file to UTF-8, for example with "
-            "`iconv -f latin1 -t utf-8`"
+            "`iconv -f latin1 -t utf-8`. Common encodings are latin1 and windows-1252 for Western "
+            "European languages, gb18030 and big5 for Chinese, shift_jis for Japanese, euc-kr for "
+            "Korean, windows-1251 for Russian, and windows-1256 for Arabic"
         ) from error
