@@ -379,7 +379,9 @@ class Components:
             text = visible_text(question, language)
             [sentences] = extract_checked(extractor, [text], [place])
             for mention in first_mentions(sentences):
-                first.setdefault(mention.entity, mention)
+                known = first.setdefault(mention.entity, mention)
+                if mention.named and not known.named:
+                    first[mention.entity] = mention  # one extractor knows that it is a name
         return tuple(sorted(first.values(), key=lambda mention: (mention.start, mention.end)))
 
     def mentions_of(self, text: str) -> tuple[Mention, ...]:

@@ -144,6 +144,10 @@ def test_capital_at_the_start_of_a_sentence_needs_evidence():
     )
 
 
+def test_direction_marks_after_a_sentence_make_no_query_of_it():
+    assert found("\u202bדוד בן-גוריון נולד בפלונסק.\u202c", "he") == []
+
+
 def test_headline_in_capitals_has_no_names():
     assert found("WIR FLIEGEN NACH ROM\nund dann nach Rom.", "de") == ["Rom"]
 

@@ -74,6 +74,13 @@ def test_question_in_any_script_and_encoding_finds_the_document(mixed, code, for
         assert NAMES[code] in {link.entity for link in result.trace.links}
 
 
+@pytest.mark.parametrize("name", ["刘备", "劉備", "曹操是谁？"])
+def test_name_that_another_extractor_takes_for_a_noun_is_linked(mixed, name):
+    """The rules for Japanese read the question, too."""
+    [link] = mixed.retrieve(name, k=1).trace.links
+    assert link.entity == ("曹操" if "曹" in name else "刘备")
+
+
 def test_languages_of_documents_are_detected_in_any_encoding(mixed):
     found = {code: mixed.document(code).language for code in DOCUMENTS}
     assert found == {code: code for code in DOCUMENTS}

@@ -14,7 +14,7 @@ from e2graphrag_integrations.entities.capitalized_names import (
 from e2graphrag_integrations.entities.content_words import ContentWords
 from e2graphrag_integrations.entities.grammar import grammar_of
 from e2graphrag_integrations.entities.quoted_titles import quoted_titles
-from e2graphrag_integrations.entities.word_tokens import Word, find_words
+from e2graphrag_integrations.entities.word_tokens import INVISIBLE, Word, find_words
 from e2graphrag_integrations.text.sentences import ends_sentence, sentence_starts
 from e2graphrag_integrations.types import Mention, Sentences
 
@@ -26,6 +26,7 @@ _INITIAL_REACH = 8
 _MAX_NAME = 100
 """Maximum length of an entity, in characters."""
 
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _SHORT_QUERY = 12
 """Maximum number of words of a sentence that reads as a query without a question mark."""
 
@@ -77,7 +78,10 @@ class RuleBasedExtractor:
 
 def _reads_as_query(text: str, words: Sequence[Word]) -> bool:
     """Return whether a sentence is a question, or short and without a full stop."""
-    text = text.rstrip()
+    end = len(text)
+    while end and (text[end - 1].isspace() or _INVISIBLE.match(text[end - 1])):
+        end -= 1
+    text = text[:end]
     if text.endswith(_QUESTION_MARKS):
         return True
     return len(words) <= _SHORT_QUERY and not ends_sentence(text)
