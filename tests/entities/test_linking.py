@@ -94,7 +94,7 @@ def test_very_long_mention_is_linked():
     """Trying all parts of all lengths would fill the memory."""
     name = " ".join(f"Word{i}" for i in range(5000))
     assert link_names([name], "word4999").links[0].entity == "word4999"
-    assert link_names(["北京上海" * 5000], "海北").links[0].entity == "海北"
+    assert link_names(["北京上海" * 5000], "海北").links == ()  # crosses the border of words
 
 
 @pytest.mark.parametrize(

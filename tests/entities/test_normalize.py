@@ -116,8 +116,13 @@ def test_parts_of_a_name_are_ordered_by_length_then_position():
     assert sub_spans("a b c") == ["a b", "b c", "a", "b", "c"]
 
 
-def test_parts_of_a_name_in_an_unspaced_script_have_two_characters():
+def test_parts_of_a_name_in_an_unspaced_script_are_its_beginnings_and_long_ends():
     assert sub_spans("北京市") == ["北京", "京市"]
+    parts = sub_spans("香港教育工作者联会黄楚标中学")
+    assert "工作者" not in parts  # in the middle
+    assert "中学" not in parts  # generic
+    assert {"香港教育工作者联会", "教育工作者联会黄楚标中学"} <= set(parts)
+    assert sub_spans("约瑟夫·洛克") == ["约瑟夫", "洛克"]
 
 
 @pytest.mark.parametrize("form", ["elizabeth", "zürich", "москва", "القاهرة"])

@@ -73,3 +73,9 @@ def test_markdown_headings_have_levels_and_spans_in_the_text():
 )
 def test_other_lines_are_no_markdown_headings(text):
     assert list(markdown_headings(text)) == []
+
+
+def test_a_long_chinese_line_is_no_heading():
+    body = "\n" + "正文" * 60 + "。"
+    assert first_line_heading("赤壁之战" + body) == "赤壁之战"
+    assert first_line_heading("很长的一行" * 8 + body) is None

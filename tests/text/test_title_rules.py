@@ -108,3 +108,27 @@ def test_any_text_is_judged_without_an_error(text):
     assert is_junk_title(text) in (True, False)
     for found in (section_name(text), name_of_file(text), name_of_file(f"{text}.pdf")):
         assert found is None or found.strip()
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("第三章 赤壁之战", "赤壁之战"),
+        ("第一回 宴桃园豪杰三结义", "宴桃园豪杰三结义"),
+        ("二、诸葛亮", "诸葛亮"),
+        ("第十二章", None),
+        ("一、简介", None),
+        ("參考文獻", None),
+        ("三国演义", "三国演义"),
+    ],
+)
+def test_chinese_headings_lose_their_number(heading, name):
+    assert section_name(heading) == name
+
+
+@pytest.mark.parametrize(
+    "title", ["未命名文档", "新建文本文档 (2)", "第12页", "2024年1月5日", "幻灯片3"]
+)
+def test_chinese_templates_and_dates_are_junk(title):
+    assert is_junk_title(title)
+    assert not is_junk_title("三国演义")

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.chinese_names import without_chinese_address
 from e2graphrag_integrations.entities.chinese_tagger import ChineseTagger, TaggedSentence
-from e2graphrag_integrations.entities.han import HAN, Simplifier
+from e2graphrag_integrations.entities.han import Simplifier
+from e2graphrag_integrations.text.letters import HAN_LETTERS
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
@@ -58,7 +59,7 @@ _LATIN_NAME = re.compile(
     rf"(?=[A-Za-z0-9]*[A-ZÀ-Þ]){_LATIN_WORD}"
     rf"(?: (?:(?:of|the|and|de|von|van) )?(?=[A-ZÀ-Þ0-9]){_LATIN_WORD})*"
 )
-_DOT = re.compile(rf"(?<=[{HAN}])[•‧・･᛫⋅∙·](?=[{HAN}])")
+_DOT = re.compile(rf"(?<=[{HAN_LETTERS}])[•‧・･᛫⋅∙·](?=[{HAN_LETTERS}])")
 _CLAUSE_END = re.compile(r"[，、,：:]|\s")
 _LEADING = re.compile(r"[^\w]*")
 _TRAILING = re.compile(r"[^\w]*$")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from e2graphrag_integrations.entities.han import HAN
+from e2graphrag_integrations.text.letters import HAN_LETTERS
 
 _REACH = 300
 """Number of characters that are searched for a definition."""
@@ -49,7 +49,7 @@ _NOT_NAMES = re.compile(
     r"|(?:[于於](?=\d)|在|由|当|當|从|從|自|对|對|根据|根據|如果|因为|因為|虽然|雖然|但|而|所谓|所謂|今天|现在|現在)"
 )
 _PARTICLE = re.compile("[的了在著着过過吗嗎呢吧]")
-_HAS_HAN = re.compile(f"[{HAN}]")
+_HAS_HAN = re.compile(f"[{HAN_LETTERS}]")
 
 
 def chinese_defined_names(text: str) -> list[str]:

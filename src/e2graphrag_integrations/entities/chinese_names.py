@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from e2graphrag_integrations.entities.han import HAN
+from e2graphrag_integrations.text.letters import HAN_LETTERS
 
 _SURNAMES = frozenset(
     "赵钱孙李周吴郑王冯陈蒋沈韩杨朱秦尤许何吕张孔曹严华金魏陶姜谢邹窦章苏潘葛范彭郎鲁"
@@ -34,11 +34,11 @@ _ADDRESSES = """
 """.split()
 """Forms of address and titles that follow a name, longest first."""
 
-_ADDRESS = re.compile(rf"(?P<name>[{HAN}·]+?) ?(?:{'|'.join(_ADDRESSES)})")
+_ADDRESS = re.compile(rf"(?P<name>[{HAN_LETTERS}·]+?) ?(?:{'|'.join(_ADDRESSES)})")
 _PLACE = re.compile("[省市县区镇乡村州国江河湖海山岛路街站港湾城寺庙宫院校厂司局部队党军报社]$")
 """Last characters of places and organizations, which may begin like a surname: 黄河, 马路, 高院."""
 
-_CHINESE = re.compile(f"[{HAN}]+")
+_CHINESE = re.compile(f"[{HAN_LETTERS}]+")
 _LONGEST_PERSON = 4
 """Maximum length of a Chinese person's name, in characters."""
 

@@ -9,14 +9,12 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
-
-HAN = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Regex character class of Chinese characters."""
+from e2graphrag_integrations.text.letters import HAN_LETTERS
 
 INSTALL = "pip install 'e2graphrag-integrations[zh]'"
 """The command that installs what Chinese texts need."""
 
-_HAN = re.compile(f"[{HAN}]")
+_HAN = re.compile(f"[{HAN_LETTERS}]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -32,6 +32,10 @@ _MAX_PART = 24
 """Maximum length of a part of a name, in words, or in characters for a script without spaces.
 Bounds the number of parts."""
 
+_MIN_BEGINNING, _MIN_END = 0.4, 0.51
+"""Minimum share of the length for a part of a form without words, at its beginning and its end. In
+Chinese, the last word of a name is often generic, such as 公路."""
+
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _ARTICLE = re.compile("(?:the|an?) ", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -169,16 +173,29 @@ def without_honorifics(form: str) -> str:
 def sub_spans(form: str) -> list[str]:
     """Return the contiguous parts of a normal form, longest first, then left to right.
 
-    Parts consist of complete words. In scripts without spaces, a form that contains no space is
-    split between characters instead, and each part has at least two characters.
+    Parts consist of complete words. A form in a script without spaces has no words, unless dots
+    separate them, as in a transliterated name. Its parts are its beginnings, and its ends that are
+    longer than the rest: other parts would cross the borders of words.
+
+    >>> sub_spans("约瑟夫·洛克"), sub_spans("北京市政府")
+    (['约瑟夫', '洛克'], ['北京市政', '京市政府', '北京市', '市政府', '北京'])
     """
-    units, glue, least = (form.split(" "), " ", 1)
+    glue = "·" if "·" in form and has_unspaced(form) else " "
+    units = form.split(glue)
     if len(units) == 1:
-        if not has_unspaced(form):
-            return []
-        units, glue, least = list(form), "", 2
+        return _ends_of(form) if has_unspaced(form) else []
     return [
         glue.join(units[start : start + size])
-        for size in range(min(len(units) - 1, _MAX_PART), least - 1, -1)
+        for size in range(min(len(units) - 1, _MAX_PART), 0, -1)
         for start in range(len(units) - size + 1)
+    ]
+
+
+def _ends_of(form: str) -> list[str]:
+    length = len(form)
+    return [
+        part
+        for size in range(min(length - 1, _MAX_PART), 1, -1)
+        for part, least in ((form[:size], _MIN_BEGINNING), (form[-size:], _MIN_END))
+        if size >= least * length
     ]

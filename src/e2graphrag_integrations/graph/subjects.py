@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.traditional import fold_traditional
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
 from e2graphrag_integrations.graph.sections import (
@@ -109,7 +110,7 @@ def choose_subjects(
     for source, names in lower:
         unknown = {d: name for d, name in names.items() if not known[d].names}
         is_mentioned = {
-            document: _is_mentioned(title_entity(name, edits), document, graph, chunk_documents)
+            document: _is_mentioned(_entity(name, graph, edits), document, graph, chunk_documents)
             for document, name in unknown.items()
         }
         if unknown and sum(is_mentioned.values()) >= _MIN_HEADINGS_NAMED * len(unknown):
@@ -160,6 +161,17 @@ def _first_candidates(
     return headings, definitions
 
 
+def _entity(name: str, graph: EntityGraph, edits: EntityEdits) -> str:
+    """Return the entity that a name means, in simplified characters if the graph contains that.
+
+    The extractor for Chinese writes names in simplified characters.
+    """
+    form = title_entity(name, edits)
+    if form not in graph.index and (simplified := fold_traditional(form)) in graph.index:
+        return edits.resolve(simplified)
+    return form
+
+
 def _is_mentioned(form: str, document: int, graph: EntityGraph, chunk_documents: IntArray) -> bool:
     """Return whether another document mentions the name."""
     entity = graph.index.get(form)
@@ -196,7 +208,7 @@ class Subjects:
     ) -> Self:
         """Combine the graph's entities with the subjects of documents and sections."""
         forms = [
-            list(dict.fromkeys(one for n in subject.names if (one := title_entity(n, edits))))
+            list(dict.fromkeys(one for n in subject.names if (one := _entity(n, graph, edits))))
             for subject in choice.of_documents
         ]
         of_sections = (form for form, _ in choice.sections)

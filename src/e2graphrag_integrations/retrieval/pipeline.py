@@ -15,6 +15,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
+from e2graphrag_integrations.entities.known_names import with_known_names
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
@@ -152,6 +153,7 @@ def analyze(
             mentions = components.find_mentions(query.question, "the question", extractors)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
+        mentions = with_known_names(query.question, mentions, snapshot.is_name)
         return replace(query, mentions=mentions)
 
 

@@ -402,6 +402,15 @@ class Snapshot:
         mask: NDArray[np.bool_] = self.nodes.level == 0
         return mask
 
+    def is_name(self, form: str) -> bool:
+        """Return whether a normal form is a named entity or the subject of a document."""
+        row = self.subjects.index.get(form, -1)
+        return row >= 0 and (
+            row >= len(self.graph.names)
+            or bool(self.graph.named[row])
+            or bool(self.subjects.is_subject[row])
+        )
+
     @lazy
     def aliases(self) -> Aliases:
         """Return the aliases of entities, for names that match no entity exactly."""

@@ -6,11 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from e2graphrag_integrations.text.letters import UNSPACED
+
 MAX_HEADING_WORDS = 12
 """Maximum number of words in a heading."""
 
 MAX_LEVEL = 6
 """Deepest level of a heading, in Markdown and HTML."""
+
+MAX_HEADING_LETTERS = 30
+"""Maximum number of letters in a heading in a script without spaces between words."""
 
 _END_PUNCTUATION = frozenset(".!?;,…。！？；，、")
 
@@ -18,6 +23,7 @@ _MAX_WIDTH = 0.6
 """Maximum length of a heading relative to the longest other line. The first line of hard-wrapped
 prose is about as long as the others."""
 
+_UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
@@ -44,8 +50,9 @@ class Heading(NamedTuple):
 def first_line_heading(text: str) -> str | None:
     r"""Return the first line of a text if it reads as a heading, without surrounding whitespace.
 
-    A heading has at most 12 words, does not end like a sentence, is much shorter than the longest
-    of the following lines, and is not continued in lowercase.
+    A heading has at most 12 words (30 letters in a script without spaces), does not end like a
+    sentence, is much shorter than the longest of the following lines, and is not continued in
+    lowercase.
 
     >>> first_line_heading("Jeff Porcaro\nJeffrey Thomas Porcaro was an American drummer.")
     'Jeff Porcaro'
@@ -57,10 +64,15 @@ def first_line_heading(text: str) -> str | None:
     if not newline or not line or not rest:
         return None
     ends_like_sentence = line[-1] in _END_PUNCTUATION
-    if ends_like_sentence or rest[0].islower() or len(line.split()) > MAX_HEADING_WORDS:
+    if ends_like_sentence or rest[0].islower() or _is_long(line):
         return None
     longest = max(len(other) for other in rest.split("\n"))
     return line if len(line) <= _MAX_WIDTH * longest else None
+
+
+def _is_long(line: str) -> bool:
+    letters = sum(1 for _ in _UNSPACED_LETTER.finditer(line))
+    return len(line.split()) > MAX_HEADING_WORDS or letters > MAX_HEADING_LETTERS
 
 
 def markdown_headings(text: str) -> Iterator[Heading]:

@@ -34,6 +34,11 @@ _DATE = re.compile(
     rf"|{_MONTH},?\s+\d{{4}})",
     re.IGNORECASE,
 )
+_CHINESE_TEMPLATE = re.compile(
+    r"(?:(?:无标题|未命名|未知|空白|新建)(?:文档|文件|页|演示文稿|工作簿|文本文档)?|文档|文件|演示文稿|工作簿|幻灯片"
+    r"|無標題|未命名文件|簡報|投影片|第[\d一二三四五六七八九十百]+[页頁])[\s_#-]*(?:\d+|[(（]\d+[)）])?"
+)
+_CHINESE_DATE = re.compile(r"(?:\d{2,4}年)?\d{1,2}月(?:\d{1,2}[日号號])?|\d{2,4}年")
 _LETTER = re.compile(r"[^\W\d_]")
 _YEAR = re.compile(r"\d{1,4}")
 
@@ -42,6 +47,24 @@ _NUMBER = re.compile(
     r"(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z])(?:[.):]+|\b)\s*(?:[-–—:]\s*)?",
     re.IGNORECASE,
 )
+_CHINESE_NUMBER = re.compile(
+    r"第[〇零一二三四五六七八九十百千两\d]+[章节節回篇卷部编編集讲講条條课課](?:分)?[\s\u3000:：、.．-]*"
+    r"|[(（]?[一二三四五六七八九十\d]+[)）]?[、.．]\s*"
+)
+_CHINESE_STRUCTURE = frozenset(
+    """
+    摘要 关键词 關鍵詞 目录 目錄 前言 序 序言 自序 引言 导言 導言 绪论 緒論 概述 概要 概况 概況
+    简介 簡介 介绍 介紹 背景 历史 歷史 沿革 正文 方法 结果 結果 讨论 討論 分析 结论 結論 结语
+    結語 总结 總結 小结 小結 后记 後記 致谢 致謝 附录 附錄 注释 註釋 脚注 腳註 参考 參考
+    参考文献 參考文獻 参考资料 參考資料 参见 參見 外部链接 外部連結 延伸阅读 延伸閱讀 相关条目
+    相關條目 说明 說明 定义 定義 名称 名稱 词源 詞源 生平 早年 个人生活 個人生活 职业生涯 荣誉
+    榮譽 作品 影响 影響 评价 評價 争议 爭議 剧情 劇情 角色 演员 演員 安装 安裝 使用 用法 配置
+    示例 例子 练习 練習 习题 習題 常见问题 常見問題 更新日志 版本 许可 許可 联系 聯繫 其他 其它
+    楔子 尾声 尾聲
+    """.split()
+)
+"""Chinese headings that name a part of a text, and not a subject."""
+
 _STRUCTURE = frozenset(
     """
     abstract acknowledgements acknowledgments advantages answer answers api appendices appendix
@@ -87,7 +110,8 @@ def is_junk_title(title: str) -> bool:
     if not _LETTER.search(title) or _PROGRAM.match(title):
         return True
     return any(
-        pattern.fullmatch(title) is not None for pattern in (_TEMPLATE, _FILE_NAME, _ID, _DATE)
+        pattern.fullmatch(title) is not None
+        for pattern in (_TEMPLATE, _FILE_NAME, _ID, _DATE, _CHINESE_TEMPLATE, _CHINESE_DATE)
     )
 
 
@@ -96,7 +120,14 @@ def section_name(heading: str) -> str | None:
 
     >>> [section_name(h) for h in ("3.1 The Palace", "Chapter 3", "1.2 Results", "Weena")]
     ['The Palace', None, None, 'Weena']
+    >>> [section_name(h) for h in ("第三章 赤壁之战", "第三章", "一、简介")]
+    ['赤壁之战', None, None]
     """
+    chinese = _CHINESE_NUMBER.match(heading)
+    if chinese is not None:
+        heading = heading[chinese.end() :]
+    if heading.strip() in _CHINESE_STRUCTURE:
+        return None
     number = _NUMBER.match(heading)
     name = heading[number.end() :] if number is not None else heading
     if number is not None and number.group().strip().isalpha():
