@@ -80,6 +80,11 @@ def test_a_chinese_name_within_a_run_of_characters_is_shown():
     assert 90 <= len(shown) <= 130  # each of these characters has two columns
 
 
+def test_a_simplified_name_is_found_in_traditional_characters():
+    text = f"{CHINESE}卻說諸葛亮自領大軍。{CHINESE}"
+    assert "卻說諸葛亮自領大軍" in excerpt(node_of(text, entities=("诸葛亮",)), 240)
+
+
 def test_a_chinese_excerpt_begins_at_the_best_window():
     text = f"{CHINESE}标题 Title 开始。{CHINESE}"
     window = Span(1000 + len(CHINESE), 1000 + len(text))

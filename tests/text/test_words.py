@@ -55,7 +55,8 @@ def test_each_letter_of_a_script_without_spaces_counts_as_a_word():
         ("İzmir", ["izmir"]),
         ("お茶", ["茶", "お茶"]),
         ("茶", ["茶"]),
-        ("葛\U000e0100飾", ["葛", "飾", "葛飾"]),  # a variation selector
+        ("劉備與后羿", terms_of("刘备与后羿")),
+        ("葛\U000e0100飾", ["葛", "饰", "葛饰"]),  # a variation selector
         ("❤️", []),
         ("ไทย", ["ไท", "ทย", "ไทย"]),
         ("ปู", ["ปู"]),

@@ -10,6 +10,7 @@ from unicodedata import east_asian_width
 
 from e2graphrag_integrations.text.graphemes import inner_offsets
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.text.spacing import on_one_line
 from e2graphrag_integrations.text.words import has_unspaced
 
@@ -82,11 +83,13 @@ def _best_window(node: RetrievedNode) -> tuple[int, int]:
 
 def _densest(text: str, names: Sequence[str], width: int) -> int | None:
     """Return where to start so that most different names are shown, or None without names."""
+    text = simplified(text)
     found = sorted(
         (match.start(), number)
         for number, name in enumerate(names)
         for match in re.finditer(
-            ("" if has_unspaced(name[:1]) else r"\b") + r"\W+".join(map(re.escape, name.split())),
+            ("" if has_unspaced(name[:1]) else r"\b")
+            + r"\W+".join(map(re.escape, simplified(name).split())),
             text,
             re.IGNORECASE,
         )

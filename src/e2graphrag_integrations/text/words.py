@@ -20,10 +20,11 @@ from e2graphrag_integrations.text.letters import (
     MARKS,
     UNSPACED,
 )
+from e2graphrag_integrations.text.simplified import simplified
 
-TERM_RULES = 2
+TERM_RULES = 3
 """Version of `terms_of`. BM25 indexes of another version are built again. Version 1 had no single
-characters in Chinese, and cut words at combining marks."""
+characters in Chinese, told traditional from simplified ones, and cut words at combining marks."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
 
@@ -98,6 +99,7 @@ def terms_of(text: str) -> list[str]:
     for match in _RUN.finditer(text):
         run = match.group()
         if match["characters"]:
+            run = simplified(run)
             terms += _HAN.findall(run) if len(run) > 1 else run
             terms += [a + b for a, b in pairwise(run)]
         elif match["clusters"]:
