@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
+from e2graphrag_integrations.entities.alias_mentions import translated, with_alias_mentions
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdit, EntityEdits
 from e2graphrag_integrations.types import NOUN, Mention
 
@@ -88,3 +88,24 @@ def test_an_alias_that_was_extracted_is_not_added_again():
 def test_without_aliases_the_mentions_are_returned():
     names = (Mention("Liu Bei", 0, 7, "PERSON"),)
     assert with_alias_mentions("Liu Bei", names, NO_EDITS) == names
+
+
+@pytest.mark.parametrize(
+    ("question", "translation"),
+    [
+        ("Who was Liu Bei's brother?", "Who was 刘备's brother?"),
+        ("liu  bei和Guan Yu", "刘备和关羽"),
+        ("Who was Uncle Liu?", "Who was 刘备?"),
+        ("Who was Bob?", "Who was Bob?"),
+        ("Liu Beijing", "Liu Beijing"),
+        ("", ""),
+    ],
+)
+def test_only_aliases_in_another_script_are_translated(question, translation):
+    glossary = edits(Liu_Bei="刘备", Guan_Yu="关羽", Uncle_Liu="Liu Bei", Bob="Robert")
+    assert translated(question, glossary) == translation
+
+
+def test_the_longest_alias_is_translated():
+    glossary = edits(涅槃乐队="Nirvana", 涅槃="Moksha")
+    assert translated("涅槃乐队和涅槃", glossary) == "Nirvana和Moksha"

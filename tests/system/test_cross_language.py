@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
-from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations import HashingEmbedder, SourceDocument
 
 ENGLISH = [
     SourceDocument("a", "Jon Luther led Arby's. Jon Luther lives in Boston."),
@@ -39,6 +41,24 @@ def ask(open_index):
 )
 def test_a_chinese_question_finds_the_names_of_english_documents(ask, question, linked):
     assert ask(ENGLISH, question) == linked
+
+
+def test_bm25_and_the_embedder_get_the_name_in_the_documents(open_index):
+    class Recorder(HashingEmbedder):
+        asked: ClassVar[list[str]] = []
+
+        def embed_query(self, text):
+            self.asked.append(text)
+            return super().embed_query(text)
+
+    rag = open_index(extractor=None, embedder=Recorder())
+    rag.add(CHINESE)
+    before = rag.retrieve("Who is Zuan?").trace
+    rag.edit_entities(alias={"Zuan": "刘备"})
+    after = rag.retrieve("Who is Zuan?").trace
+    assert Recorder.asked == ["Who is Zuan?", "Who is 刘备?"]
+    assert ("bm25" in before.lists, "bm25" in after.lists) == (False, True)
+    assert after.question == "Who is Zuan?"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The user's aliases in a question, which the extractor may not know as names.
+"""The user's aliases in a question: as mentions, and translated to the names that they mean.
 
 A glossary across languages needs this: `edit_entities(alias={"Liu Bei": "刘备"})` names an
-entity of Chinese documents in English questions, which a Chinese extractor does not read.
+entity of Chinese documents in English questions, which a Chinese extractor does not read. Neither
+BM25 nor most embedders know that the two names are equal, so they search for the Chinese one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import pairwise
 from e2graphrag_integrations.entities.content_words import KOREAN_PARTICLES
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import fold_letters
+from e2graphrag_integrations.languages.detection import main_script
 from e2graphrag_integrations.text.graphemes import inner_offsets
 from e2graphrag_integrations.text.letters import HANGUL_LETTERS, MARKS, UNSPACED
 from e2graphrag_integrations.text.words import has_unspaced
@@ -44,27 +46,61 @@ def with_alias_mentions(
     ['Liu  Bei']
     """
     kept = list(mentions)
-    aliases = edits.aliases
-    if not aliases:
+    if not edits.aliases:
         return tuple(kept)
-    text, origins = _folded(question)
     known = {edits.form(mention.entity) for mention in kept}
     names = [(one.start, one.end) for one in kept if one.label != NOUN]
-    taken: list[Span] = []
     found: list[Mention] = []
+    for alias, (start, end) in _occurrences(question, edits.aliases):
+        is_inside = any(first <= start and end <= last for first, last in names)
+        if not is_inside and edits.form(alias) not in known:
+            found.append(Mention(question[start:end], start, end, ALIAS))
+            known.add(edits.form(alias))
+    kept = [
+        one
+        for one in kept
+        if not any(alias.start <= one.start and one.end <= alias.end for alias in found)
+    ]
+    return (*kept, *sorted(found, key=lambda mention: mention.start))
+
+
+def translated(question: str, edits: EntityEdits) -> str:
+    """Return a question with each alias in another script replaced by the name that it means.
+
+    >>> from e2graphrag_integrations.entities.edits import EntityEdit
+    >>> edits = EntityEdits((EntityEdit("alias", ("Liu Bei", "刘备")),))
+    >>> translated("Who was Liu Bei?", edits)
+    'Who was 刘备?'
+    """
+    aliases = edits.aliases
+    if not aliases:
+        return question
+    pieces: list[str] = []
+    at = 0
+    names = {edits.form(alias): name for alias, name in aliases.items()}
+    for alias, (start, end) in sorted(_occurrences(question, aliases), key=lambda one: one[1]):
+        name = aliases[alias]
+        while edits.form(name) in names:
+            name = names[edits.form(name)]
+        if main_script(name) != main_script(alias):
+            pieces += [question[at:start], name]
+            at = end
+    return "".join([*pieces, question[at:]])
+
+
+def _occurrences(question: str, aliases: Iterable[str]) -> list[tuple[str, Span]]:
+    """Return the aliases in a question and their spans, without those inside of longer ones."""
+    text, origins = _folded(question)
+    found: list[tuple[str, Span]] = []
     for alias in sorted(aliases, key=lambda name: (-len(name), name)):
         form = _folded(alias)[0]
         if not form or form not in text or (len(form) == 1 and has_unspaced(form)):
             continue
         for match in _whole(form).finditer(text):
             start, end = origins[match.start()].start, origins[match.end() - 1].end
-            is_inside = any(first <= start and end <= last for first, last in [*taken, *names])
-            if not is_inside and edits.form(alias) not in known:
-                taken.append(Span(start, end))
-                found.append(Mention(question[start:end], start, end, ALIAS))
-                known.add(edits.form(alias))
-    kept = [one for one in kept if not any(a <= one.start and one.end <= b for a, b in taken)]
-    return (*kept, *sorted(found, key=lambda mention: mention.start))
+            if not any(start < other.end and other.start < end for _, other in found):
+                found.append((alias, Span(start, end)))
+    return found
 
 
 def _folded(text: str) -> tuple[str, list[Span]]:

@@ -109,7 +109,7 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
         return replace(query, carried=Carried(value, reason))
     vector = query.vector
     if vector is None:
-        texts = query.embed_texts or (query.question,)
+        texts = query.embed_texts or (query.search_text,)
         vector = mean_unit_vector([components.vector_of(text) for text in texts])
     needs_any = specificity < (_RESOLVED if back else _OPEN if opened else _VAGUE)
     chosen = list(_weighted(turns, vector, value, components, needs_any=needs_any))

@@ -14,7 +14,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
-from e2graphrag_integrations.entities.alias_mentions import with_alias_mentions
+from e2graphrag_integrations.entities.alias_mentions import translated, with_alias_mentions
 from e2graphrag_integrations.entities.known_names import with_known_names
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
@@ -132,7 +132,7 @@ def retrieve(
 def analyze(
     query: Query, snapshot: Snapshot, components: Components, timings: dict[str, float]
 ) -> Query:
-    """Return the query with its filter applied and its mentions extracted."""
+    """Return the query with its filter applied, its aliases translated and its mentions found."""
     with measure("filter", timings):
         allowed = None if query.where is None else query.where(snapshot)
     query = replace(
@@ -142,6 +142,8 @@ def analyze(
         k=query.k if query.token_budget is None else max(query.k, _BUDGET_CANDIDATES),
         allowed=allowed,
     )
+    translation = translated(query.question, snapshot.edits)
+    query = replace(query, translation="" if translation == query.question else translation)
     with measure("entities", timings):
         if query.mode == "global" or not has_names(snapshot):
             return query
@@ -167,7 +169,7 @@ def embed(query: Query, components: Components, timings: dict[str, float]) -> Qu
     with measure("load", timings):
         embedder = components.embedder
     with measure("embed", timings):
-        texts = query.embed_texts or (query.question,)
+        texts = query.embed_texts or (query.search_text,)
         vector_of = components.vector_of if query.history else embedder.embed_query
         return replace(query, vector=mean_unit_vector([vector_of(text) for text in texts]))
 

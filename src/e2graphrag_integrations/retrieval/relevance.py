@@ -90,7 +90,7 @@ class Relevance:
         Question words in Chinese are left out, and English function words if the index is in
         another language.
         """
-        own = content_words(search_terms(self.query.question), self.snapshot.bm25)
+        own = content_words(search_terms(self.query.search_text), self.snapshot.bm25)
         return [*own, *self._carried]
 
     @property

@@ -116,8 +116,14 @@ class Seeds:
     def coverage(self) -> float:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
         bm25, carried = self._snapshot.bm25, self._query.carried.terms
-        terms = {*content_words(search_terms(self._query.question), bm25), *carried}
+        terms = {*content_words(search_terms(self._query.search_text), bm25), *carried}
         names = {t for one in self.linking.links for t in terms_of(one.mention)}
+        names.update(
+            term
+            for one in self.linking.links
+            if one.how == "user alias"  # may be translated
+            for term in terms_of(one.entity)
+        )
         # Sorted, because a sum in the order of a set would differ between processes.
         total = bm25.reference_score(sorted(terms), weights=carried)
         covered = bm25.reference_score(sorted(terms & names), weights=carried)

@@ -59,6 +59,8 @@ class Query:
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
         carried: Names and words that are carried over from `history`, and their weights.
+        translation: The question with the user's aliases in other scripts replaced by the names
+            that they mean; empty if there are none.
         mentions: Names and nouns in the question, and names carried over, without duplicates.
         allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
         calibration: Maps the cosine of a node to its relevance.
@@ -80,6 +82,7 @@ class Query:
     paths: bool = False
     vector: FloatArray | None = None
     carried: Carried = NOTHING
+    translation: str = ""
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
     calibration: Calibration = clipped_cosine
@@ -112,6 +115,11 @@ class Query:
     def names(self) -> tuple[str, ...]:
         """The mentions: surface forms of names, and lemmas of common nouns."""
         return tuple(mention.entity for mention in self.mentions)
+
+    @property
+    def search_text(self) -> str:
+        """The text to search for: the question, or its translation."""
+        return self.translation or self.question
 
     @property
     def question_in_context(self) -> str:
