@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.entities.known_names import KNOWN, with_known_names
-from e2graphrag_integrations.entities.traditional import fold_traditional
+from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.types import NOUN, Mention
 
 
@@ -40,4 +40,4 @@ def test_known_names_overlap_with_no_extracted_name_and_replace_nouns():
 @given(st.text(alphabet="諸葛亮曹操A1 İ，\U0001f600", max_size=40))
 def test_spans_refer_to_the_question(question):
     for mention in known(question, "诸葛亮", "曹操曹", "葛亮曹操"):
-        assert fold_traditional(question[mention.start : mention.end]) == mention.entity
+        assert simplified(question[mention.start : mention.end]) == mention.entity

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from e2graphrag_integrations.entities.han import has_han
 from e2graphrag_integrations.entities.normalize import fold_letters
-from e2graphrag_integrations.entities.traditional import fold_traditional
+from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.types import NOUN, Mention
 
 KNOWN = "KNOWN"
@@ -44,7 +44,7 @@ def with_known_names(
         return tuple(kept)
     letters = (fold_letters(character) for character in question[:_REACH])
     text = "".join(one if len(one) == 1 else " " for one in letters)  # keeps the offsets
-    forms = (text, fold_traditional(text))
+    forms = (text, simplified(text))
     taken = {place for m in kept if m.label != NOUN for place in range(m.start, m.end)}
     found: list[Mention] = []
     start = 0

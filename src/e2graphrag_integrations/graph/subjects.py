@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.traditional import fold_traditional
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
 from e2graphrag_integrations.graph.sections import (
@@ -31,6 +30,7 @@ from e2graphrag_integrations.graph.sections import (
 )
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import title_entity, title_form
+from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.text.title_rules import is_junk_title
 
 SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]
@@ -167,8 +167,8 @@ def _entity(name: str, graph: EntityGraph, edits: EntityEdits) -> str:
     The extractor for Chinese writes names in simplified characters.
     """
     form = title_entity(name, edits)
-    if form not in graph.index and (simplified := fold_traditional(form)) in graph.index:
-        return edits.resolve(simplified)
+    if form not in graph.index and (other := simplified(form)) in graph.index:
+        return edits.resolve(other)
     return form
 
 
