@@ -346,6 +346,10 @@ class Components:
             raise self._missing(self._router.key(language))
         return ChunkExtractor(extractor)
 
+    def has_default_extractor(self, language: str) -> bool:
+        """Return whether the extractor of a language is the default one, not one of the user."""
+        return self._router.is_default(language)
+
     def load_extractors(self, question: str) -> list[tuple[str, EntityExtractor]]:
         """Return the extractors that read a question, with the language of each.
 

@@ -54,6 +54,7 @@ KEYS = {
     "e2_parent",
     "e2_children",
     "e2_tags",
+    "e2_language",
 }
 SCORE_KEYS = {"e2_relevance", "e2_score", "e2_route", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [

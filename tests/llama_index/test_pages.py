@@ -590,9 +590,9 @@ def test_an_old_index_keeps_its_trees_until_their_file_changes(tmp_path):
 def test_a_newer_struct_is_refused(tmp_path):
     build([page(1)]).persist(tmp_path)
     path = tmp_path / "index_store.json"
-    newer = path.read_text(encoding="utf-8").replace('schema_version\\": 2', 'schema_version\\": 4')
+    newer = path.read_text(encoding="utf-8").replace('schema_version\\": 2', 'schema_version\\": 5')
     path.write_text(newer, encoding="utf-8")
-    with pytest.raises(SchemaVersionError, match="reads versions up to 3"):
+    with pytest.raises(SchemaVersionError, match="reads versions up to 4"):
         E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
 
 

@@ -159,10 +159,10 @@ def test_crafted_counts_do_not_decide_how_much_memory_is_allocated(original, tmp
         [row] = db.execute("SELECT * FROM documents").fetchall()
         for nodes in (row[6], 10**12):
             fields = ["zzz", *row[1:6], nodes, 10**12, row[8]]
-            places = ",".join("?" * 10)
+            places = ",".join("?" * 11)
             db.execute(
                 f"INSERT OR REPLACE INTO documents VALUES ({places})",  # noqa: S608 - placeholders
-                (*fields, checksum(*fields)),
+                (*fields, checksum(*fields), None),
             )
         db.commit()
     with open_index(path) as rag, pytest.raises(CorruptStoreError):

@@ -358,6 +358,8 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
         return
     settings = counts.pop("settings")
     counts["subjects"] = ", ".join(f"{name} {n}" for name, n in stats.subjects.items()) or "-"
+    languages = (f"{code} {n}" for code, n in stats.languages.items())
+    counts["languages"] = ", ".join(languages) or "-"
     counts["trusted_sources"] = ", ".join(stats.trusted_sources) or "-"
     lines = (f"{name}: {value}" for name, value in counts.items())
     _print_table(("count", "value"), counts.items(), lines)

@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.chinese_names import without_chinese_address
 from e2graphrag_integrations.entities.chinese_tagger import ChineseTagger, TaggedSentence
 from e2graphrag_integrations.entities.han import Simplifier
+from e2graphrag_integrations.languages.language import CHINESE
 from e2graphrag_integrations.text.letters import HAN_LETTERS
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
@@ -83,6 +84,8 @@ class ChineseEntityExtractor:
     Raises:
         MissingDependencyError: On first use, if OpenCC is not installed.
     """
+
+    language = CHINESE
 
     def __init__(self) -> None:
         self._simplifier = Simplifier()

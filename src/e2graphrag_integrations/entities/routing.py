@@ -193,8 +193,15 @@ class ExtractorRouter:
         extractor = self.extractor(language)
         if isinstance(extractor, SpacyEntityExtractor):
             return str(extractor.model) if extractor.is_reproducible_by_name else ""
-        is_default = self._single is None and language not in self._given
-        return DEFAULT if is_default and extractor is not None else ""
+        return DEFAULT if self.is_default(language) else ""
+
+    def is_default(self, language: str) -> bool:
+        """Return whether a language has its default extractor, not one that the user chose."""
+        if self._single is not None or language in self._given:
+            return False
+        key = self.key(language)
+        names = (DEFAULT, BUNDLED_PIPELINE if language == ENGLISH else DEFAULT)
+        return key not in self._manifest or self._manifest.get(key + MODEL) in names
 
     def marker(self) -> dict[str, str]:
         """Return the entry of the manifest that shows that extractors depend on the language.

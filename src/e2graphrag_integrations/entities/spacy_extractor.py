@@ -142,6 +142,11 @@ class SpacyEntityExtractor:
         return self._nlp
 
     @property
+    def language(self) -> str:
+        """The code of the pipeline's language; "xx" if it is for several."""
+        return str(self.nlp.meta["lang"])
+
+    @property
     def fingerprint(self) -> str:
         """The pipeline's name, version and components, and the rules that are applied."""
         meta = self.nlp.meta

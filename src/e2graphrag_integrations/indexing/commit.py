@@ -9,9 +9,11 @@ from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.embedding import Embeddings
 from e2graphrag_integrations.indexing.extraction import Extractions
+from e2graphrag_integrations.indexing.language_checks import ExtractionFit
 from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.run import RunControl
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.text.words import count_words
@@ -44,6 +46,7 @@ class RunTotals:
         unlinked: Cache keys to which replaced document versions linked.
         graph: Entity graph of the documents. Entities and edges are counted in this graph because
             each entity keeps only its heaviest edges.
+        fit: Whether the extractors fit the languages of the documents.
     """
 
     documents: int = 0
@@ -53,6 +56,7 @@ class RunTotals:
     empty: list[str] = field(default_factory=list)
     unlinked: set[bytes] = field(default_factory=set)
     graph: GraphBuilder = field(default_factory=GraphBuilder)
+    fit: ExtractionFit = field(default_factory=ExtractionFit)
 
     def report(
         self, cost: CostCounter, summaries: SummaryBuilder, control: RunControl, seconds: float
@@ -114,7 +118,9 @@ def commit_batch(
         if not chunks:
             totals.empty.append(document.id)
         for chunk in chunks:
-            totals.graph.add(batch.extractions.contributions[batch.extractions.keys[chunk.id]])
+            sentences = batch.extractions.contributions[batch.extractions.keys[chunk.id]]
+            totals.graph.add(sentences)
+            totals.fit.add(document.language or ENGLISH, chunk.text, sentences)
 
 
 def _link_nodes(

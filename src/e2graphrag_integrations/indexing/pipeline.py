@@ -39,6 +39,7 @@ from e2graphrag_integrations.indexing.inputs import (
     languages_of,
     with_language,
 )
+from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
@@ -165,6 +166,7 @@ def _checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> 
     manifest = components.check_for_writing(languages_of(documents)) | index.settings.to_manifest()
     store.check_manifest(manifest)
     components.warn_if_unfit(documents)
+    warn_about_languages(documents, components)
     renewed_tags = components.renewed_tags(store.tag_set())
     if renewed_tags is not None:
         store.put_tag_set(renewed_tags)
@@ -223,6 +225,7 @@ def index_documents(
     # Only at the end: a document may link to content from a different document's old version.
     # After a failure, the cache may contain results that no document links to: check all of it.
     context.store.drop_unused(None if control.failures.failed else totals.unlinked)
+    totals.fit.warn(context.components)
     return totals.report(cost, context.summaries, control, time.perf_counter() - started)
 
 

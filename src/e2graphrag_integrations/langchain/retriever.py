@@ -493,6 +493,7 @@ def _to_document(
         "e2_parent": node.parent_id,
         "e2_children": list(node.child_ids),
         "e2_tags": list(node.tags),
+        "e2_language": node.language,
     }
     if include_scores:
         metadata |= {

@@ -77,7 +77,7 @@ def picklable_arguments(
             continue
         if name == "splitter" and isinstance(value, FunctionType):
             is_model = False
-        if not is_model or isinstance(value, str | os.PathLike) or reduces_itself(value):
+        if not is_model or _is_reproducible(value):
             if is_picklable(value):
                 included[name] = value
             else:
@@ -115,6 +115,13 @@ def reject(what: str, problems: Collection[str]) -> None:
             "define functions and classes at the top of a module, or open the index again in the "
             "other process"
         )
+
+
+def _is_reproducible(value: object) -> bool:
+    """Return whether a model is given by name, or defines what a pickle of it contains."""
+    if isinstance(value, Mapping):  # extractors by language
+        return all(map(_is_reproducible, value.values()))
+    return isinstance(value, str | os.PathLike) or reduces_itself(value)
 
 
 def reduces_itself(value: object) -> bool:

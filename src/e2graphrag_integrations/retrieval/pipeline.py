@@ -6,6 +6,7 @@ boost, and select, which hydrates the nodes and packs them into the token budget
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -123,7 +124,13 @@ def retrieve(
         summaries = sum(node.level > 0 for node in nodes)
         mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)
         trace = replace(trace, mixture=mixture)
-    trace = replace(trace, question=asked.question, timings=timings)
+    trace = replace(
+        trace,
+        question=asked.question,
+        timings=timings,
+        question_languages=query.languages,
+        languages=dict(Counter(node.language for node in nodes).most_common()),
+    )
     if query.history:
         trace = replace(trace, carried=query.carried)
     return RetrievalResult(asked.question, tuple(nodes), trace, paths)
@@ -156,7 +163,7 @@ def analyze(
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
         mentions = with_known_names(query.question, mentions, snapshot.is_name)
-        return replace(query, mentions=mentions)
+        return replace(query, mentions=mentions, languages=tuple(code for code, _ in extractors))
 
 
 def embed(query: Query, components: Components, timings: dict[str, float]) -> Query:

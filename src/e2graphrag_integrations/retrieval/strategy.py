@@ -64,6 +64,7 @@ class Query:
         mentions: Names and nouns in the question, and names carried over, without duplicates.
         allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
         calibration: Maps the cosine of a node to its relevance.
+        languages: The languages whose extractors read the question.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -86,6 +87,7 @@ class Query:
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
     calibration: Calibration = clipped_cosine
+    languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):

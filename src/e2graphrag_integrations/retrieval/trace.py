@@ -15,6 +15,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.history import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
 
@@ -211,6 +212,8 @@ class Trace:
         lists: The ranked lists by name, before any cut.
         cuts: Number of nodes dropped, by the limit that dropped them.
         timings: Seconds per step.
+        question_languages: The languages whose extractors read the question; empty if none did.
+        languages: Number of nodes in the result by the language of their documents.
     """
 
     question: str
@@ -233,6 +236,8 @@ class Trace:
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     cuts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    question_languages: tuple[str, ...] = ()
+    languages: Mapping[str, int] = field(default_factory=dict)
 
     def with_cut(self, limit: str, count: int) -> Trace:
         """Return a copy of the trace with `count` more nodes dropped by `limit`."""
@@ -277,6 +282,10 @@ class Trace:
             counts = f"{self.boosts.changed} of {self.boosts.candidates} candidate(s)"
             lines.append(f"boosts: {settings}: {counts} have a factor other than 1")
         lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
+        if {*self.languages, *self.question_languages} - {ENGLISH}:
+            read = ", ".join(self.question_languages) or "not read"
+            counts = ", ".join(f"{code} {count}" for code, count in self.languages.items())
+            lines.append(f"languages: question {read}; nodes {counts or 'none'}")
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
         return "\n".join(map(printable, [*lines, f"time: {timings}"]))

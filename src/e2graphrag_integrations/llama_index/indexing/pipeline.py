@@ -25,6 +25,7 @@ from e2graphrag_integrations.indexing.inputs import (
     languages_of,
     with_language,
 )
+from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.llm_calls import (
     announce_llm_calls,
     check_call_limit,
@@ -247,6 +248,7 @@ class InsertPipeline:
         languages = languages_of(sources)
         manifest = components.check_for_writing(languages) | self.settings.to_manifest()
         components.warn_if_unfit(sources)
+        warn_about_languages(sources, components)
         renewed_tags = components.renewed_tags(self.storage.struct.tags())
         self.storage.vectors.check_dimension(components.embedder.dimension)
         for document in documents:

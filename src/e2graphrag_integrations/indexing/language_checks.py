@@ -1,0 +1,171 @@
+"""Warnings at indexing: models and languages that do not fit the documents.
+
+Each warning is logged once per index and language. It says what to install or to pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
+from e2graphrag_integrations.languages.detection import main_script
+from e2graphrag_integrations.languages.language import (
+    ENGLISH,
+    UNKNOWN,
+    describe_language,
+    scripts_of_language,
+)
+from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA
+from e2graphrag_integrations.types import SourceDocument
+
+_SPACY_LANGUAGES = frozenset(
+    "ca da de el es fi fr hr it ja ko lt mk nb nl pl pt ro ru sl sv uk".split()
+)
+"""Languages with a pipeline on spaCy's site, besides English and Chinese."""
+
+_MIN_LENGTH = 2000
+"""Length of the texts in a language from which their mentions are judged, in Latin letters. The
+sentences of an extractor that does not fit are no measure."""
+
+_LENGTH_PER_MENTION = 500
+"""Maximum length of text per name or noun of an extractor that fits, in Latin letters."""
+
+_LONG_NAME = 80
+"""Length above which a name is probably not a name, in Latin letters."""
+
+_DENSE_LENGTH = 4
+"""Length of a letter in a script in which it is a syllable or a word, in Latin letters."""
+
+_MAX_LONG_NAMES = 0.1
+"""Maximum share of overlong names of an extractor that fits."""
+
+
+def warn_about_languages(documents: Iterable[SourceDocument], components: Components) -> None:
+    """Log warnings about the languages of documents, before they are indexed.
+
+    - A language that was given does not use the script of the document.
+    - The extractor of a language is the fallback by rules.
+    - The user's extractor is for a language with another script.
+
+    Args:
+        documents: Documents with their languages.
+        components: The models of the index, already checked.
+    """
+    by_language: dict[str, list[SourceDocument]] = {}
+    for document in documents:
+        by_language.setdefault(document.language or UNKNOWN, []).append(document)
+    for language, own in by_language.items():
+        _warn_about_scripts(language, own, components)
+        if components.has_default_extractor(language):
+            extractor = components.chunk_extractor(language).extractor
+            if isinstance(extractor, RuleBasedExtractor):
+                components.language_notices.warn("extractor", language, _fallback(language))
+        else:
+            _warn_about_pipeline(language, len(own), components)
+
+
+def _warn_about_scripts(
+    language: str, documents: Sequence[SourceDocument], components: Components
+) -> None:
+    scripts = scripts_of_language(language)
+    if not scripts:
+        return
+    wrong = [
+        (document.id, script)
+        for document in documents
+        if not document.text.isascii()
+        and (script := main_script(document.text)) is not None
+        and script not in scripts
+    ]
+    if wrong:
+        (id_, script), *others = wrong
+        more = f" and {len(others)} more documents are" if others else " is"
+        components.language_notices.warn(
+            "language",
+            language,
+            f"{id_!r}{more} said to be in {describe_language(language)}, but most letters are in "
+            f"the script {script}: give the right language, or none to have it detected",
+        )
+
+
+def _fallback(language: str) -> str:
+    advice = "pass an EntityExtractor of your own"
+    if language in _SPACY_LANGUAGES:
+        pipeline = f"{language}_core_news_sm"
+        advice = (
+            f"install a spaCy pipeline (`python -m spacy download {pipeline}`) and pass "
+            f'extractor={{"{language}": "{pipeline}"}}'
+        )
+    return (
+        f"there is no pipeline for {describe_language(language)}, so names are found by rules, "
+        f"which is a fallback and misses many: to find more, {advice}, and reindex()"
+    )
+
+
+def _warn_about_pipeline(language: str, documents: int, components: Components) -> None:
+    own = getattr(components.chunk_extractor(language).extractor, "language", None)
+    scripts = scripts_of_language(own) if isinstance(own, str) else ()
+    if scripts and set(scripts).isdisjoint(scripts_of_language(language)):
+        components.language_notices.warn(
+            "extractor",
+            language,
+            f"the extractor is for {describe_language(str(own))}, but {documents} document(s) are "
+            f"in {describe_language(language)}: {_advice(str(own))}",
+        )
+
+
+def _advice(language: str) -> str:
+    return (
+        f'pass it for its own language only, extractor={{"{language}": ...}}, so that other '
+        "languages have their default extractors"
+    )
+
+
+@dataclass
+class ExtractionFit:
+    """Counts by which an extractor that does not fit a language is noticed.
+
+    Attributes:
+        lengths, mentions, names, long_names: Length of the texts, and numbers of mentions, names,
+            and names that are too long, by language.
+    """
+
+    lengths: Counter[str] = field(default_factory=Counter)
+    mentions: Counter[str] = field(default_factory=Counter)
+    names: Counter[str] = field(default_factory=Counter)
+    long_names: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self, language: str, text: str, sentences: Sequence[Sequence[tuple[str, bool]]]
+    ) -> None:
+        """Count the mentions in a chunk, given as `(normal form, named)` by sentence."""
+        is_dense = not {HAN, KANA, HANGUL}.isdisjoint(scripts_of_language(language))
+        factor = _DENSE_LENGTH if is_dense else 1
+        names = [form for sentence in sentences for form, named in sentence if named]
+        self.lengths[language] += factor * len(text)
+        self.mentions[language] += sum(map(len, sentences))
+        self.names[language] += len(names)
+        self.long_names[language] += sum(factor * len(name) > _LONG_NAME for name in names)
+
+    def warn(self, components: Components) -> None:
+        """Log a warning for each language that the user's extractor does not fit."""
+        for language, length in self.lengths.items():
+            if length < _MIN_LENGTH or components.has_default_extractor(language):
+                continue
+            mentions, names = self.mentions[language], self.names[language]
+            problem = ""
+            if self.long_names[language] > _MAX_LONG_NAMES * names:
+                share = self.long_names[language] / names
+                problem = f"{share:.0%} of its names are too long to be names"
+            elif mentions * _LENGTH_PER_MENTION < length:
+                problem = f"it found only {mentions} name(s) and nouns"
+            if problem:
+                components.language_notices.warn(
+                    "extractor",
+                    language,
+                    f"the extractor does not fit {describe_language(language)}: {problem}. To "
+                    f"replace it, {_advice(ENGLISH)}, and reindex()",
+                )
