@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
+.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
 	train clean
 
@@ -155,6 +155,17 @@ bench-second-embedder: $(STAMP)
 		--out benchmarks/results/quality_e5_report.json
 	$(BIN)/python benchmarks/calibrate.py --data ../shared/data --embedder e5 \
 		--sets hotpotqa-text,multihop_rag_facts-text,lihuaworld --out benchmarks/results/calibration_e5.json
+
+# Questions across languages, routes in a Chinese novel, and indexing speed by language (needs the indexes of
+# bench-quality SETS=zh, or makes them).
+bench-languages: $(STAMP)
+	@missed=0; \
+	$(BIN)/python benchmarks/cross_language.py --data ../shared/data \
+		--out benchmarks/results/cross_language.json || missed=1; \
+	$(BIN)/python benchmarks/zh_novel.py --data ../shared/data --out benchmarks/results/zh_novel.json || missed=1; \
+	$(BIN)/python benchmarks/language_speed.py --data ../shared/data \
+		--out benchmarks/results/language_speed.json || missed=1; \
+	exit $$missed
 
 # Fits relevance to the dev split and writes it to the package (needs the indexes of bench-quality).
 bench-calibration: $(STAMP)
