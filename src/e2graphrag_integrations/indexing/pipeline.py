@@ -108,9 +108,7 @@ def estimate_documents(
 
 
 def _stored_documents(index: OpenIndex) -> StoredDocuments:
-    store = index.store
-    with store.read_transaction():
-        return StoredDocuments(store.path, store.content_hashes(), store.languages())
+    return StoredDocuments(index.store.path, *index.store.hashes_and_languages())
 
 
 def _index_selection(

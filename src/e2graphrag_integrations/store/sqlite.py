@@ -193,8 +193,16 @@ class Store(Database):
 
     def languages(self) -> dict[str, str]:
         """Return the language of each document by id."""
-        rows = self.read("SELECT id, language FROM documents")
-        return {id_: language or ENGLISH for id_, language in rows}
+        return self.hashes_and_languages()[1]
+
+    def hashes_and_languages(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the content hash and the language of each document by id.
+
+        One query reads both, because each reads through the texts of all documents.
+        """
+        rows = self.read("SELECT id, content_hash, language FROM documents")
+        hashes = {id_: hash_ for id_, hash_, _ in rows}
+        return hashes, {id_: language or ENGLISH for id_, _, language in rows}
 
     def write_document(
         self,
