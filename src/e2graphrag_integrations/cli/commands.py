@@ -631,4 +631,5 @@ def demo(
 
     path = DEMOS[language].index if out is None else out
     inputs.check_new_index(path)
-    run_demo(path, embedder, language)
+    with inputs.remove_if_failed(path, uses_llm=False):
+        run_demo(path, embedder, language)
