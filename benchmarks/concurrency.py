@@ -30,7 +30,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations.cli.demo import QUESTIONS, demo_text
+from e2graphrag_integrations.cli.demo import DEMOS
 from runs import this_run, write_result
 
 PART = 800
@@ -41,10 +41,11 @@ ALL_NODES = 100_000
 """A `k` above the number of nodes."""
 
 EXTRACTOR = SpacyEntityExtractor()
+DEMO = DEMOS["en"]
 
 
 def part(number: int) -> SourceDocument:
-    text = demo_text().read_text(encoding="utf-8")
+    text = DEMO.path().read_text(encoding="utf-8")
     return SourceDocument(f"{number:04}", text[number * PART : (number + 1) * PART])
 
 
@@ -82,7 +83,7 @@ def read(path: Path, sizes: list[int], written: Any, out: Path, seed: int) -> No
         while not finished:
             finished = written.value == len(sizes)
             before = written.value
-            question = QUESTIONS[(seed + len(seconds)) % len(QUESTIONS)]
+            question = DEMO.questions[(seed + len(seconds)) % len(DEMO.questions)]
             began = time.perf_counter()
             result = rag.retrieve(question, k=ALL_NODES, mode="global", strategy=PaperStrategy())
             seconds.append(time.perf_counter() - began)
