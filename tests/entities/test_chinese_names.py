@@ -60,3 +60,10 @@ def test_a_name_with_one_other_character_is_another_name():
     names = {"北京市东城区人民政府办公室": 1}
     assert aliases(names).find("北京市西城区人民政府办公室") is None
     assert aliases({"巴拉克·奥巴马": 2}).find("奥巴马") == Alias("巴拉克·奥巴马", "alias", 1.0)
+
+
+def test_a_traditional_name_finds_the_simplified_entity():
+    names = aliases({"诸葛亮": 2, "王浩然": 1})
+    assert names.find("諸葛亮") == Alias("诸葛亮", "alias", 1.0)
+    assert names.find("諸葛亮", frozenset({"诸葛亮"})) is None
+    assert names.find("諸葛") == Alias("诸葛亮", "alias", 1.0)

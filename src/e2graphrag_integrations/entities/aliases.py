@@ -18,6 +18,7 @@ from e2graphrag_integrations.entities.chinese_names import chinese_aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 from e2graphrag_integrations.entities.han import has_han
+from e2graphrag_integrations.text.simplified import simplified
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _MAX_PERSON_WORDS = 4
@@ -58,7 +59,10 @@ class Aliases:
             form: The normal form.
             excluded: Entities that it does not name.
         """
-        rows = self._table.get(form.replace(".", ""), [])
+        other = simplified(form)
+        if other != form and other in self._rows and other not in excluded:
+            return Alias(other, "alias", 1.0)
+        rows = self._table.get(other.replace(".", ""), [])
         if excluded:
             rows = [row for row in rows if self.names[row] not in excluded]
         if rows:
@@ -67,6 +71,10 @@ class Aliases:
             fraction = int(self.doc_freq[best]) / max(1, total)
             return Alias(self.names[best], "alias", _rounded(max(fraction, 1 / len(rows))))
         return self._similar(form, excluded)
+
+    @lazy
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
 
     @lazy
     def _table(self) -> dict[str, list[int]]:
@@ -89,9 +97,8 @@ class Aliases:
         """The row of the entity that each of the user's aliases means."""
         if not self.edits:
             return {}
-        rows = {name: row for row, name in enumerate(self.names)}
         targets = {form: self.edits.resolve(form) for form in self.edits.alias_forms}
-        return {form: rows[target] for form, target in targets.items() if target in rows}
+        return {form: self._rows[name] for form, name in targets.items() if name in self._rows}
 
     @lazy
     def _fuzzy_names(self) -> FuzzyNames:

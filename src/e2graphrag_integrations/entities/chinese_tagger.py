@@ -140,7 +140,7 @@ class ChineseTagger:
             size, start = int(batch.sizes[step]), int(batch.offsets[step])
             own = gates[start : start + size]
             previous = state[:size]
-            recurrent = previous @ of["hidden"] + of["hidden_bias"]
+            recurrent = _product(previous, of["hidden"]) + of["hidden_bias"]
             both = np.tanh((own[:, : 2 * width] + recurrent[:, : 2 * width]) / 2) / 2 + 0.5
             new = np.tanh(own[:, 2 * width :] + both[:, :width] * recurrent[:, 2 * width :])
             state[:size] = new + both[:, width:] * (previous - new)
@@ -190,6 +190,16 @@ class ChineseTagger:
             if tag[0] in "ES":
                 names.append(Token(start, place + 1, tag[2:]))
         return names
+
+
+def _product(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return `rows @ matrix`, computed row by row.
+
+    For thousands of small products, BLAS would start threads. On a busy machine, they mostly wait
+    for each other: with two of them, tagging took a hundred times longer.
+    """
+    product: FloatArray = np.matmul(rows[:, None, :], matrix)[:, 0]
+    return product
 
 
 def _batches(order: Sequence[int], sentences: Sequence[str]) -> Iterator[list[int]]:

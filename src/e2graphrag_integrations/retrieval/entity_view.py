@@ -25,6 +25,7 @@ from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
+from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.types import Span
 
 _BATCH = 500
@@ -126,6 +127,8 @@ def list_entities(
     top = None if top is None else check_int("top", top)
     view = _View(snapshot, where)
     rows = view.rows_with_prefix(start)
+    if not len(rows):
+        rows = view.rows_with_prefix(simplified(start))
     rows = rows[view.is_visible[rows]]
     order = np.argsort(-view.mentions[rows], kind="stable")  # names are sorted
     return view.infos(rows[order][:top])
@@ -241,7 +244,8 @@ class _View:
         """
         edits = self.snapshot.edits
         form = edits.entity_of(name)
-        row = self.subjects.index.get(form)
+        index = self.subjects.index
+        row = index[form] if form in index else index.get(edits.resolve(simplified(form)))
         if row is not None and self.is_visible[row]:
             return row
         if self.allowed is not None:
