@@ -36,11 +36,24 @@ from quality_bench.calibration import (
     reliability,
 )
 from quality_bench.corpora import corpora
-from quality_bench.embedders import DEFAULT, EMBEDDERS
+from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
 from runs import this_run
 
-SETS = ("hotpotqa-text", "lihuaworld-text", "multihop_rag_facts-text", "qmsum")
-"""Sets of different kinds: linked pages, chats, news and meetings."""
+SETS = {
+    DEFAULT: dict.fromkeys(
+        ("hotpotqa-text", "lihuaworld-text", "multihop_rag_facts-text", "qmsum"), 1
+    ),
+    MULTILINGUAL: {
+        "hotpotqa-text": 3,
+        "multihop_rag_facts-text": 2,
+        "lihuaworld": 2,
+        "zh_rgb": 1,
+        "zh_cmrc2018": 10,
+    },
+}
+"""Sets of different kinds for each embedder: linked pages, news, chats, meetings, an encyclopedia.
+
+Of each set, every n-th question is used."""
 
 CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
@@ -48,18 +61,20 @@ CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--sets", help="comma-separated; those of the embedder by default")
     parser.add_argument("--embedder", choices=tuple(EMBEDDERS), default=DEFAULT)
     parser.add_argument("--k", type=int, default=10, help="number of hits of each question")
-    parser.add_argument("--every", type=int, default=1, help="use every n-th question")
     parser.add_argument("--ship", action="store_true", help="write the fit to the package")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     dev: dict[str, Hits] = {}
     report: dict[str, Hits] = {}
-    for corpus in corpora(options.data, options.sets.split(","), options.embedder):
-        dev[corpus.label] = hits(corpus, "dev", options.k, options.every)
-        report[corpus.label] = hits(corpus, "report", options.k, options.every)
+    own = SETS[options.embedder]
+    sets = options.sets.split(",") if options.sets else list(own)
+    for corpus in corpora(options.data, sets, options.embedder):
+        every = own.get(corpus.label, 1)
+        dev[corpus.label] = hits(corpus, "dev", options.k, every)
+        report[corpus.label] = hits(corpus, "report", options.k, every)
         print(corpus.label, len(dev[corpus.label].gold), flush=True)
     calibration = fit(list(dev.values()))
     result = {
