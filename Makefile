@@ -15,7 +15,7 @@ SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
-	train clean
+	clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Creating $(VENV)"

@@ -80,6 +80,12 @@ def test_the_group_of_a_language_has_its_own_embedder(tmp_path):
     assert {(one.language, one.model) for one in sets} == {("zh", MULTILINGUAL), ("en", DEFAULT)}
 
 
+def test_goals_that_compare_systems_that_did_not_run_are_left_out():
+    only_hybrid = {"systems": {"hybrid": {"R@5": 0.96, "all@5": 0.9, "R@10": 0.7}}}
+    rows = goals({"hotpotqa-text": only_hybrid, "lihuaworld": only_hybrid, "zh_rgb": only_hybrid})
+    assert set(rows) == {"hotpotqa-text R@5", "hotpotqa-text all@5"}
+
+
 def test_regressions_name_the_goals_that_are_no_longer_met():
     before, after = goals(results(0.9)), goals(results(0.8, low=-0.03))
     assert [row["met"] for row in before.values()] == [True, True, True]
