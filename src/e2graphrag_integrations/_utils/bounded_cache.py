@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
+from weakref import ref
 
 from e2graphrag_integrations._utils.processes import process_lock
 
@@ -72,16 +74,17 @@ class CachedMethod(Generic[*Ts, T]):
         """Return the method of an instance, which looks into the cache of that instance."""
         if instance is None:
             return self
-        place = f"{self._name} (cached)"
-        cache: BoundedCache[tuple[*Ts], T] | None = instance.__dict__.get(place)
-        if cache is None:
-            cache = instance.__dict__.setdefault(place, BoundedCache(self._size))  # atomic
-        values = cache
+        reference = ref(instance)
 
-        def method(*arguments: *Ts) -> T:
-            value: T = values.get(arguments, lambda key: self._compute(instance, *key))
-            return value
+        def compute(*arguments: *Ts) -> T:
+            owner = reference()
+            if owner is None:
+                raise ReferenceError(f"the object of {self._name} no longer exists")
+            return self._compute(owner, *arguments)
 
+        # Found before this descriptor from now on: calls take no detour through Python.
+        method: Callable[[Unpack[Ts]], T]
+        method = instance.__dict__.setdefault(self._name, lru_cache(self._size)(compute))
         return method
 
 
