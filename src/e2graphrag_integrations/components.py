@@ -139,6 +139,7 @@ class Components:
         self._notice = OutdatedNotice(path, "call reindex()") if notice is None else notice
         self._parameters = {"embedder": embedder_parameter}
         self._manifest = dict(manifest)
+        self._revalidated: Mapping[str, str] = {}
         self._lock = process_rlock()
         self._windowed: WindowedEmbedder | None = None
         self._embedder_fingerprint = ""
@@ -254,10 +255,11 @@ class Components:
 
     def revalidate(self, manifest: Mapping[str, str]) -> None:
         """Check the models again on next use if their entries in the manifest have changed."""
-        if not manifest:
+        if not manifest or manifest == self._revalidated:
             return
         self.warn_if_outdated(manifest)
         with self._lock:
+            self._revalidated = dict(manifest)
             keys = manifest.keys() | extractor_entries(self._manifest)  # these can disappear
             changed = {key for key in keys if self._manifest.get(key) != manifest.get(key)}
             self._manifest = dict(manifest) if changed else self._manifest
@@ -373,8 +375,11 @@ class Components:
         """
         if len(extractors) == 1:
             [(language, extractor)] = extractors
-            # A question in another script may still have names in the script of the index.
-            is_read = self._router.is_single or is_in_script_of(question, language)
+            # A question in another script may still have names in the script of the index. Latin
+            # letters remain in any case.
+            is_read = (
+                self._router.is_single or question.isascii() or is_in_script_of(question, language)
+            )
             text = question if is_read else visible_text(question, language)
             [sentences] = extract_checked(extractor, [text], [place])
             return first_mentions(sentences)

@@ -41,8 +41,10 @@ def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
         terms: The words of the question.
         bm25: The index.
     """
+    if _is_english(bm25):
+        return False
     common = sum(term in _FUNCTION_WORDS for term in terms)
-    return common >= _MIN_COMMON * len(terms) > 0 and not _is_english(bm25)
+    return common >= _MIN_COMMON * len(terms) > 0
 
 
 def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
@@ -86,4 +88,4 @@ def _stripped(mention: Mention) -> Mention | None:
 
 
 def _is_english(bm25: BM25Index) -> bool:
-    return any(bm25.share(word) >= _MIN_SHARE for word in _FUNCTION_WORDS)
+    return bm25.has_frequent(_FUNCTION_WORDS, _MIN_SHARE)

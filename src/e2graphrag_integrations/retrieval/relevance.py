@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.foreign_words import content_words, is_foreign
-from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -90,7 +89,7 @@ class Relevance:
         Question words in Chinese are left out, and English function words if the index is in
         another language.
         """
-        own = content_words(search_terms(self.query.search_text), self.snapshot.bm25)
+        own = content_words(self.query.terms, self.snapshot.bm25)
         return [*own, *self._carried]
 
     @property
@@ -178,7 +177,7 @@ class Relevance:
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
         """Nodes ranked by the relevance of their best window: rows, windows, relevance."""
         windows, relevance = self.windows
-        order = np.lexsort((windows, -relevance))
+        order = np.argsort(-relevance, kind="stable")  # windows ascend
         owners = self._window_nodes[windows[order]]
         best = first_occurrences(owners)
         return owners[best], windows[order[best]], relevance[order[best]]

@@ -14,7 +14,6 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.linking import Link, Linking, link
 from e2graphrag_integrations.retrieval.foreign_words import content_words
-from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import terms_of
@@ -116,7 +115,7 @@ class Seeds:
     def coverage(self) -> float:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
         bm25, carried = self._snapshot.bm25, self._query.carried.terms
-        terms = {*content_words(search_terms(self._query.search_text), bm25), *carried}
+        terms = {*content_words(self._query.terms, bm25), *carried}
         names = {t for one in self.linking.links for t in terms_of(one.mention)}
         names.update(
             term

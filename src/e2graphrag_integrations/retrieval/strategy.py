@@ -10,12 +10,14 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.boosts import Boosts
 from e2graphrag_integrations.retrieval.history import NOTHING, Carried, Turn
+from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.trace import Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
@@ -122,6 +124,11 @@ class Query:
     def search_text(self) -> str:
         """The text to search for: the question, or its translation."""
         return self.translation or self.question
+
+    @lazy
+    def terms(self) -> list[str]:
+        """The terms to search for, without question words in Chinese."""
+        return search_terms(self.search_text)
 
     @property
     def question_in_context(self) -> str:

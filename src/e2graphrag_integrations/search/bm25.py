@@ -19,6 +19,7 @@ from e2graphrag_integrations._utils.arrays import (
     smallest_int_type,
     sorted_union,
 )
+from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.text.words import terms_of
@@ -39,6 +40,9 @@ retrieve texts by itself. It only adds to the scores of texts that rarer terms r
 
 _ROUNDING = 1.0001
 """Safety factor for an upper bound: a sum in a different order may be slightly larger."""
+
+_CACHED_SETS = 4
+"""Number of sets of terms for which an index remembers whether one of them is frequent."""
 
 _MIN_SAMPLE = 1000
 """Minimum number of texts in the sample whose scores set the pruning threshold."""
@@ -172,10 +176,11 @@ class BM25Index:
         """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
         return self._idf(term) if term in self._columns else 0.0
 
-    def share(self, term: str) -> float:
-        """Return the fraction of the texts that contain a term, in [0, 1]."""
-        texts = self.weights.shape[0]
-        return self._doc_freq(term) / texts if term in self._columns else 0.0
+    @cached_method(_CACHED_SETS)
+    def has_frequent(self, terms: frozenset[str], least: float) -> bool:
+        """Return whether one of the terms is in at least this fraction of the texts, in [0, 1]."""
+        frequent = least * self.weights.shape[0]
+        return any(t in self._columns and self._doc_freq(t) >= frequent for t in terms)
 
     def _score_all(
         self, terms: Iterable[str], idf_power: float, factors: Weights

@@ -34,7 +34,7 @@ def top_rows(scores: Floats, count: int, allowed: NDArray[np.bool_] | None = Non
     if len(found) > count > 0:
         cutoff = np.partition(scores[found], len(found) - count)[len(found) - count]
         found = found[scores[found] >= cutoff]
-    return found[np.lexsort((found, -scores[found]))][:count]
+    return found[np.argsort(-scores[found], kind="stable")][:count]
 
 
 def first_occurrences(keys: IntArray) -> IntArray:
