@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import compress
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.chinese_names import chinese_aliases
+from e2graphrag_integrations.entities.alias_index import AliasIndex, aliases_of
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 from e2graphrag_integrations.entities.han import has_han
+from e2graphrag_integrations.entities.name_codes import NameCodes
 from e2graphrag_integrations.text.simplified import simplified
 
-_JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
-_MAX_PERSON_WORDS = 4
-"""Maximum number of words in a name whose last word is treated as a surname, which is an alias."""
+_CACHED_ALIASES = 1024
+"""Number of aliases whose entities are cached."""
 
 _NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
 
@@ -62,35 +63,28 @@ class Aliases:
         other = simplified(form)
         if other != form and other in self._rows and other not in excluded:
             return Alias(other, "alias", 1.0)
-        rows = self._table.get(other.replace(".", ""), [])
+        rows = self._rows_with_alias(other.replace(".", ""))
         if excluded:
-            rows = [row for row in rows if self.names[row] not in excluded]
-        if rows:
-            total = sum(int(self.doc_freq[row]) for row in rows)
-            best = max(rows, key=lambda row: (int(self.doc_freq[row]), -row))
-            fraction = int(self.doc_freq[best]) / max(1, total)
-            return Alias(self.names[best], "alias", _rounded(max(fraction, 1 / len(rows))))
+            is_allowed = [self.names[row] not in excluded for row in rows.tolist()]
+            rows = rows[np.asarray(is_allowed, dtype=np.bool_)]
+        if len(rows):
+            doc_freq = self.doc_freq[rows]
+            best = int(np.argmax(doc_freq))  # of equally frequent ones, the first
+            fraction = int(doc_freq[best]) / max(1, int(doc_freq.sum()))
+            name = self.names[int(rows[best])]
+            return Alias(name, "alias", _rounded(max(fraction, 1 / len(rows))))
         return self._similar(form, excluded)
 
     @lazy
     def _rows(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.names)}
 
-    @lazy
-    def _table(self) -> dict[str, list[int]]:
-        table: dict[str, list[int]] = {}
-        for row, (name, named) in enumerate(zip(self.names, self.named.tolist(), strict=True)):
-            if named:
-                for alias in _aliases_of(name):
-                    rows = table.setdefault(alias, [])
-                    if not rows or rows[-1] != row:
-                        rows.append(row)
-        for name, row in self._merged.items():
-            for alias in _aliases_of(name):
-                rows = table.setdefault(alias, [])
-                if row not in rows:
-                    rows.append(row)
-        return table
+    @cached_method(_CACHED_ALIASES)
+    def _rows_with_alias(self, alias: str) -> IntArray:
+        """Return the rows of the entities with an alias, ascending."""
+        names, candidates = self._codes.names, self._index.candidates(alias).tolist()
+        having = [number for number in candidates if alias in aliases_of(names[number])]
+        return np.unique(self._code_rows[having])
 
     @lazy
     def _merged(self) -> dict[str, int]:
@@ -101,9 +95,23 @@ class Aliases:
         return {form: self._rows[name] for form, name in targets.items() if name in self._rows}
 
     @lazy
+    def _code_rows(self) -> IntArray:
+        """The rows of all named entities, then of those that the user's aliases mean."""
+        merged = np.fromiter(self._merged.values(), dtype=np.int64, count=len(self._merged))
+        return np.concatenate([np.flatnonzero(self.named), merged])
+
+    @lazy
+    def _codes(self) -> NameCodes:
+        """The code points of all named entities, then of the user's aliases."""
+        return NameCodes.of([*compress(self.names, self.named.tolist()), *self._merged])
+
+    @lazy
+    def _index(self) -> AliasIndex:
+        return AliasIndex(self._codes)
+
+    @lazy
     def _fuzzy_names(self) -> FuzzyNames:
-        named = zip(self.names, self.named.tolist(), strict=True)
-        return FuzzyNames([*(name for name, is_name in named if is_name), *self._merged])
+        return FuzzyNames(self._codes)
 
     def _similar(self, form: str, excluded: AbstractSet[str]) -> Alias | None:
         if has_han(form):  # a character is a syllable with a meaning, and rarely a misspelling
@@ -125,25 +133,3 @@ def _numbers(form: str) -> list[str]:
     "Henry VII" must not match "Henry VIII".
     """
     return sorted(_NUMBER.findall(form))
-
-
-def _is_alphabetic(word: str) -> bool:
-    """Return whether a word consists of letters and their combining marks."""
-    is_letter = (c.isalpha() or unicodedata.category(c).startswith("M") for c in word)
-    return word[:1].isalpha() and all(is_letter)
-
-
-def _aliases_of(name: str) -> Iterator[str]:
-    """Yield the aliases of a name: its last word, its initials, and the part before a colon."""
-    if ":" in name and (head := name.partition(":")[0].strip()):
-        yield head
-    yield from chinese_aliases(name)
-    words = name.replace(".", "").split(" ")
-    if len(words) == 1:
-        return
-    if len(words) <= _MAX_PERSON_WORDS and _is_alphabetic(words[-1]) and words[-1] not in _JOINERS:
-        yield words[-1]
-    # Scripts without capitals have no initials.
-    initials = [word[0] for word in words if word[:1].upper() != word[:1] and word not in _JOINERS]
-    if len(initials) > 1:
-        yield "".join(initials)

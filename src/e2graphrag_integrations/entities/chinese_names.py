@@ -39,7 +39,7 @@ _PLACE = re.compile("[省市县区镇乡村州国江河湖海山岛路街站港�
 """Last characters of places and organizations, which may begin like a surname: 黄河, 马路, 高院."""
 
 _CHINESE = re.compile(f"[{HAN_LETTERS}]+")
-_LONGEST_PERSON = 4
+LONGEST_PERSON = 4
 """Maximum length of a Chinese person's name, in characters."""
 
 
@@ -68,7 +68,7 @@ def chinese_aliases(name: str) -> Iterator[str]:
         if len(last) > 1 and _CHINESE.search(last):
             yield last
         return
-    if not 1 < len(name) <= _LONGEST_PERSON or not _CHINESE.fullmatch(name) or _PLACE.search(name):
+    if not 1 < len(name) <= LONGEST_PERSON or not _CHINESE.fullmatch(name) or _PLACE.search(name):
         return
     length = 2 if name[:2] in _COMPOUND_SURNAMES else 1
     surname, given = name[:length], name[length:]
