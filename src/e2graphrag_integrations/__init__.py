@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
     from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.filters import tagged
+    from e2graphrag_integrations.retrieval.freshness import Freshness
     from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
     from e2graphrag_integrations.retrieval.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -82,6 +83,7 @@ __all__ = [
     "EntityInfo",
     "EntityPath",
     "ExtractiveSummarizer",
+    "Freshness",
     "HashingEmbedder",
     "Hop",
     "HuggingFaceTokenCounter",
@@ -134,6 +136,7 @@ _HOMES = {
     "retrieval.filters": ("tagged",),
     "retrieval.communities": ("Community", "CommunitySelection"),
     "retrieval.entity_paths": ("EntityPath", "Hop"),
+    "retrieval.freshness": ("Freshness",),
     "retrieval.hybrid": ("HybridStrategy",),
     "retrieval.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),

@@ -95,6 +95,7 @@ from e2graphrag_integrations.retrieval.entity_view import (
     list_entities,
 )
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
+from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.retrieval.history import History, as_turns
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -133,6 +134,7 @@ class E2GraphRAG:
         strategy: Strategy,
         vector_search: VectorSearch | None = None,
         arguments: Mapping[str, Any] | None = None,
+        freshness: FreshnessPolicy | None = None,
     ) -> None:
         store = index.store
         self._index = index
@@ -143,7 +145,9 @@ class E2GraphRAG:
             store,
             index.components,
             None if vector_search is None else lambda snapshot: vector_search(snapshot, store),
+            freshness,
         )
+        index.after_write = self._session.note_write
 
     @classmethod
     def open(
@@ -170,6 +174,8 @@ class E2GraphRAG:
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
         lock_timeout: float = 30.0,
+        max_staleness: float | None = None,
+        read_your_writes: bool = True,
         upgrade: bool = False,
         vector_search: VectorSearch | None = None,
         embedder_parameter: str = "embedder",
@@ -214,6 +220,11 @@ class E2GraphRAG:
             concurrency: Maximum number of simultaneous summarizer calls.
             retry: Retry policy for transient errors from the summarizer.
             lock_timeout: Seconds to wait while another process is writing.
+            max_staleness: An answer contains all changes that were committed more than this many
+                seconds before the question. 0 always waits for the newest state. None (default)
+                never waits: the last complete state answers while the next one is prepared.
+            read_your_writes: Whether an answer contains everything that was written through this
+                object before the question, and waits for that if necessary.
             upgrade: Whether to `reindex` the file now if it is outdated or `extractor` is given.
             vector_search: For integrations: replaces the built-in vector search.
             embedder_parameter: For integrations: their own name of `embedder`, for error messages.
@@ -234,6 +245,7 @@ class E2GraphRAG:
             )
         lock_timeout = check_seconds("lock_timeout", lock_timeout)
         retry = instance_or_default("retry", retry, RetryPolicy)
+        freshness = FreshnessPolicy(max_staleness, read_your_writes)
         language = check_language(language)
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
@@ -284,7 +296,7 @@ class E2GraphRAG:
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(store, settings, components, planner, concurrency, retry, language)
-        opened = cls(index, strategy, vector_search, arguments)
+        opened = cls(index, strategy, vector_search, arguments, freshness)
         if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
             try:
                 opened.reindex()
@@ -848,8 +860,22 @@ class E2GraphRAG:
         return ReportWriter.of(reports, summaries, self._store, level)
 
     def refresh(self) -> None:
-        """Update the search index and any external vector store now, before the next query."""
+        """Prepare the newest state for questions now, and any external vector store.
+
+        The next answer then contains all changes that were committed before this call.
+
+        Raises:
+            StoreError: If the newest state cannot be prepared, or the vector store fails.
+        """
         self._session.snapshot()
+
+    async def arefresh(self) -> None:
+        """Run `refresh` in a thread."""
+        await asyncio.to_thread(self.refresh)
+
+    def freshness(self) -> Freshness:
+        """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        return self._session.freshness()
 
     @property
     def graph(self) -> EntityGraph:
@@ -1011,6 +1037,10 @@ class E2GraphRAG:
         """
         return self._index.exclusive(run)
 
+    def is_written_elsewhere(self) -> bool:
+        """Return whether another process, or another handle, is writing to the file now."""
+        return self._store.index_lock.is_held_elsewhere()
+
     def read_transaction(self) -> AbstractContextManager[None]:
         """Make all reads in a `with` block see the same state; writers in other threads wait."""
         return self._store.read_transaction()
@@ -1032,8 +1062,10 @@ class E2GraphRAG:
     def close(self) -> None:
         """Stop indexing and close the file; idempotent.
 
-        If a running operation needs this event loop, the file closes when that operation ends.
+        If a running operation needs this event loop, the file closes when that operation ends. A
+        state that is being prepared in the background is given up.
         """
+        self._session.close()
         self._index.close()
 
     def __enter__(self) -> Self:

@@ -149,11 +149,11 @@ def test_paths_read_the_state_of_one_generation(open_index, story, monkeypatch):
     expected = rag.retrieve(QUESTION, paths=True).paths
     read, calls = rag.store.mentions_at, []
 
-    def write_before_the_first_read(generation, ids):
+    def write_before_the_first_read(generation, *arguments):
         if not calls:
             calls.append(generation)
             rag.add(SourceDocument("other", "Gus met Hal."))
-        return read(generation, ids)
+        return read(generation, *arguments)
 
     monkeypatch.setattr(rag.store, "mentions_at", write_before_the_first_read)
     assert rag.retrieve(QUESTION, paths=True).paths == expected != ()

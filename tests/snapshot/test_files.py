@@ -196,7 +196,7 @@ def test_temporary_folders_of_dead_processes_are_deleted_after_a_day(path, open_
 
 
 def test_an_instance_sees_the_writes_of_another(path, open_index):
-    one, other = open_index(path), open_index(path)
+    one, other = open_index(path, max_staleness=0), open_index(path)
     assert one.retrieve("Item", k=50, mode="global").nodes[0].document_id == "story"
     other.add(numbered(3))
     assert one.retrieve("Item 2 ends", k=1, mode="global").nodes[0].document_id == "numbered"

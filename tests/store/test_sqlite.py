@@ -364,7 +364,7 @@ def test_an_index_in_a_read_only_folder_can_be_read(tmp_path_factory, story):
 
 
 def test_two_instances_of_one_file_see_each_others_changes(index_file, open_index):
-    one, other = open_index(index_file), open_index(index_file)
+    one, other = open_index(index_file, max_staleness=0), open_index(index_file)
     one.retrieve("Anna")
     other.add(SourceDocument("new", "Anna met Greta in Bonn."))
     assert "new" in one.document_ids

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
 T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
 
@@ -38,6 +40,34 @@ class lazy(Generic[T]):  # noqa: N801 - a decorator, named like property
         value = self._compute(instance)
         instance.__dict__[self._name] = value
         return value
+
+
+def compute_like(new: object, old: object, proceed: Callable[[], bool] = lambda: True) -> None:
+    """Compute the lazy attributes of an object that an older object of its class has computed.
+
+    The same applies to the objects of this package that are reachable through their attributes.
+
+    Args:
+        new: The object.
+        old: The older object, which is not changed.
+        proceed: Called before each computation. If it returns False, nothing more is computed.
+    """
+    _compute_like(new, old, proceed, set())
+
+
+def _compute_like(new: object, old: object, proceed: Callable[[], bool], visited: set[int]) -> None:
+    own_class = type(old)
+    is_known = new is old or type(new) is not own_class or id(old) in visited
+    if is_known or not own_class.__module__.startswith(_PACKAGE) or not hasattr(old, "__dict__"):
+        return
+    visited.add(id(old))
+    for name, value in list(vars(old).items()):
+        if not proceed():
+            return
+        if isinstance(getattr(own_class, name, None), lazy):
+            getattr(new, name)
+        if name in vars(new):
+            _compute_like(vars(new)[name], value, proceed, visited)
 
 
 class LazySequence(Sequence[Item_co]):

@@ -72,6 +72,17 @@ def check_seconds(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_bool(name: str, value: object) -> bool:
+    """Return a value that must be True or False.
+
+    Raises:
+        InvalidInputError: If it is anything else, such as a string.
+    """
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{name}={short_repr(value)} must be True or False")
+    return value
+
+
 def check_text(what: str, value: object) -> str:
     """Check that a value is a string that can be encoded as UTF-8, and return it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
@@ -60,6 +60,7 @@ class OpenIndex:
         loop: Runs the coroutines of an async summarizer during synchronous calls.
         not_recorded: Arguments that only writes need and that were not in the pickle from which
             the index was opened.
+        after_write: Called after each operation that may have written, also if it failed.
     """
 
     store: Store
@@ -71,6 +72,8 @@ class OpenIndex:
     language: str = AUTO
     loop: OwnLoop = field(default_factory=OwnLoop)
     not_recorded: tuple[str, ...] = ()
+    after_write: Callable[[], None] = lambda: None
+    _depth: int = 0  # of nested operations; guarded by the thread lock
     _thread_lock: ProcessLock = field(default_factory=process_rlock)
     _stops: set[StopSignal] = field(default_factory=set)
     _busy_loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
@@ -118,12 +121,24 @@ class OpenIndex:
                 self.store.index_lock.acquire(run.stop.no_new_work.is_set),
             ):
                 _check_stop(run)
-                yield
+                with self._reporting_writes():
+                    yield
         except StoreLockedError:
             _check_stop(run)
             raise
         finally:
             self._stops.discard(run.stop)
+
+    @contextlib.contextmanager
+    def _reporting_writes(self) -> Iterator[None]:
+        """Call `after_write` at the end of the outermost operation. Needs the thread lock."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.after_write()
 
     @contextlib.contextmanager
     def _exclude_threads(self, run: IndexingRun) -> Iterator[None]:

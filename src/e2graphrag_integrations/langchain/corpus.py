@@ -102,6 +102,8 @@ class Corpus:
         self._lock = process_rlock()
         self._file_state = ("", "")
         self._pending: SourcePages = {}
+        self._stored_here: set[str] = set()  # pending sources that this object has stored
+        self._sources_state = ("", "")  # the state of the file that `_sources` reflects
         self._sources: dict[str, str] = {}  # keyed by page id
         with self._lock:
             self._refresh()
@@ -211,7 +213,7 @@ class Corpus:
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return the documents with these ids, as they were added; unknown ids are ignored."""
         with self._lock, self.rag.read_transaction():
-            self._refresh()
+            self._refresh_sources()
             pages: dict[str, dict[str, Page]] = {}
             return [
                 to_langchain(self._load_pages(self._sources[id_], pages)[id_])
@@ -222,7 +224,7 @@ class Corpus:
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
         with self._lock:
-            self._refresh()
+            self._refresh_sources()
             return list(self._sources)
 
     # Builds
@@ -290,18 +292,32 @@ class Corpus:
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents before a search.
 
+        If other users of the file stored them, and one is writing now, the search does not wait:
+        that one indexes them.
+
         Raises:
-            InvalidInputError: If documents are pending and `auto_build` is off.
+            InvalidInputError: If `auto_build` is off, and documents that were stored through this
+                object are pending.
         """
-        if self.is_dirty:
+        if self._must_build():
             self._check_auto_build()
             self.build(config)
 
     async def aensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents like `ensure_built`, without blocking the event loop."""
-        if await asyncio.to_thread(lambda: self.is_dirty):
+        if await asyncio.to_thread(self._must_build):
             self._check_auto_build()
             await self.abuild(config)
+
+    def _must_build(self) -> bool:
+        """Return whether a search needs a build first."""
+        with self._lock:
+            self._refresh()
+            if self._stored_here & self._pending.keys():
+                return True
+            if not self._pending or not self.auto_build:
+                return False
+        return not self.rag.is_written_elsewhere()
 
     def _check_auto_build(self) -> None:
         if not self.auto_build:
@@ -382,22 +398,31 @@ class Corpus:
     # The file and its in-memory copy
 
     def _refresh(self) -> None:
-        """Reread the pending documents and the ids of all documents if the file has changed."""
+        """Reread the pending documents if the file has changed."""
         with self.rag.read_transaction():
             state = self.rag.pending.state()
             if state == self._file_state:
                 return
             pending = self.rag.pending.read()
-            segments = self.rag.document_segments()
         self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
+        self._stored_here &= self._pending.keys()
+        self._file_state = state
+
+    def _refresh_sources(self) -> None:
+        """Also reread the ids of all documents, which a search does not need."""
+        with self.rag.read_transaction():
+            self._refresh()
+            if self._sources_state == self._file_state:
+                return
+            segments = self.rag.document_segments()
         self._sources = {
             id_: source
             for source, source_segments in segments.items()
-            if source not in pending
+            if source not in self._pending
             for id_ in page_ids(source, source_segments)
         }
         self._sources |= _sources_by_page(self._pending)
-        self._file_state = state
+        self._sources_state = self._file_state
 
     def _store(self, compute_change: Callable[[], SourcePages]) -> None:
         """Store the new pages of changed sources, recomputing them if the file has changed."""
@@ -406,7 +431,7 @@ class Corpus:
 
     def _try_store(self, compute_change: Callable[[], SourcePages]) -> bool:
         with self.rag.read_transaction():
-            self._refresh()
+            self._refresh_sources()
             change = compute_change()
         _joined(change)  # raises if a page could not be indexed later
         if not change:
@@ -415,7 +440,9 @@ class Corpus:
         if state is None:
             return False
         self._pending |= change
+        self._stored_here |= change.keys()
         self._sources |= _sources_by_page(change)
+        self._sources_state = state
         self._file_state = state  # last, so that a process forked meanwhile reads the file again
         return True
 

@@ -82,6 +82,7 @@ from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import Community
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
@@ -145,6 +146,8 @@ class E2GraphRAGIndex(DocumentIndex):
         auto_build: bool = True,
         show_progress: bool = False,
         lock_timeout: float = 30.0,
+        max_staleness: float | None = None,
+        read_your_writes: bool = True,
         k: int = 10,
         **unknown: Unpack[NoOptions],
     ) -> Self:
@@ -199,9 +202,14 @@ class E2GraphRAGIndex(DocumentIndex):
                 documents remain pending. None means no limit.
             retry: Retry policy for transient errors from the `llm`.
             config: Runnable config for every call to the `llm`, such as callbacks and tags.
-            auto_build: Whether a search indexes pending documents first.
+            auto_build: Whether a search indexes pending documents first. If False, a search does
+                not contain documents that other users of the file have stored but not built.
             show_progress: Whether builds show a progress bar.
             lock_timeout: Seconds to wait for another process that is writing.
+            max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`. None never
+                waits for changes of other users of the file.
+            read_your_writes: Whether an answer contains everything that was written through this
+                object; see `E2GraphRAG.open`.
             k: Number of documents that the index returns when it is used as a retriever.
 
         Raises:
@@ -247,6 +255,8 @@ class E2GraphRAGIndex(DocumentIndex):
             concurrency=max_concurrency,
             retry=retry,
             lock_timeout=lock_timeout,
+            max_staleness=max_staleness,
+            read_your_writes=read_your_writes,
             vector_search=None if mirror is None else mirror.search,
             embedder_parameter="embeddings",
         )
@@ -516,6 +526,18 @@ class E2GraphRAGIndex(DocumentIndex):
     def tag_counts(self) -> dict[str, int]:
         """Return the number of chunks with each tag, without pending documents."""
         return self.corpus.rag.tag_counts()
+
+    def refresh(self) -> None:
+        """Prepare the newest state of the file for searches now; see `E2GraphRAG.refresh`."""
+        self.corpus.rag.refresh()
+
+    async def arefresh(self) -> None:
+        """Run `refresh` in a thread."""
+        await self.corpus.rag.arefresh()
+
+    def freshness(self) -> Freshness:
+        """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        return self.corpus.rag.freshness()
 
     def ensure_built(self, config: RunnableConfig | None = None) -> None:
         """Index the pending documents, if any.

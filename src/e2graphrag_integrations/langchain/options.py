@@ -59,6 +59,8 @@ class OpenOptions(TypedDict, total=False):
     auto_build: bool
     show_progress: bool
     lock_timeout: float
+    max_staleness: float | None
+    read_your_writes: bool
     k: int
 
 

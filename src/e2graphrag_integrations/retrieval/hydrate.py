@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 from e2graphrag_integrations.snapshot.tags import tags_of_nodes
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 
 
@@ -60,7 +62,7 @@ class NodeReader:
         """Return the stored nodes at the given rows, in the same order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
-        with measure("read", self.timings):
+        with measure("read", self.timings), self._naming_documents(rows):
             found = self._source.nodes_at(self.snapshot.generation, missing)
         self._nodes |= found
         self.texts |= {id_: node.text for id_, node in found.items()}
@@ -69,9 +71,20 @@ class NodeReader:
     def read_mentions(self, rows: Sequence[int]) -> list[Sentences]:
         """Return the mentions in the chunks at the given rows, in the same order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
-        with measure("read", self.timings):
+        with measure("read", self.timings), self._naming_documents(rows):
             found = self._source.mentions_at(self.snapshot.generation, list(dict.fromkeys(ids)))
         return [found[id_] for id_ in ids]
+
+    @contextmanager
+    def _naming_documents(self, rows: Sequence[int]) -> Iterator[None]:
+        """Add the documents of the changed nodes to a `StaleSnapshotError`."""
+        try:
+            yield
+        except StaleSnapshotError as error:
+            ids, documents = self.snapshot.nodes.ids, self.snapshot.nodes.document
+            changed = [row for row in rows if ids[row] in error.node_ids]
+            error.documents = frozenset(documents[changed].tolist())
+            raise
 
 
 def hydrate(

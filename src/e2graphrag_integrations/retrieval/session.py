@@ -1,14 +1,19 @@
-"""Retrieval over the newest snapshot of a store while writers change it."""
+"""Retrieval from the last complete snapshot of a store while writers change the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from e2graphrag_integrations._utils.processes import process_lock
+import numpy as np
+from numpy.typing import NDArray
+
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.retrieval.generations import Generation, GenerationKeeper
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
@@ -17,6 +22,7 @@ from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.types import Node, Sentences
 
 _ATTEMPTS = 5
 """Number of retrievals to try without a lock. If a writer changes the file during each attempt, the
@@ -26,13 +32,18 @@ T = TypeVar("T")
 
 
 class RetrievalSession:
-    """Retrieves from the current state of a store; safe for concurrent use by several threads.
+    """Retrieves from a store; safe for concurrent use by several threads.
+
+    Questions are answered from the last complete generation, as far as the policy allows, while
+    the next one is prepared in the background. Documents that were changed or deleted since are
+    left out: their rows no longer exist. Everything else reads the newest generation.
 
     Args:
         store: The index file.
         components: The models that the index uses.
         node_search: Returns the vector search to use with a snapshot; None searches the vectors in
             the file.
+        policy: How old an answer may be.
     """
 
     def __init__(
@@ -40,32 +51,70 @@ class RetrievalSession:
         store: Store,
         components: Components,
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
+        policy: FreshnessPolicy | None = None,
     ) -> None:
         self._store = store
         self._components = components
         self._node_search = node_search
-        self._lock = process_lock()  # while one thread builds a snapshot, the others wait
-        self._snapshot: Snapshot | None = None
-        self._base: Snapshot | None = None  # the same, with the file's vectors; for the next build
+        policy = FreshnessPolicy() if policy is None else policy
+        self._generations = GenerationKeeper(store, self._build, policy)
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot of the store's current generation."""
-        snapshot = self._snapshot
-        if snapshot is not None and snapshot.generation == self._store.generation:
-            return snapshot
-        with self._lock:
-            if self._snapshot is None or self._snapshot.generation != self._store.generation:
-                self._snapshot = self._build()
-            return self._snapshot
+        """Return the snapshot of the store's newest generation.
+
+        Raises:
+            StoreError: If it cannot be prepared.
+        """
+        return self._generations.newest().snapshot
+
+    def freshness(self) -> Freshness:
+        """Return how old the answer to a question would be that may not wait."""
+        return self._generations.freshness(None)
+
+    def note_write(self) -> None:
+        """Record that the store may have been changed through the same object."""
+        self._generations.note_write()
+
+    def close(self) -> None:
+        """Stop preparing generations in the background."""
+        self._generations.close()
 
     def retrieve(self, query: Query, strategy: Strategy) -> RetrievalResult:
-        """Return the result of a query, read from a single generation; see `read` for errors."""
-        return self.read(
-            lambda snapshot: retrieve(query, strategy, snapshot, self._store, self._components)
-        )
+        """Return the result of a query, read from a single generation.
+
+        Raises:
+            StoreError: If the newest generation must be prepared, but cannot be.
+            CorruptStoreError: If a row is missing or does not match its checksum.
+        """
+        generation, waited = self._generations.current()
+        changed = False  # whether the last attempt met a changed document
+        for _ in range(_ATTEMPTS):
+            asked = without_changed_documents(query, generation) if changed else query
+            try:
+                result = self._answer(asked, strategy, generation)
+            except StaleSnapshotError as error:
+                changed = bool(error.documents)
+                if changed:
+                    generation = self._generations.leave_out(generation, error.documents)
+                elif generation.name == self._store.generation:
+                    raise self._corrupt(error) from error
+                if not changed or generation.leaves_out_too_much:
+                    generation, seconds = self._newer(generation, is_needed=not changed)
+                    waited += seconds
+            else:
+                freshness = self._generations.freshness(generation, waited=waited)
+                return with_freshness(result, freshness)
+        with self._store.read_transaction():  # blocks writers
+            try:
+                snapshot, base = self._build(self._store, generation.base)
+                latest = Generation(snapshot, base, time.monotonic())
+                result = self._answer(query, strategy, latest)
+            except StaleSnapshotError as error:
+                raise self._corrupt(error) from error
+            return with_freshness(result, Freshness(latest.name, is_newest=True, waited=waited))
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Return the result of a function that reads the store through a single generation.
+        """Return the result of a function that reads the store through the newest generation.
 
         Args:
             work: Called again with a newer snapshot if it raises `StaleSnapshotError`.
@@ -74,31 +123,90 @@ class RetrievalSession:
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
         for _ in range(_ATTEMPTS):
-            snapshot = self.snapshot()
+            generation = self._generations.newest()
             try:
-                return work(snapshot)
+                return work(generation.snapshot)
             except StaleSnapshotError as error:
                 # If no writer has deleted the node since, the file is damaged.
-                if snapshot.generation == self._store.generation:
+                if generation.name == self._store.generation:
                     raise self._corrupt(error) from error
         with self._store.read_transaction():  # blocks writers
             try:
-                return work(self._build())
+                return work(self._build(self._store, generation.base)[0])
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
 
-    def _build(self) -> Snapshot:
-        base = self._base = load_or_build_snapshot(self._store, self._base)
+    def _answer(self, query: Query, strategy: Strategy, generation: Generation) -> RetrievalResult:
+        source = _UnchangedDocuments(self._store, generation)
+        return retrieve(query, strategy, generation.snapshot, source, self._components)
+
+    def _newer(self, generation: Generation, *, is_needed: bool) -> tuple[Generation, float]:
+        """Return the newest generation, and the seconds until it was prepared.
+
+        Args:
+            generation: Returned if the newest one cannot be prepared and is not needed.
+            is_needed: Whether the question cannot be answered without it.
+        """
+        started = time.perf_counter()
+        try:
+            newest = self._generations.newest()
+        except Exception:
+            if is_needed:
+                raise
+            newest = generation
+        return newest, time.perf_counter() - started
+
+    def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
+        """Return the newest snapshot, and the same with the vectors in the file."""
+        base = load_or_build_snapshot(store, older)
         if self._node_search is None:
-            return base
+            return base, base
         # BM25 belongs to the base snapshot, so that the next build can reuse it. The tags are
         # assigned with the vectors in the file.
-        return replace(
+        snapshot = replace(
             base,
             dense=self._node_search(base),
             bm25_factory=lambda _: base.bm25,
             tags_factory=lambda _: base.chunk_tags,
         )
+        return snapshot, base
 
     def _corrupt(self, error: StaleSnapshotError) -> CorruptStoreError:
         return CorruptStoreError(f"{self._store.path}: {error}; run verify()")
+
+
+class _UnchangedDocuments:
+    """Reads the nodes of a generation from a store that may be newer.
+
+    Nodes of documents that were changed or deleted since raise a `StaleSnapshotError`.
+    """
+
+    def __init__(self, store: Store, generation: Generation) -> None:
+        self._store = store
+        self._generation = generation
+
+    def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
+        """Return nodes by id; see `NodeSource`."""
+        return self._store.nodes_at(generation, ids, self._generation.stamp_of)
+
+    def mentions_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Sentences]:
+        """Return the mentions in each sentence of chunks, by id; see `NodeSource`."""
+        return self._store.mentions_at(generation, ids, self._generation.stamp_of)
+
+
+def without_changed_documents(query: Query, generation: Generation) -> Query:
+    """Return a query whose filter also excludes the documents that a generation leaves out."""
+    visible, where = generation.visible_nodes(), query.where
+
+    def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
+        return visible if where is None else visible & where(snapshot)
+
+    return replace(query, where=mask)
+
+
+def with_freshness(result: RetrievalResult, freshness: Freshness) -> RetrievalResult:
+    """Return a result whose trace says how old it is."""
+    timings = dict(result.trace.timings)
+    if freshness.waited:
+        timings["wait"] = freshness.waited
+    return replace(result, trace=replace(result.trace, freshness=freshness, timings=timings))

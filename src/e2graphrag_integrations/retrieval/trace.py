@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
 from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
 
@@ -214,6 +215,7 @@ class Trace:
         timings: Seconds per step.
         question_languages: The languages whose extractors read the question; empty if none did.
         languages: Number of nodes in the result by the language of their documents.
+        freshness: How old the answer is; None if it does not come from an index file.
     """
 
     question: str
@@ -238,6 +240,7 @@ class Trace:
     timings: Mapping[str, float] = field(default_factory=dict)
     question_languages: tuple[str, ...] = ()
     languages: Mapping[str, int] = field(default_factory=dict)
+    freshness: Freshness | None = field(default=None, compare=False)
 
     def with_cut(self, limit: str, count: int) -> Trace:
         """Return a copy of the trace with `count` more nodes dropped by `limit`."""
@@ -286,9 +289,16 @@ class Trace:
             read = ", ".join(self.question_languages) or "not read"
             counts = ", ".join(f"{code} {count}" for code, count in self.languages.items())
             lines.append(f"languages: question {read}; nodes {counts or 'none'}")
+        lines += self._describe_freshness()
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
         return "\n".join(map(printable, [*lines, f"time: {timings}"]))
+
+    def _describe_freshness(self) -> list[str]:
+        freshness = self.freshness
+        if freshness is None or (freshness.is_newest and not freshness.waited):
+            return []
+        return [f"freshness: {freshness.describe()}"]
 
     def _describe_title_links(self) -> str:
         shown = self.title_links[:_MAX_SHOWN]

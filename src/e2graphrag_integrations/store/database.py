@@ -349,13 +349,17 @@ class Database:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Merge the write-ahead log into the file, then close the file; idempotent."""
+    def close(self, *, merge_log: bool = True) -> None:
+        """Merge the write-ahead log into the file, then close the file; idempotent.
+
+        Args:
+            merge_log: False only closes the file, for a second handle of the same process.
+        """
         with self._write_lock, self._read_lock:
             if self._process != os.getpid():
                 self.after_fork_in_child()
             self._is_closed = True
-            if self._connection is not None:
+            if self._connection is not None and merge_log:
                 # A damaged file cannot be merged.
                 with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

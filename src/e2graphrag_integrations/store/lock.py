@@ -83,6 +83,18 @@ class IndexLock:
                     self._file.unlink()
                 self._file_lock.release()
 
+    def is_held_elsewhere(self) -> bool:
+        """Return whether another process, or another handle in this one, holds the lock now."""
+        if self._path == MEMORY or self._file_lock.is_locked or not self._file.exists():
+            return False
+        probe = FileLock(self._file, thread_local=False)
+        try:
+            probe.acquire(timeout=0)
+        except (Timeout, OSError) as error:
+            return isinstance(error, Timeout)
+        probe.release()
+        return False  # the file was left behind by a process that was killed
+
     def _write_owner(self) -> None:
         program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
         since = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -15,7 +15,21 @@ from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocume
 
 
 class StaleSnapshotError(LookupError):
-    """Raised internally when the store has changed since the snapshot was built."""
+    """Raised internally when the store has changed since the snapshot was built.
+
+    Args:
+        message: What was found.
+        node_ids: Ids of the nodes whose documents were changed or deleted since. Empty if it is
+            unknown which documents were.
+
+    Attributes:
+        documents: Rows of these documents in the snapshot.
+    """
+
+    def __init__(self, message: str, node_ids: Collection[str] = ()) -> None:
+        super().__init__(message)
+        self.node_ids = frozenset(node_ids)
+        self.documents: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

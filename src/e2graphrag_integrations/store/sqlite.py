@@ -71,6 +71,11 @@ _DROP_UNUSED = (
     "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
 )
 
+StampOf = Callable[[str], str | None]
+"""Returns the stamp of a document by its id, or None if there is no such document."""
+
+_NODES = "SELECT * FROM nodes {}"
+
 _NODES_AND_GENERATION = (
     f"SELECT *, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
 )
@@ -399,41 +404,81 @@ class Store(Database):
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows = self._select("SELECT * FROM nodes {}", "id", ids)
+        rows = self._select(_NODES, "id", ids)
         return {row[0]: row_to_node(row, self.path).node for row in rows}
 
-    def nodes_at(self, generation: str, ids: Sequence[str]) -> dict[str, Node]:
-        """Return nodes by id, all from the given generation of the store.
+    def nodes_at(
+        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
+    ) -> dict[str, Node]:
+        """Return nodes by id, as they were in the given generation of the store.
+
+        Args:
+            generation: Name of the generation.
+            ids: Ids of the nodes.
+            stamp_of: Returns the stamp of a document in that generation. With it, the store may be
+                newer if these documents are unchanged.
 
         Raises:
             StaleSnapshotError: If the store has a different generation or a node does not exist.
+                With `stamp_of`, the error names the nodes whose documents were changed.
             CorruptStoreError: If a row does not match its checksum.
         """
         nodes: dict[str, Node] = {}
+        is_newer = False
         for *row, found in self._select(_NODES_AND_GENERATION, "id", ids):
-            if found != generation:
-                raise StaleSnapshotError("the file is newer than the snapshot")
+            is_newer |= found != generation
             nodes[row[0]] = row_to_node(row, self.path).node
-        if len(nodes) < len(ids):
+        missing = [id_ for id_ in ids if id_ not in nodes]
+        if stamp_of is not None and (is_newer or (missing and self.generation != generation)):
+            self._check_unchanged(nodes, missing, stamp_of)
+        elif is_newer:
+            raise StaleSnapshotError("the file is newer than the snapshot")
+        if missing:
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
 
-    def mentions_at(self, generation: str, ids: Sequence[str]) -> dict[str, Sentences]:
-        """Return the mentions in each sentence of chunks, by id, all from the given generation.
+    def mentions_at(
+        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
+    ) -> dict[str, Sentences]:
+        """Return the mentions in each sentence of chunks, by id; see `nodes_at`.
 
         Raises:
             StaleSnapshotError: If the store has a different generation or a chunk does not exist.
+                With `stamp_of`, the error names the chunks whose documents were changed.
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows = list(self._select("SELECT * FROM nodes {}", "id", ids))
-        keys = {row[0]: row_to_node(row, self.path).content_key for row in rows}
+        stored = [row_to_node(row, self.path) for row in self._select(_NODES, "id", ids)]
+        keys = {one.node.id: one.content_key for one in stored}
         cached = self.cached(keys.values())
+        missing = [id_ for id_ in ids if keys.get(id_) not in cached]
         if self.generation != generation:
-            raise StaleSnapshotError("the file is newer than the snapshot")
-        if len(keys) < len(ids) or any(key not in cached for key in keys.values()):
+            if stamp_of is None:
+                raise StaleSnapshotError("the file is newer than the snapshot")
+            self._check_unchanged({one.node.id: one.node for one in stored}, missing, stamp_of)
+        if missing:
             raise StaleSnapshotError("a chunk of the snapshot is missing from the file")
         with invalid_rows(self.path, "the mentions of a chunk"):
             return {id_: decode_sentences(cached[key]) for id_, key in keys.items()}
+
+    def _check_unchanged(
+        self, nodes: Mapping[str, Node], missing: Collection[str], stamp_of: StampOf
+    ) -> None:
+        """Check that the documents of nodes are those of an older generation.
+
+        The nodes must have been read before: a stamp that is as it was proves that its document
+        did not change before either, because every write replaces the stamp by a new one.
+
+        Raises:
+            StaleSnapshotError: If one was changed or deleted. It names the nodes.
+        """
+        documents = list(dict.fromkeys(node.document_id for node in nodes.values()))
+        stamps = dict(self._select("SELECT id, stamp FROM documents {}", "id", documents))
+        unchanged = {id_ for id_ in documents if stamps.get(id_) == stamp_of(id_)}
+        changed = {id_ for id_, node in nodes.items() if node.document_id not in unchanged}
+        if changed or missing:
+            raise StaleSnapshotError(
+                "documents of the snapshot were changed or deleted", {*changed, *missing}
+            )
 
     def all_nodes(self, document_ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
         """Yield nodes with their windows, ordered by document, level and position.

@@ -1,0 +1,84 @@
+"""How old an answer may be, and how old it is.
+
+A *generation* is a state of the index file. Each change of the documents starts a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from e2graphrag_integrations._utils.validation import check_bool, check_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessPolicy:
+    """How old an answer may be; see `E2GraphRAG.open`.
+
+    Attributes:
+        max_staleness: An answer contains all changes that were committed more than this many
+            seconds before the question. 0 waits for the newest generation; None never waits.
+        read_your_writes: Whether an answer contains all changes that were made through the same
+            object before the question.
+
+    Raises:
+        InvalidInputError: If a value is invalid.
+    """
+
+    max_staleness: float | None = None
+    read_your_writes: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.max_staleness is not None:
+            checked = check_seconds("max_staleness", self.max_staleness)
+            object.__setattr__(self, "max_staleness", checked)
+        check_bool("read_your_writes", self.read_your_writes)
+
+    def required_time(self, now: float, last_write: float) -> float:
+        """Return the time up to which an answer must contain all changes.
+
+        Args:
+            now: The time of the question.
+            last_write: The time of the last change through the same object.
+        """
+        required = -math.inf if self.max_staleness is None else now - self.max_staleness
+        return max(required, last_write) if self.read_your_writes else required
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How old an answer, or the current state of a reader, is.
+
+    Attributes:
+        generation: Name of the generation that answered; empty before the first question.
+        is_newest: Whether the file had no newer generation.
+        max_age: The answer contains all changes that were committed more than this many seconds
+            ago. It is an upper bound: the seconds since this reader last knew that it was current.
+        is_preparing: Whether a newer generation is being prepared in the background.
+        left_out: Number of documents that were changed or deleted since, and are left out.
+        waited: Seconds that the question waited for this generation; 0 for the first one.
+        problem: Why a newer generation could not be prepared; empty if there was no problem.
+    """
+
+    generation: str
+    is_newest: bool
+    max_age: float = 0.0
+    is_preparing: bool = False
+    left_out: int = 0
+    waited: float = 0.0
+    problem: str = ""
+
+    def describe(self) -> str:
+        """Return the freshness as one line of text."""
+        older = f"an older state: changes of the last {self.max_age:.1f} s may be missing"
+        parts = ["the newest state" if self.is_newest else older]
+        if self.left_out:
+            parts.append(f"{self.left_out} changed document(s) left out")
+        if self.is_preparing:
+            parts.append("a newer state is being prepared")
+        if self.waited:
+            parts.append(f"waited {self.waited:.2f} s until it was prepared")
+        if self.problem:
+            parts.append(f"a newer state could not be prepared ({self.problem})")
+        return "; ".join(parts)

@@ -1,0 +1,305 @@
+"""Keeping the last complete snapshot of a file, and preparing the next one in the background.
+
+Two things decide which snapshot a reader gets: the time up to which its answer must contain all
+changes, and the time up to which the last snapshot is known to contain them. Times are those of
+`time.monotonic`, which the clock of the machine does not affect.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.background import BackgroundTask
+from e2graphrag_integrations._utils.lazy import compute_like
+from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.sqlite import Store
+
+logger = logging.getLogger(__name__)
+
+_MAX_LEFT_OUT = 0.1
+"""Maximum share of the nodes that an answer may leave out because their documents were changed. If
+there are more, questions wait for the next generation."""
+
+_RETRY_SECONDS = 1.0
+_MAX_RETRY_SECONDS = 60.0
+"""Delay after a generation could not be prepared; it doubles with every further failure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """A snapshot that answers questions.
+
+    Attributes:
+        snapshot: The snapshot.
+        base: The same with the vectors in the file, for the next build.
+        complete_until: The snapshot contains all changes that were committed before this time.
+        left_out: Rows of the documents that are known to have changed since.
+    """
+
+    snapshot: Snapshot
+    base: Snapshot
+    complete_until: float
+    left_out: frozenset[int] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The name of the generation."""
+        return self.snapshot.generation
+
+    def visible_nodes(self) -> NDArray[np.bool_]:
+        """Return a mask over the nodes: False for those of documents that were left out."""
+        is_changed = np.zeros(len(self.snapshot.documents), dtype=np.bool_)
+        is_changed[list(self.left_out)] = True
+        visible: NDArray[np.bool_] = ~is_changed[self.snapshot.nodes.document]
+        return visible
+
+    @property
+    def leaves_out_too_much(self) -> bool:
+        """Whether so many documents have changed that an answer without them is of little use."""
+        if not self.left_out:
+            return False
+        n_nodes = len(self.snapshot.nodes.document)
+        bounds = np.asarray(sorted(self.left_out))
+        first, end = np.searchsorted(self.snapshot.nodes.document, [bounds, bounds + 1])
+        return int((end - first).sum()) > _MAX_LEFT_OUT * n_nodes
+
+    def stamp_of(self, document: str) -> str | None:
+        """Return the stamp that a document had, or None if there was no such document."""
+        documents = self.snapshot.documents  # sorted
+        row = bisect_left(documents, document)
+        is_known = row < len(documents) and documents[row] == document
+        return self.snapshot.stamps[row] if is_known else None
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A generation that could not be prepared.
+
+    Attributes:
+        problem: The error as text.
+        count: Number of consecutive failures.
+        retry_at: Time before which the background thread does not try again.
+    """
+
+    problem: str
+    count: int
+    retry_at: float
+
+
+class GenerationKeeper:
+    """Keeps the last complete generation of a file, and prepares the next one.
+
+    A generation is built and warmed up before it replaces the last one. At most one is prepared at
+    a time. Safe for concurrent use by several threads.
+
+    Args:
+        store: The index file.
+        build: Returns the snapshot of the newest generation, for questions and as the base of the
+            next build. Its arguments are the store to read and the last base.
+        policy: How old an answer may be.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        build: Callable[[Store, Snapshot | None], tuple[Snapshot, Snapshot]],
+        policy: FreshnessPolicy,
+    ) -> None:
+        self._store = store
+        self._build = build
+        self._policy = policy
+        self._build_lock = process_lock()
+        self._state_lock = process_lock()  # guards the attributes below; held only for moments
+        self._last: Generation | None = None
+        self._failure: _Failure | None = None
+        self._last_write = -math.inf
+        self._was_asked = False  # since the last swap
+        self._task = BackgroundTask("e2graphrag-refresh")
+        self._background_store: Store | None = None
+
+    # Questions
+
+    def current(self) -> tuple[Generation, float]:
+        """Return the generation that answers a question now.
+
+        The first one must be waited for, and a newer one if the policy demands it.
+
+        Returns:
+            The generation, and the seconds that the question waited for a newer one.
+
+        Raises:
+            StoreError: If a generation must be prepared, but cannot be.
+        """
+        now, last = time.monotonic(), self._last
+        self._was_asked = True
+        if last is None:
+            return self._prepare(now), 0.0
+        if self._store.generation == last.name:
+            return self._confirm(last, now), 0.0
+        required = self._policy.required_time(now, self._last_write)
+        if last.complete_until >= required:
+            self._refresh_in_background()
+            return last, 0.0
+        return self._prepare(required), time.monotonic() - now
+
+    def newest(self) -> Generation:
+        """Return the newest generation, and wait until it is prepared.
+
+        Raises:
+            StoreError: If it cannot be prepared.
+        """
+        now, last = time.monotonic(), self._last
+        if last is not None and self._store.generation == last.name:
+            return self._confirm(last, now)
+        return self._prepare(now)
+
+    def leave_out(self, generation: Generation, documents: frozenset[int]) -> Generation:
+        """Leave out documents that were changed since a generation, and return the new one."""
+        with self._state_lock:
+            last = self._last
+            known = last.left_out if last is not None and last.name == generation.name else ()
+            reduced = replace(generation, left_out=generation.left_out.union(known, documents))
+            if last is not None and last.name == generation.name:
+                self._last = reduced
+        return reduced
+
+    def freshness(self, generation: Generation | None, *, waited: float = 0.0) -> Freshness:
+        """Return how old an answer from a generation is.
+
+        Args:
+            generation: The generation that answered; None means the last one.
+            waited: Seconds that the question waited.
+        """
+        now, last, failure = time.monotonic(), self._last, self._failure
+        generation = last if generation is None else generation
+        problem = "" if failure is None else failure.problem
+        if generation is None:
+            return Freshness("", is_newest=False, max_age=math.inf, problem=problem)
+        if self._store.generation == generation.name:
+            self._confirm(generation, now)
+            return Freshness(generation.name, is_newest=True, waited=waited)
+        return Freshness(
+            generation.name,
+            is_newest=False,
+            max_age=max(0.0, now - generation.complete_until),
+            is_preparing=self._task.is_running,
+            left_out=len(generation.left_out),
+            waited=waited,
+            problem=problem,
+        )
+
+    def _confirm(self, generation: Generation, now: float) -> Generation:
+        """Record that a generation was still the newest at a time."""
+        if now <= generation.complete_until:
+            return generation
+        confirmed = replace(generation, complete_until=now)
+        with self._state_lock:
+            last = self._last
+            if last is not None and last.name == generation.name and last.complete_until < now:
+                self._last = confirmed
+            if self._failure is not None and last is not None and last.name == generation.name:
+                self._failure = None  # the change that could not be prepared was undone
+        return confirmed
+
+    # Changes
+
+    def note_write(self) -> None:
+        """Record that the file may have been changed through this object.
+
+        The next generation is prepared at once if questions are asked: a program that only writes
+        needs no snapshot.
+        """
+        self._last_write = time.monotonic()
+        if self._was_asked and self._last is not None:
+            self._refresh_in_background()
+
+    def _refresh_in_background(self) -> None:
+        failure = self._failure
+        if failure is None or time.monotonic() >= failure.retry_at:
+            self._task.request(self._refresh)
+
+    def _refresh(self) -> None:
+        """Prepare the next generation; runs in the background thread."""
+        try:
+            with self._build_lock:
+                self._build_next(self._store_for_background())
+        except Exception as error:  # noqa: BLE001 - the last generation keeps answering
+            self._record_failure(error)
+        if self._task.stopping.is_set():
+            self._close_background_store()
+
+    def _prepare(self, required: float) -> Generation:
+        """Return a generation that contains all changes until a time."""
+        with self._build_lock:  # another thread may be preparing it
+            last = self._last
+            if last is not None and last.complete_until >= required:
+                return last
+            try:
+                return self._build_next(self._store)
+            except Exception as error:
+                self._record_failure(error, is_raised=True)
+                raise
+
+    def _build_next(self, store: Store) -> Generation:
+        """Build, warm up and publish the newest generation. Needs the build lock."""
+        now, last = time.monotonic(), self._last
+        if last is not None and store.generation == last.name:
+            return self._confirm(last, now)
+        snapshot, base = self._build(store, None if last is None else last.base)
+        built = Generation(snapshot, base, now)
+        if last is not None:
+            compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
+        with self._state_lock:
+            self._last, self._failure, self._was_asked = built, None, False
+        return built
+
+    def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
+        if self._task.stopping.is_set():
+            return  # closing the file ends a build with an error
+        problem = f"{type(error).__name__}: {error}"
+        with self._state_lock:
+            before = self._failure
+            count = 1 if before is None else before.count + 1
+            delay = min(_RETRY_SECONDS * 2 ** (count - 1), _MAX_RETRY_SECONDS)
+            self._failure = _Failure(problem, count, time.monotonic() + delay)
+        if not is_raised and (before is None or before.problem != problem):
+            logger.warning(
+                "%s: the newest state could not be prepared for questions (%s); the last one keeps "
+                "answering, and the next questions try again",
+                self._store.path,
+                problem,
+            )
+
+    def _store_for_background(self) -> Store:
+        """Return a second handle to the file: questions do not wait for its transactions.
+
+        An in-memory database has only one connection.
+        """
+        if self._store.path == MEMORY:
+            return self._store
+        if self._background_store is None:
+            self._background_store = Store(self._store.path)
+        return self._background_store
+
+    # End
+
+    def close(self) -> None:
+        """Stop preparing generations, and wait a bounded time for the step in progress."""
+        if self._task.stop():
+            self._close_background_store()
+
+    def _close_background_store(self) -> None:
+        store, self._background_store = self._background_store, None
+        if store is not None:
+            store.close(merge_log=False)
