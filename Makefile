@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -214,6 +214,10 @@ bench-speed: $(STAMP)
 # Ten thousand to a million chunks (45 minutes, 12 GB of temporary disk space).
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
+
+# Questions while documents change, at 100,000 and a million chunks (35 minutes, 12 GB of temporary disk space).
+bench-fresh: $(STAMP)
+	$(BIN)/python benchmarks/fresh.py --data ../shared/data --out benchmarks/results/fresh.json
 
 # Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 80 minutes).
 bench-peers: $(STAMP)

@@ -258,3 +258,15 @@ def test_a_read_only_folder_gives_a_clear_error():
         assert message.startswith(f"StoreError: cannot write {path} (")
         assert "read-only" in message
         assert not lock_file(path).exists()
+
+
+def test_is_held_elsewhere(tmp_path):
+    own, other = (IndexLock(str(tmp_path / "i.e2g"), 0) for _ in range(2))
+    assert not own.is_held_elsewhere()
+    with other.acquire():
+        assert own.is_held_elsewhere()
+        assert not other.is_held_elsewhere()
+    assert not own.is_held_elsewhere()
+    (tmp_path / "i.e2g.lock").write_text("process 1 on this host", encoding="utf-8")
+    assert not own.is_held_elsewhere()  # the process was killed
+    assert not IndexLock(":memory:", 0).is_held_elsewhere()

@@ -15,9 +15,9 @@ STOP_SECONDS = 10.0
 class BackgroundTask:
     """Calls a function in a thread while there are requests; at most one call at a time.
 
-    There is no thread before the first request, and none while nothing is requested. A forked
-    process has no thread either, and starts its own. At the exit of the interpreter, the thread is
-    stopped first: a thread that is inside a C++ library at that moment could crash the process.
+    The thread starts with the first request and ends when nothing is requested. A forked process
+    starts its own. When the interpreter exits, the thread is stopped first: a thread that is inside
+    a C++ library at that moment could crash the process.
 
     Args:
         name: Name of the thread.

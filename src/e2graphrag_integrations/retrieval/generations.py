@@ -66,7 +66,7 @@ class Generation:
 
     @property
     def leaves_out_too_much(self) -> bool:
-        """Whether so many documents have changed that an answer without them is of little use."""
+        """Whether an answer without the changed documents is of little use."""
         if not self.left_out:
             return False
         n_nodes = len(self.snapshot.nodes.document)
@@ -120,7 +120,7 @@ class GenerationKeeper:
         self._build = build
         self._policy = policy
         self._build_lock = process_lock()
-        self._state_lock = process_lock()  # guards the attributes below; held only for moments
+        self._state_lock = process_lock()  # guards the attributes below
         self._last: Generation | None = None
         self._failure: _Failure | None = None
         self._last_write = -math.inf

@@ -34,9 +34,9 @@ T = TypeVar("T")
 class RetrievalSession:
     """Retrieves from a store; safe for concurrent use by several threads.
 
-    Questions are answered from the last complete generation, as far as the policy allows, while
-    the next one is prepared in the background. Documents that were changed or deleted since are
-    left out: their rows no longer exist. Everything else reads the newest generation.
+    The last complete generation answers questions, if the policy allows it, while the next one is
+    prepared in the background. Documents that were changed or deleted since are left out: their
+    rows no longer exist. Everything else reads the newest generation.
 
     Args:
         store: The index file.
