@@ -430,6 +430,25 @@ def test_a_real_damaged_row_stops_no_answer(index_file, open_index):
     assert "checksum" in reader.freshness().problem
 
 
+def test_changes_while_bm25_is_built_from_the_texts(index_file, open_index, monkeypatch):
+    monkeypatch.setattr(files, "_MIN_UNCHANGED", 2)  # no part of the last state is reused
+    reader, writer = open_index(index_file, max_staleness=0), open_index(index_file)
+    ask(reader)
+    build, changes = session.load_or_build_snapshot, iter([98, 97])
+
+    def build_then_change(store, older=None):
+        built = build(store, older)
+        for number in changes:
+            writer.add(document(number))
+            break
+        return built
+
+    monkeypatch.setattr(session, "load_or_build_snapshot", build_then_change)
+    writer.add(document(99))
+    assert {"d98", "d99"} <= found(ask(reader))
+    assert {"d97", "d98", "d99"} <= found(ask(reader))
+
+
 @pytest.mark.slow
 def test_a_killed_writer_leaves_a_state_that_readers_find(index_file, open_index):
     reader = open_index(index_file)

@@ -249,6 +249,45 @@ with open_index() as rag:
     )
 
 
+def test_child_of_a_fork_during_a_refresh_prepares_the_next_state_itself(tmp_path):
+    """The thread that prepares the next state exists only in the parent."""
+    run(
+        """
+from e2graphrag_integrations.retrieval import session
+
+rag, writer = open_index(), open_index()
+rag.add([document(f"doc{number}") for number in range(20)])
+rag.retrieve("Anna")
+build, entered, proceed = session.load_or_build_snapshot, threading.Event(), threading.Event()
+
+def slow(*arguments):
+    entered.set()
+    proceed.wait()
+    return build(*arguments)
+
+session.load_or_build_snapshot = slow
+writer.add(document("new"))
+assert not rag.retrieve("Anna").trace.freshness.is_newest
+entered.wait()
+
+def child():
+    proceed.set()
+    assert not rag.retrieve("Anna").trace.freshness.is_newest
+    while not rag.retrieve("Anna").trace.freshness.is_newest:
+        time.sleep(0.01)
+    assert "new" in {node.document_id for node in rag.retrieve("New", k=99).nodes}
+    rag.close()
+
+check_exit(in_child(child), in_child(child, os._exit))
+proceed.set()
+while not rag.retrieve("Anna").trace.freshness.is_newest:
+    time.sleep(0.01)
+rag.close()
+""",
+        tmp_path / "i.e2g",
+    )
+
+
 def test_langchain_index_in_a_child(tmp_path):
     run(
         """

@@ -52,7 +52,7 @@ class Freshness:
 
     Attributes:
         generation: Name of the generation that answered; empty before the first question.
-        is_newest: Whether the file had no newer generation.
+        is_newest: Whether the answer contains all changes that were committed before the question.
         max_age: The answer contains all changes that were committed more than this many seconds
             ago. It is an upper bound: the seconds since this reader last knew that it was current.
         is_preparing: Whether a newer generation is being prepared in the background.

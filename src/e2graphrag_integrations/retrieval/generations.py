@@ -23,6 +23,7 @@ from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.sqlite import Store
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,21 @@ class Generation:
         return self.snapshot.stamps[row] if is_known else None
 
 
+@dataclass(frozen=True, eq=False)
+class Served:
+    """The generation that answers a question.
+
+    Attributes:
+        generation: The generation.
+        asked_at: Time of the question.
+        waited: Seconds that the question waited for a newer generation than the last one.
+    """
+
+    generation: Generation
+    asked_at: float
+    waited: float = 0.0
+
+
 @dataclass(frozen=True)
 class _Failure:
     """A generation that could not be prepared.
@@ -130,13 +146,10 @@ class GenerationKeeper:
 
     # Questions
 
-    def current(self) -> tuple[Generation, float]:
+    def current(self) -> Served:
         """Return the generation that answers a question now.
 
         The first one must be waited for, and a newer one if the policy demands it.
-
-        Returns:
-            The generation, and the seconds that the question waited for a newer one.
 
         Raises:
             StoreError: If a generation must be prepared, but cannot be.
@@ -144,14 +157,15 @@ class GenerationKeeper:
         now, last = time.monotonic(), self._last
         self._was_asked = True
         if last is None:
-            return self._prepare(now), 0.0
+            return Served(self._prepare(now), now)
         if self._store.generation == last.name:
-            return self._confirm(last, now), 0.0
+            return Served(self._confirm(last, now), now)
         required = self._policy.required_time(now, self._last_write)
         if last.complete_until >= required:
             self._refresh_in_background()
-            return last, 0.0
-        return self._prepare(required), time.monotonic() - now
+            return Served(last, now)
+        prepared = self._prepare(required)
+        return Served(prepared, now, time.monotonic() - now)
 
     def newest(self) -> Generation:
         """Return the newest generation, and wait until it is prepared.
@@ -174,29 +188,26 @@ class GenerationKeeper:
                 self._last = reduced
         return reduced
 
-    def freshness(self, generation: Generation | None, *, waited: float = 0.0) -> Freshness:
-        """Return how old an answer from a generation is.
-
-        Args:
-            generation: The generation that answered; None means the last one.
-            waited: Seconds that the question waited.
-        """
-        now, last, failure = time.monotonic(), self._last, self._failure
-        generation = last if generation is None else generation
+    def freshness(self, served: Served | None = None) -> Freshness:
+        """Return how old an answer is; None means the next one, if it did not wait."""
+        failure, now = self._failure, time.monotonic()
         problem = "" if failure is None else failure.problem
-        if generation is None:
-            return Freshness("", is_newest=False, max_age=math.inf, problem=problem)
-        if self._store.generation == generation.name:
-            self._confirm(generation, now)
-            return Freshness(generation.name, is_newest=True, waited=waited)
+        if served is None:
+            last = self._last
+            if last is None:
+                return Freshness("", is_newest=False, max_age=math.inf, problem=problem)
+            is_newest = self._store.generation == last.name
+            served = Served(self._confirm(last, now) if is_newest else last, now)
+        generation = served.generation
+        is_newest = generation.complete_until >= served.asked_at
         return Freshness(
             generation.name,
-            is_newest=False,
-            max_age=max(0.0, now - generation.complete_until),
-            is_preparing=self._task.is_running,
+            is_newest,
+            max_age=max(0.0, served.asked_at - generation.complete_until),
+            is_preparing=not is_newest and self._task.is_running,
             left_out=len(generation.left_out),
-            waited=waited,
-            problem=problem,
+            waited=served.waited,
+            problem="" if is_newest else problem,
         )
 
     def _confirm(self, generation: Generation, now: float) -> Generation:
@@ -256,13 +267,22 @@ class GenerationKeeper:
         now, last = time.monotonic(), self._last
         if last is not None and store.generation == last.name:
             return self._confirm(last, now)
-        snapshot, base = self._build(store, None if last is None else last.base)
+        try:
+            snapshot, base = self._build_warm(store, last)
+        except StaleSnapshotError:  # the file changed before all its texts were read
+            with store.read_transaction():
+                snapshot, base = self._build_warm(store, last)
         built = Generation(snapshot, base, now)
-        if last is not None:
-            compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
         return built
+
+    def _build_warm(self, store: Store, last: Generation | None) -> tuple[Snapshot, Snapshot]:
+        """Build the newest snapshot with all parts that questions have used in the last one."""
+        snapshot, base = self._build(store, None if last is None else last.base)
+        if last is not None:
+            compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
+        return snapshot, base
 
     def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
         if self._task.stopping.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,11 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
-from e2graphrag_integrations.retrieval.generations import Generation, GenerationKeeper
+from e2graphrag_integrations.retrieval.generations import (
+    Generation,
+    GenerationKeeper,
+    Served,
+)
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
@@ -69,7 +74,7 @@ class RetrievalSession:
 
     def freshness(self) -> Freshness:
         """Return how old the answer to a question would be that may not wait."""
-        return self._generations.freshness(None)
+        return self._generations.freshness()
 
     def note_write(self) -> None:
         """Record that the store may have been changed through the same object."""
@@ -86,32 +91,32 @@ class RetrievalSession:
             StoreError: If the newest generation must be prepared, but cannot be.
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
-        generation, waited = self._generations.current()
-        changed = False  # whether the last attempt met a changed document
+        served = self._generations.current()
+        met_changes = False  # whether the last attempt found a changed document
         for _ in range(_ATTEMPTS):
-            asked = without_changed_documents(query, generation) if changed else query
+            asked = without_changed_documents(query, served.generation) if met_changes else query
             try:
-                result = self._answer(asked, strategy, generation)
+                result = self._answer(asked, strategy, served.generation)
             except StaleSnapshotError as error:
-                changed = bool(error.documents)
-                if changed:
+                generation, met_changes = served.generation, bool(error.documents)
+                if met_changes:
                     generation = self._generations.leave_out(generation, error.documents)
                 elif generation.name == self._store.generation:
                     raise self._corrupt(error) from error
-                if not changed or generation.leaves_out_too_much:
-                    generation, seconds = self._newer(generation, is_needed=not changed)
-                    waited += seconds
+                served = replace(served, generation=generation)
+                if not met_changes or generation.leaves_out_too_much:
+                    served = self._newer(served, is_needed=not met_changes)
             else:
-                freshness = self._generations.freshness(generation, waited=waited)
-                return with_freshness(result, freshness)
+                return with_freshness(result, self._generations.freshness(served))
         with self._store.read_transaction():  # blocks writers
             try:
-                snapshot, base = self._build(self._store, generation.base)
-                latest = Generation(snapshot, base, time.monotonic())
+                snapshot, base = self._build(self._store, served.generation.base)
+                latest = Generation(snapshot, base, math.inf)
                 result = self._answer(query, strategy, latest)
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
-            return with_freshness(result, Freshness(latest.name, is_newest=True, waited=waited))
+        served = replace(served, generation=latest)
+        return with_freshness(result, self._generations.freshness(served))
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Return the result of a function that reads the store through the newest generation.
@@ -140,21 +145,22 @@ class RetrievalSession:
         source = _UnchangedDocuments(self._store, generation)
         return retrieve(query, strategy, generation.snapshot, source, self._components)
 
-    def _newer(self, generation: Generation, *, is_needed: bool) -> tuple[Generation, float]:
-        """Return the newest generation, and the seconds until it was prepared.
+    def _newer(self, served: Served, *, is_needed: bool) -> Served:
+        """Wait for the newest generation.
 
         Args:
-            generation: Returned if the newest one cannot be prepared and is not needed.
+            served: Returned if the newest generation cannot be prepared and is not needed.
             is_needed: Whether the question cannot be answered without it.
         """
-        started = time.perf_counter()
+        started = time.monotonic()
         try:
             newest = self._generations.newest()
         except Exception:
             if is_needed:
                 raise
-            newest = generation
-        return newest, time.perf_counter() - started
+            newest = served.generation
+        waited = served.waited + time.monotonic() - started
+        return replace(served, generation=newest, waited=waited)
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
