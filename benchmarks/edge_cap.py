@@ -21,7 +21,7 @@ from e2graphrag_integrations import HybridStrategy, PaperStrategy
 from e2graphrag_integrations.graph.builder import cap_degrees
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import headlines
-from runs import this_run
+from runs import answer_from, this_run
 
 CAPS = (1_000_000, 1000, 300, 100, 30, 10)
 STRATEGIES = {
@@ -34,11 +34,10 @@ def measure(corpus: Corpus) -> dict[str, Any]:
     """Return the number of edges and the headline measures for each cap."""
     results = {}
     with corpus.index() as rag:
-        session = rag._session  # noqa: SLF001 - to replace the graph of its snapshot
-        snapshot = session.snapshot()
+        snapshot = rag._session.snapshot()  # noqa: SLF001 - to replace its graph
         for cap in CAPS:
             graph = replace(snapshot.graph, edges=cap_degrees(snapshot.graph.edges, cap))
-            session._snapshot = replace(snapshot, graph=graph)  # noqa: SLF001 - see above
+            answer_from(rag, replace(snapshot, graph=graph))
             results[str(cap)] = {
                 "edges": graph.edges.nnz // 2,
                 **headlines(rag, corpus, STRATEGIES, EVERY[corpus.name]),

@@ -31,7 +31,7 @@ from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from goals import Goal, exit_if_missed
 from quality_bench.corpora import corpora
-from runs import percentiles, this_run, timed
+from runs import answer_from, percentiles, this_run, timed
 from synthetic import (
     Corpus,
     FirstTextSummarizer,
@@ -287,7 +287,6 @@ def measure_recall(
         snapshot.personalized_pagerank, exact_limit=UNLIMITED
     )
     vars(exact)["bm25"] = replace(snapshot.bm25, max_doc_freq=UNLIMITED)
-    session = rag._session  # noqa: SLF001 - to replace its snapshot
     for number, (question, vector) in enumerate(zip(questions, vectors, strict=True)):
         filters: dict[str, Any] = {"": None}
         if number % 4 == 0:
@@ -306,11 +305,11 @@ def measure_recall(
                     record(f"PageRank{suffix}, top {count}", top, expected)
             answers = []
             for version in (snapshot, exact):
-                session._snapshot = version  # noqa: SLF001 - see above
+                answer_from(rag, version)
                 result = rag.retrieve(question, where=FILTER if suffix else None)
                 answers.append([node.node_id for node in result.nodes])
             record(f"results{suffix}, top 10", *answers)
-    session._snapshot = snapshot  # noqa: SLF001 - see above
+    answer_from(rag, snapshot)
     return {name: round(float(np.mean(values)), 4) for name, values in recalls.items()}
 
 
