@@ -49,8 +49,14 @@ def part(number: int) -> SourceDocument:
     return SourceDocument(f"{number:04}", text[number * PART : (number + 1) * PART])
 
 
-def open_index(path: Path | str) -> E2GraphRAG:
-    return E2GraphRAG.open(path, embedder=HashingEmbedder(64), extractor=EXTRACTOR, **SETTINGS)
+def open_index(path: Path | str, max_staleness: float | None = None) -> E2GraphRAG:
+    return E2GraphRAG.open(
+        path,
+        embedder=HashingEmbedder(64),
+        extractor=EXTRACTOR,
+        max_staleness=max_staleness,
+        **SETTINGS,
+    )
 
 
 def write(path: Path, count: int, written: Any) -> float:
@@ -76,7 +82,7 @@ def read(path: Path, sizes: list[int], written: Any, out: Path, seed: int) -> No
     seconds: list[float] = []
     errors: list[str] = []
     states: set[int] = set()
-    with open_index(path) as rag:
+    with open_index(path, max_staleness=0) as rag:
         while not written.value:
             time.sleep(0.001)
         finished = False
