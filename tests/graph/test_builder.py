@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations.graph import builder as builder_module
+from e2graphrag_integrations.graph import pair_weights
 from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph, cap_degrees
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from strategies import quick
@@ -81,22 +82,14 @@ def assert_equal_graphs(one: EntityGraph, other: EntityGraph):
 
 
 @quick
-@given(chunk_lists, st.integers(0, 6))
-def test_pending_limit_does_not_change_the_graph(chunks, limit):
+@given(chunk_lists, st.integers(1, 6))
+def test_batches_do_not_change_the_graph(chunks, limit):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder_module, "_PENDING_LIMIT", limit)
-        flushed = build_graph(chunks)
-    assert_equal_graphs(flushed, build_graph(chunks))
-
-
-def test_pending_mentions_are_bounded(monkeypatch):
-    monkeypatch.setattr(builder_module, "_PENDING_LIMIT", 10)
-    builder = GraphBuilder()
-    for _ in range(50):
-        builder.add(nouns("a b c"))
-        assert sum(len(entities) for _, entities in builder._pending) <= 10
-        assert len(builder._pairs[0]) <= 3
-    assert weight(builder.finish(), "a", "b") == pytest.approx(50 / 3)
+        patch.setattr(pair_weights, "_MAX_MENTIONS", limit)
+        in_batches = build_graph(chunks)
+    expected = build_graph(chunks)
+    assert_equal_graphs(in_batches, expected)
+    assert in_batches.edges.data.tolist() == expected.edges.data.tolist()
 
 
 @quick

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.search.bm25 import build_bm25, merge_bm25
+from e2graphrag_integrations.search.bm25 import (
+    CorpusStatistics,
+    append_bm25,
+    build_bm25,
+    merge_bm25,
+)
 from e2graphrag_integrations.text.words import terms_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
@@ -35,7 +40,7 @@ def search(index, terms, count, allowed=None, **options):
 
 
 def all_scores(index, terms, **options):
-    return index.score_rows(terms, np.arange(index.weights.shape[0]), **options)
+    return index.score_rows(terms, np.arange(index.n_texts), **options)
 
 
 def test_tokenize_casefolds_words_and_splits_unspaced_scripts_into_bigrams():
@@ -63,7 +68,7 @@ def test_weights_multiply_the_scores_of_terms():
 
 
 def test_vocabulary_is_sorted():
-    assert list(build_bm25(TEXTS).vocabulary) == ["anna", "bert", "cleo", "met", "saw"]
+    assert list(build_bm25(TEXTS).postings.vocabulary) == ["anna", "bert", "cleo", "met", "saw"]
 
 
 def test_score_rows_scores_every_text():
@@ -194,9 +199,10 @@ def test_pruned_search_finds_the_same_best_texts(drawn, count, data):
 
 
 def arrays(index):
-    weights = index.weights
-    parts = weights.data, weights.indices, weights.indptr, index.counts, index.lengths
-    return list(index.vocabulary), [(part.dtype, part.tolist()) for part in parts]
+    postings = index.postings
+    counts = postings.counts
+    parts = counts.data, counts.indices, counts.indptr, postings.lengths
+    return list(postings.vocabulary), [(part.dtype, part.tolist()) for part in parts]
 
 
 @given(
@@ -222,8 +228,40 @@ def test_merged_index_equals_one_built_from_all_texts(drawn):
 
 def test_counts_use_the_smallest_integer_type():
     few, many = build_bm25(["a b"]), build_bm25(["a " * 300, "b"])
-    assert (few.counts.dtype, many.counts.dtype) == (np.uint8, np.uint16)
+    assert (few.postings.counts.dtype, many.postings.counts.dtype) == (np.uint8, np.uint16)
     rows = np.asarray([-1, 0])
-    assert merge_bm25([(many, rows)], 1).counts.dtype == np.uint8
+    assert merge_bm25([(many, rows)], 1).postings.counts.dtype == np.uint8
     merged = merge_bm25([(few, np.asarray([0])), (many, np.asarray([1, 2]))], 3)
     assert arrays(merged) == arrays(build_bm25(["a b", "a " * 300, "b"]))
+
+
+@given(st.lists(st.tuples(text_lists, st.lists(st.booleans(), min_size=8, max_size=8)), max_size=3))
+def test_appended_texts_score_as_in_one_index(steps):
+    texts = ["a b", "b c c", "a"]
+    index = build_bm25(texts)
+    for added, is_kept in steps:
+        kept = [row for row in range(len(texts)) if row >= len(is_kept) or is_kept[row]]
+        texts = [texts[row] for row in kept] + added
+        rows = np.full(index.n_texts, -1)
+        rows[kept] = np.arange(len(kept))
+        newer_rows = np.arange(len(kept), len(texts))
+        index = append_bm25([(index, rows), (build_bm25(added), newer_rows)], len(texts))
+        expected = build_bm25(texts)
+        assert arrays(index) == arrays(expected)
+        for limit in (100, 1):
+            one, other = (replace(i, max_doc_freq=limit) for i in (index, expected))
+            assert search(one, ["a", "b", "c"], 3) == search(other, ["a", "b", "c"], 3)
+        assert all_scores(index, ["a", "c"]).tolist() == all_scores(expected, ["a", "c"]).tolist()
+
+
+def test_statistics_of_a_corpus_make_scores_of_its_parts_comparable():
+    whole = build_bm25(TEXTS)
+    terms = whole.postings.vocabulary
+    corpus = CorpusStatistics(
+        len(TEXTS), whole.mean_length, {term: whole.doc_freq(term) for term in terms}
+    )
+    part = replace(build_bm25(TEXTS[:2]), corpus=corpus)
+    assert (
+        all_scores(part, ["bert", "met"]).tolist()
+        == all_scores(whole, ["bert", "met"])[:2].tolist()
+    )

@@ -21,6 +21,7 @@ from e2graphrag_integrations import Mention, SourceDocument
 from e2graphrag_integrations.entities import normalize
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.snapshot import build as snapshot_build
+from e2graphrag_integrations.snapshot import conversion
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot.array_files import FORMAT, load_arrays, save_arrays
 from fakes import numbered
@@ -315,8 +316,9 @@ def bm25_folder(path):
 
 
 def weights(rag):
-    bm25 = rag._session.snapshot().bm25
-    return list(bm25.vocabulary), bm25.weights.toarray().tolist()
+    postings = rag._session.snapshot().bm25.postings
+    counts = postings.counts.toarray().tolist()
+    return list(postings.vocabulary), counts, postings.lengths.tolist()
 
 
 def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm25_builds):
@@ -334,7 +336,6 @@ def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm
     }
     assert sorted(file.name for file in bm25_folder(path).iterdir()) == [
         "bounds.npy",
-        "counts.npy",
         "data.npy",
         "indices.npy",
         "indptr.npy",
@@ -348,7 +349,7 @@ def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm
 def test_a_bm25_index_of_other_term_rules_is_built_again(path, open_index, bm25_builds, rules):
     expected = weights(open_index(path))
     arrays, _ = load_arrays(bm25_folder(path))
-    save_arrays(bm25_folder(path), arrays | {"counts": arrays["counts"] + 1}, rules)
+    save_arrays(bm25_folder(path), arrays | {"data": arrays["data"] + 1}, rules)
     rag = open_index(path)
     assert rag.verify().problems == ()
     assert weights(rag) == expected
@@ -411,11 +412,11 @@ def test_an_edit_builds_no_bm25_index_that_was_never_used(path, open_index, bm25
     rag.stats()
     snapshot = rag._session.snapshot()
     assert snapshot.loaded_bm25 is None
-    assert "zoe" in snapshot.bm25.vocabulary
+    assert "zoe" in snapshot.bm25.postings.vocabulary
     assert len(bm25_builds) == 1
 
 
-@pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "counts.npy"])
+@pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "lengths.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
 def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
     path, open_index, bm25_builds, name, content
@@ -448,7 +449,7 @@ def test_an_index_without_any_word_can_be_reopened(tmp_path, open_index):
         rag.add(SourceDocument("dots", "... !!! ..."))
         assert len(rag.retrieve("What?").nodes) == 1
     with open_index(tmp_path / "dots.e2g") as again:
-        assert weights(again) == ([], [[]])
+        assert weights(again) == ([], [[]], [0])
         assert len(again.retrieve("What?").nodes) == 1
 
 
@@ -478,7 +479,7 @@ def test_snapshot_with_names_of_older_rules_is_built_again_if_they_changed(
 
     path = tmp_path / "i.e2g"
     with monkeypatch.context() as older:
-        older.setattr(snapshot_files, "FORM_RULES", 1)
+        older.setattr(conversion, "FORM_RULES", 1)
         older.setattr(normalize, "_without_variants", str)
         with open_index(path, extractor=Extractor()) as rag:
             rag.add(SourceDocument("a", f"{name} is a city."))

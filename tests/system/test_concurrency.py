@@ -216,5 +216,5 @@ def test_read_transaction_does_not_wait_for_a_thread_that_builds_bm25(
         with rag.store.read_transaction():  # as the last attempt of a query does
             proceed.set()
             other = load_or_build_snapshot(rag.store)
-            assert other.bm25.vocabulary
+            assert other.bm25.postings.vocabulary
         assert indexing.result(10).nodes

@@ -71,3 +71,21 @@ class StringArray(Sequence[str]):
     def __repr__(self) -> str:
         """Return the representation of the strings as a list."""
         return repr(list(self))
+
+
+def concatenate_strings(pieces: Sequence[tuple[StringArray, int, int]]) -> StringArray:
+    """Return the strings of several arrays without decoding them.
+
+    Args:
+        pieces: An array, the first string of it to take, and the one after the last.
+    """
+    used = [(one, first, end) for one, first, end in pieces if first < end]
+    data = [np.empty(0, dtype=np.uint8)]
+    bounds: list[IntArray] = [np.zeros(1, dtype=np.int64)]
+    size = 0
+    for one, first, end in used:
+        start = int(one.bounds[first])
+        data.append(one.data[start : int(one.bounds[end])])
+        bounds.append(one.bounds[first + 1 : end + 1] + (size - start))
+        size += len(data[-1])
+    return StringArray(np.concatenate(data), np.concatenate(bounds))

@@ -8,21 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
-from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.pair_weights import PairWeights
 
 MAX_NEIGHBORS = 1000
 """Maximum number of edges per entity; the heaviest are kept. The most frequent entity in a novel
 has about this many neighbors. In a large corpus without this limit, the most frequent entity
 would neighbor almost every other entity (benchmarks/edge_cap.py)."""
 
-_PENDING_LIMIT = 1 << 17
-"""Number of mentions buffered before their pairs are summed. Limits memory during the build."""
-
-_LOW_32 = 0xFFFFFFFF
-"""Mask for the second of two 32-bit rows packed into one 64-bit integer."""
+_EMPTY: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +72,8 @@ def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityG
         names: Distinct normal forms, sorted. Each has at least one mention.
         mentions: The mentions; their `entities` refer to rows in `names`.
     """
-    builder = GraphBuilder()
-    named = np.zeros(len(names), dtype=np.bool_)
-    named[mentions.entities[mentions.named]] = True
-    builder.add_columns(
-        names, named.tolist(), mentions.entities, mentions.sentence_sizes, mentions.chunk_sizes
-    )
-    return builder.finish()
+    pairs = PairWeights.from_mentions(mentions.entities, mentions.sentence_sizes)
+    return graph_of(names, mentions, pairs)
 
 
 def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
@@ -95,25 +87,16 @@ class GraphBuilder:
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._named: list[bool] = []
-        self._chunks = 0
-        self._sentences = 0
-        self._postings: list[tuple[IntArray, IntArray]] = []  # (entities, chunks)
-        self._pending: list[tuple[IntArray, IntArray]] = []  # (sentences, entities)
-        self._pending_mentions = 0
-        # Packed pairs of rows, ascending, and the edge weight of each.
-        self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
+        self._entities: list[IntArray] = []
+        self._sentence_sizes: list[IntArray] = []
+        self._chunk_sizes: list[IntArray] = []
 
     def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
         """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
         entities = [self._row(name, named) for sentence in sentences for name, named in sentence]
-        sizes = [len(sentence) for sentence in sentences]
-        self._add(
-            np.asarray(entities, dtype=np.int64),
-            np.repeat(np.arange(len(sizes)), sizes),
-            np.zeros(len(entities), dtype=np.int64),
-            len(sizes),
-            1,
-        )
+        self._entities.append(np.asarray(entities, dtype=np.int64))
+        self._sentence_sizes.append(np.asarray([*map(len, sentences)], dtype=np.int64))
+        self._chunk_sizes.append(np.asarray([len(sentences)]))
 
     def add_columns(
         self,
@@ -134,48 +117,23 @@ class GraphBuilder:
         """
         pairs = zip(names, named, strict=True)
         rows = np.asarray([self._row(name, is_named) for name, is_named in pairs], dtype=np.int64)
-        sentence = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)
-        chunk = np.repeat(np.arange(len(chunk_sizes)), chunk_sizes)
-        self._add(rows[mentions], sentence, chunk[sentence], len(sentence_sizes), len(chunk_sizes))
+        self._entities.append(rows[mentions])
+        self._sentence_sizes.append(sentence_sizes)
+        self._chunk_sizes.append(chunk_sizes)
 
     def finish(self) -> EntityGraph:
         """Return the graph of all added chunks."""
-        self._sum_pairs()
         names, sorted_row = _sort_names(self._rows)
-        size = len(names)
-        keys, weights = self._pairs
-        a, b = sorted_row[keys >> 32], sorted_row[keys & _LOW_32]
-        edges = coo_array(
-            (np.concatenate([weights, weights]), (np.concatenate([a, b]), np.concatenate([b, a]))),
-            shape=(size, size),
-        ).tocsr()
-        edges.sort_indices()
-        empty = np.empty(0, dtype=np.int64)
-        rows = sorted_row[np.concatenate([empty, *(entities for entities, _ in self._postings)])]
-        columns = np.concatenate([empty, *(chunks for _, chunks in self._postings)])
-        postings = coo_array(
-            (np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=(size, self._chunks)
-        ).tocsr()
-        postings.sum_duplicates()
-        named = np.zeros(size, dtype=np.bool_)
-        named[sorted_row] = self._named
-        return EntityGraph(names, named, cap_degrees(edges, MAX_NEIGHBORS), postings)
-
-    def _add(
-        self, entities: IntArray, sentence: IntArray, chunk: IntArray, sentences: int, chunks: int
-    ) -> None:
-        self._postings.append((entities, chunk + self._chunks))
-        start = 0
-        while start < len(entities):  # in batches of complete sentences
-            last = min(len(entities), start + _PENDING_LIMIT) - 1
-            end = int(np.searchsorted(sentence, sentence[last], side="right"))
-            self._pending.append((sentence[start:end] + self._sentences, entities[start:end]))
-            self._pending_mentions += end - start
-            start = end
-            if self._pending_mentions > _PENDING_LIMIT:
-                self._sum_pairs()
-        self._sentences += sentences
-        self._chunks += chunks
+        entities = sorted_row[np.concatenate([_EMPTY, *self._entities])]
+        is_named = np.zeros(len(names), dtype=np.bool_)
+        is_named[sorted_row] = self._named
+        mentions = MentionTable(
+            entities,
+            is_named[entities],
+            np.concatenate([_EMPTY, *self._sentence_sizes]),
+            np.concatenate([_EMPTY, *self._chunk_sizes]),
+        )
+        return graph_from_mentions(names, mentions)
 
     def _row(self, name: str, named: bool) -> int:
         row = self._rows.setdefault(name, len(self._rows))
@@ -185,25 +143,37 @@ class GraphBuilder:
             self._named[row] = True
         return row
 
-    def _sum_pairs(self) -> None:
-        """Add `1 / distinct entities` to the weight of every entity pair in a pending sentence."""
-        empty = np.empty(0, dtype=np.int64)
-        sentences = np.concatenate([empty, *(sentence for sentence, _ in self._pending)])
-        mentions = np.concatenate([empty, *(entities for _, entities in self._pending)])
-        self._pending, self._pending_mentions = [], 0
-        distinct = np.unique((sentences << 32) | mentions)
-        _, starts, sizes = np.unique(distinct >> 32, return_index=True, return_counts=True)
-        entities = distinct & _LOW_32
-        keys, weights = [self._pairs[0]], [self._pairs[1]]
-        for size in np.unique(sizes[sizes > 1]).tolist():
-            rows = entities[starts[sizes == size][:, None] + np.arange(size)]
-            a, b = np.triu_indices(size, 1)
-            packed = ((rows[:, a] << 32) | rows[:, b]).ravel()
-            keys.append(packed)
-            weights.append(np.full(len(packed), 1.0 / size))
-        pairs, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-        sums = np.bincount(inverse, weights=np.concatenate(weights), minlength=len(pairs))
-        self._pairs = (pairs, sums.astype(np.float64))
+
+def graph_of(names: Sequence[str], mentions: MentionTable, pairs: PairWeights) -> EntityGraph:
+    """Build the graph from a mention table and the weights of all pairs in it.
+
+    Args:
+        names: Distinct normal forms, sorted. Each has at least one mention.
+        mentions: The mentions; their `entities` refer to rows in `names`.
+        pairs: The weights, as `PairWeights.from_mentions` returns them.
+    """
+    named = np.zeros(len(names), dtype=np.bool_)
+    named[mentions.entities[mentions.named]] = True
+    edges = cap_degrees(pairs.matrix(len(names)), MAX_NEIGHBORS)
+    return EntityGraph(names, named, edges, _count_mentions(mentions, len(names)), pairs)
+
+
+def _count_mentions(mentions: MentionTable, n_entities: int) -> csr_array:
+    """Return the number of mentions of each entity in each chunk, shape (entities, chunks)."""
+    entities, n_chunks = mentions.entities, len(mentions.chunk_sizes)
+    first_mentions = exclusive_sums(mentions.sentence_sizes)[exclusive_sums(mentions.chunk_sizes)]
+    index_type = smallest_int_type(max(n_entities, n_chunks, len(entities)))
+    by_chunk = csr_array(
+        (
+            np.ones(len(entities), dtype=np.int64),
+            entities.astype(index_type),
+            first_mentions.astype(index_type),
+        ),
+        shape=(n_chunks, n_entities),
+    )
+    postings = by_chunk.T.tocsr()
+    postings.sum_duplicates()
+    return postings
 
 
 def cap_degrees(edges: csr_array, max_degree: int) -> csr_array:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.graph.pair_weights import PairWeights
 
 _CACHED_NEIGHBORS = 4096
 """Number of neighbor sets that `hops` caches."""
@@ -34,12 +35,15 @@ class EntityGraph:
             (E2GraphRAG, section 3.2). Each entity keeps at most its `MAX_NEIGHBORS` heaviest
             edges.
         postings: Mention counts, shape (entities, chunks).
+        pairs: The weights of all edges, including those that were not kept, to update the graph;
+            None if it will not be updated.
     """
 
     names: Sequence[str]
     named: NDArray[np.bool_]
     edges: csr_array
     postings: csr_array
+    pairs: PairWeights | None = None
 
     @lazy
     def index(self) -> dict[str, int]:

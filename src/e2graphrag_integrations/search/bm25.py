@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
@@ -11,18 +10,16 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations._utils.arrays import (
-    IntArray,
-    exclusive_sums,
-    smallest_int_type,
-    sorted_union,
-)
+from e2graphrag_integrations._utils.arrays import IntArray, sorted_union
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.search.term_postings import (
+    TermPostings,
+    merge_postings,
+    read_postings,
+)
 
 Weights = Mapping[str, float]
 """Factors of terms in a query."""
@@ -41,6 +38,11 @@ retrieve texts by itself. It only adds to the scores of texts that rarer terms r
 _ROUNDING = 1.0001
 """Safety factor for an upper bound: a sum in a different order may be slightly larger."""
 
+_CACHED_TERMS = 4096
+"""Number of terms of which an index remembers the document frequency and the IDF."""
+
+_NO_ROWS: IntArray = np.empty(0, dtype=np.int32)
+
 _CACHED_SETS = 4
 """Number of sets of terms for which an index remembers whether one of them is frequent."""
 
@@ -49,51 +51,155 @@ _MIN_SAMPLE = 1000
 
 
 @dataclass(frozen=True, eq=False)
+class BM25Part:
+    """The terms of some of the texts in an index.
+
+    Attributes:
+        postings: The terms.
+        rows: The row in the index of each of these texts, ascending; -1 for a text that is not in
+            the index. None if they are all texts of the index, in order.
+    """
+
+    postings: TermPostings
+    rows: IntArray | None = None
+
+    @property
+    def own_rows(self) -> IntArray:
+        """The row in the index of each of these texts; -1 for a text that is not in the index."""
+        return np.arange(len(self.postings.lengths)) if self.rows is None else self.rows
+
+    @lazy
+    def dropped(self) -> dict[int, int]:
+        """The number of texts that contain a term but are not in the index, by column."""
+        return {} if self.rows is None else self.postings.doc_freq_in(self.rows < 0)
+
+    def find(self, term: str) -> tuple[IntArray, IntArray]:
+        """Return the rows of the texts that contain a term, ascending, and how often they do."""
+        column = self.postings.columns.get(term)
+        if column is None:
+            return _NO_ROWS, _NO_ROWS
+        texts, counts = self.postings.of(column)
+        if self.rows is None:
+            return texts, counts
+        rows = self.rows[texts]
+        if column in self.dropped:
+            is_kept = rows >= 0
+            return rows[is_kept], counts[is_kept]
+        return rows, counts
+
+    def doc_freq(self, term: str) -> int:
+        """Return the number of texts in the index that contain a term."""
+        column = self.postings.columns.get(term)
+        if column is None:
+            return 0
+        return self.postings.doc_freq(column) - self.dropped.get(column, 0)
+
+    def shortest(self, term: str) -> tuple[IntArray, IntArray]:
+        """Return the distinct frequencies of a term, and a lower bound for the lengths of each."""
+        column = self.postings.columns.get(term)
+        return (_NO_ROWS, _NO_ROWS) if column is None else self.postings.shortest(column)
+
+    def counts_in(self, term: str, rows: IntArray) -> IntArray | None:
+        """Return how often a term occurs in texts of the index; None if in none of this part.
+
+        Args:
+            term: The term.
+            rows: Rows in the index. Those of other parts get the count 0.
+        """
+        column = self.postings.columns.get(term)
+        if column is None:
+            return None
+        texts, counts = self.postings.of(column)
+        # searchsorted would copy all texts to convert them to another type.
+        own = rows if self.rows is None else self._texts.take(rows, mode="clip")
+        own = own.astype(texts.dtype)
+        positions = texts.searchsorted(own)
+        found: IntArray = counts.take(positions, mode="clip")
+        found *= texts.take(positions, mode="clip") == own
+        return found
+
+    @lazy
+    def _texts(self) -> IntArray:
+        """The text at each row of the index, up to the last one of this part; -1 for others."""
+        rows = self.own_rows
+        texts = np.full(int(rows.max(initial=-1)) + 2, -1, dtype=np.int32)
+        texts[rows] = np.arange(len(rows))  # a row of -1 is the last entry
+        texts[-1] = -1
+        return texts
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusStatistics:
+    """The statistics that BM25 needs of all texts, for an index that contains only some of them.
+
+    Attributes:
+        n_texts: Number of texts.
+        mean_length: Mean number of terms per text.
+        doc_freq: Number of texts that contain each term.
+    """
+
+    n_texts: int
+    mean_length: float
+    doc_freq: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
 class BM25Index:
-    """BM25 in Lucene's form, with precomputed weights of each term in each text.
+    """BM25 in Lucene's form.
+
+    The weight of a term in a text is idf * tf / (tf + k1 (1 - b + b length / mean length)), with
+    idf = ln(1 + (N - df + 0.5) / (df + 0.5)). Weights are computed when a term is looked up,
+    because each new text changes all of them.
 
     Queries accept an `idf_power`: each term's weight is multiplied by `idf ** idf_power`, in
     addition to BM25's own idf. This reduces the influence of stop words in any language; 0 gives
     plain BM25.
 
     Attributes:
-        vocabulary: The terms, sorted.
-        weights: BM25 weights, shape (texts, terms).
-        counts: Term frequencies, in the order of `weights.data`.
-        lengths: Number of terms per text, including repetitions, shape (texts,).
+        parts: The terms of all texts. Each text is in exactly one part.
+        n_texts: Number of texts.
         max_doc_freq: In an index with more texts than this, terms that occur in more texts than
             this do not retrieve texts by themselves.
+        corpus: The statistics of a corpus that contains these texts; None if they are the corpus.
     """
 
-    vocabulary: Sequence[str]
-    weights: csc_array
-    counts: IntArray
-    lengths: IntArray
+    parts: Sequence[BM25Part]
+    n_texts: int
     max_doc_freq: int = _MAX_DOC_FREQ
+    corpus: CorpusStatistics | None = None
 
     @classmethod
-    def from_counts(cls, vocabulary: Sequence[str], counts: csc_array, lengths: IntArray) -> Self:
-        """Build the index from term frequencies.
+    def of(cls, postings: TermPostings) -> Self:
+        """Return the index of texts."""
+        return cls((BM25Part(postings),), len(postings.lengths))
 
-        The weight of a term is idf * tf / (tf + k1 (1 - b + b length / mean length)), with
-        idf = ln(1 + (N - df + 0.5) / (df + 0.5)), as in Lucene.
+    @property
+    def postings(self) -> TermPostings:
+        """The terms of all texts in one part."""
+        [first, *others] = self.parts
+        if first.rows is None and not others:
+            return first.postings
+        parts = [(part.postings, part.own_rows) for part in self.parts]
+        return merge_postings(parts, self.n_texts)
 
-        Args:
-            vocabulary: The terms, sorted.
-            counts: Term frequencies, shape (texts, terms).
-            lengths: Number of terms per text, shape (texts,).
-        """
-        doc_freq = np.diff(counts.indptr)
-        n_texts = counts.shape[0]
-        idf = np.log1p((n_texts - doc_freq + 0.5) / (doc_freq + 0.5)).astype(np.float32)
-        mean = lengths.mean() if len(lengths) else 0.0
-        relative = lengths / mean if mean else np.zeros(len(lengths))
-        saturation = (_K1 * (1 - _B + _B * relative)).astype(np.float32)
-        weights = counts.data.astype(np.float32)
-        weights /= weights + saturation[counts.indices]
-        weights *= np.repeat(idf, doc_freq)
-        matrix = csc_array((weights, counts.indices, counts.indptr), shape=counts.shape)
-        return cls(vocabulary, matrix, counts.data, lengths)
+    @lazy
+    def lengths(self) -> IntArray:
+        """The number of terms per text, including repetitions, shape (texts,)."""
+        [first, *others] = self.parts
+        if first.rows is None and not others:
+            return first.postings.lengths
+        lengths = np.zeros(self.n_texts, dtype=np.int64)
+        for part in self.parts:
+            rows = part.own_rows
+            lengths[rows[rows >= 0]] = part.postings.lengths[rows >= 0]
+        return lengths
+
+    @lazy
+    def mean_length(self) -> float:
+        """The mean number of terms per text of the corpus."""
+        if self.corpus is not None:
+            return self.corpus.mean_length
+        return float(self.lengths.mean()) if self.n_texts else 0.0
 
     def search(
         self,
@@ -117,9 +223,9 @@ class BM25Index:
             idf_power: Exponent of the additional idf factor.
             weights: Factors of terms; 1 for a term that is missing.
         """
-        known = [term for term in terms if term in self._columns]
-        if self.weights.shape[0] > self.max_doc_freq:
-            by_rarity = sorted(known, key=self._doc_freq)
+        known = [term for term in terms if self.doc_freq(term)]
+        if self.n_texts > self.max_doc_freq:
+            by_rarity = sorted(known, key=self.doc_freq)
             return self._search_pruned(by_rarity, count, allowed, idf_power, weights)
         scores = self._score_all(known, idf_power, weights)
         best = top_rows(scores, count, allowed)
@@ -135,19 +241,23 @@ class BM25Index:
     ) -> NDArray[np.float32]:
         """Return the scores of the given texts, shape (rows,). See `search`."""
         scores = np.zeros(len(rows), dtype=np.float32)
-        # searchsorted would copy all texts to convert them to another type.
-        rows = rows.astype(self.weights.indices.dtype)
+        saturation = None
         for term in terms:
-            if term in self._columns:
-                factor = self._idf_factor(term, idf_power, weights)
-                scores += self._weights_in(term, rows) * factor
+            counts = self._counts_in(term, rows)
+            if counts is not None:
+                saturation = self._saturation[rows] if saturation is None else saturation
+                counts /= counts + saturation
+                counts *= np.float32(self.idf(term))
+                scores += counts * self._idf_factor(term, idf_power, weights)
         return scores
 
     def reference_score(
         self, terms: Iterable[str], *, idf_power: float = 0.0, weights: Weights = _EQUAL
     ) -> float:
         """Return the score of a text of mean length that contains each term once."""
-        scores = (self._idf(term) ** (1 + idf_power) * weights.get(term, 1.0) for term in terms)
+        scores = (
+            self._idf_or_highest(term) ** (1 + idf_power) * weights.get(term, 1.0) for term in terms
+        )
         return float(sum(scores)) / (1 + _K1)
 
     def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float32]:
@@ -160,32 +270,44 @@ class BM25Index:
         Returns:
             Values of shape (terms, rows); 0 where a text lacks the term.
         """
-        rows = rows.astype(self.weights.indices.dtype)
-        values = np.empty((len(terms), len(rows)), dtype=np.float32)
+        values = np.zeros((len(terms), len(rows)), dtype=np.float32)
+        saturation = self._saturation[rows]
         for place, term in enumerate(terms):
-            np.divide(self._weights_in(term, rows), self._idf(term), out=values[place])
+            counts = self._counts_in(term, rows)
+            if counts is not None:
+                np.divide(counts, counts + saturation, out=values[place])
         return values
 
     @property
     def idf_of_unique(self) -> float:
         """The IDF of a term that occurs in one text; 0 without texts."""
-        n_texts = self.weights.shape[0]
+        n_texts = self._n_texts_of_corpus
         return log1p((n_texts - 0.5) / 1.5) if n_texts else 0.0
 
+    @cached_method(_CACHED_TERMS)
     def idf(self, term: str) -> float:
         """Return the IDF of a term in Lucene's form; 0 if no text contains the term."""
-        return self._idf(term) if term in self._columns else 0.0
+        doc_freq = self.doc_freq(term)
+        if not doc_freq:
+            return 0.0
+        if self.corpus is not None:
+            doc_freq = max(doc_freq, self.corpus.doc_freq.get(term, 0))
+        return log1p((self._n_texts_of_corpus - doc_freq + 0.5) / (doc_freq + 0.5))
 
     @cached_method(_CACHED_SETS)
     def has_frequent(self, terms: frozenset[str], least: float) -> bool:
         """Return whether one of the terms is in at least this fraction of the texts, in [0, 1]."""
-        frequent = least * self.weights.shape[0]
-        return any(t in self._columns and self._doc_freq(t) >= frequent for t in terms)
+        frequent = max(1, least * self.n_texts)
+        return any(self.doc_freq(term) >= frequent for term in terms)
+
+    @property
+    def _n_texts_of_corpus(self) -> int:
+        return self.n_texts if self.corpus is None else self.corpus.n_texts
 
     def _score_all(
         self, terms: Iterable[str], idf_power: float, factors: Weights
     ) -> NDArray[np.float32]:
-        scores = np.zeros(self.weights.shape[0], dtype=np.float32)
+        scores = np.zeros(self.n_texts, dtype=np.float32)
         for term in terms:
             texts, weights = self._postings(term)
             scores[texts] += weights * self._idf_factor(term, idf_power, factors)
@@ -211,12 +333,10 @@ class BM25Index:
             idf_power: As for `search`.
             weights: As for `search`.
         """
-        n_rare = sum(self._doc_freq(term) <= self.max_doc_freq for term in terms) or len(terms)
+        n_rare = sum(self.doc_freq(term) <= self.max_doc_freq for term in terms) or len(terms)
         rare, frequent = terms[:n_rare], terms[n_rare:]
         scores = self._score_all(rare, idf_power, weights)
-        bounds = [
-            self._postings(t)[1].max() * self._idf_factor(t, idf_power, weights) for t in frequent
-        ]
+        bounds = [self._max_weight(t) * self._idf_factor(t, idf_power, weights) for t in frequent]
         # The maximum that each frequent term and all later ones can add.
         remaining = np.append(np.cumsum(bounds[::-1])[::-1], 0.0) * _ROUNDING
         sample = scores[self._sample(rare, count, allowed)]
@@ -243,74 +363,80 @@ class BM25Index:
         wanted = max(_MIN_SAMPLE, 2 * count)
         sample: list[IntArray] = [np.empty(0, dtype=np.int64)]
         for term in rare:
-            texts = self._postings(term)[0][:wanted]
+            texts = self._rows_with(term)[0][:wanted]
             sample.append(texts if allowed is None else texts[allowed[texts]])
             if sum(map(len, sample)) >= wanted:
                 break
         return sorted_union(*sample)
 
-    @lazy
-    def _columns(self) -> dict[str, int]:
-        return {term: column for column, term in enumerate(self.vocabulary)}
+    def _rows_with(self, term: str) -> tuple[IntArray, IntArray]:
+        """Return the texts that contain a term, ascending, and how often they do."""
+        found = [part.find(term) for part in self.parts]
+        nonempty = [one for one in found if len(one[0])]
+        if len(nonempty) <= 1:
+            return nonempty[0] if nonempty else found[0]
+        rows = np.concatenate([rows for rows, _ in nonempty])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], np.concatenate([counts for _, counts in nonempty])[order]
 
     def _postings(self, term: str) -> tuple[IntArray, NDArray[np.float32]]:
         """Return the texts that contain a term, ascending, and its weight in each."""
-        column = self._columns[term]
-        span = slice(self.weights.indptr[column], self.weights.indptr[column + 1])
-        return self.weights.indices[span], self.weights.data[span]
+        rows, counts = self._rows_with(term)
+        weights = counts.astype(np.float32)
+        weights /= weights + self._saturation[rows]
+        weights *= np.float32(self.idf(term))
+        return rows, weights
 
-    def _weights_in(self, term: str, rows: IntArray) -> NDArray[np.float32]:
-        """Return the weight of a known term in each of the texts; 0 where it does not occur."""
-        texts, weights = self._postings(term)
-        positions = texts.searchsorted(rows)
-        found: NDArray[np.float32] = weights.take(positions, mode="clip")
-        found *= texts.take(positions, mode="clip") == rows
-        return found
+    def _counts_in(self, term: str, rows: IntArray) -> NDArray[np.float32] | None:
+        """Return how often each of the texts contains a term; None if it is in none of any part."""
+        found = [one for part in self.parts if (one := part.counts_in(term, rows)) is not None]
+        if not found:
+            return None
+        total: NDArray[np.float32] = found[0].astype(np.float32)
+        for counts in found[1:]:
+            total += counts
+        return total
 
-    def _doc_freq(self, term: str) -> int:
-        """Return the number of texts that contain a known term."""
-        column = self._columns[term]
-        return int(self.weights.indptr[column + 1] - self.weights.indptr[column])
+    def _max_weight(self, term: str) -> np.float32:
+        """Return an upper bound for the weight of a known term."""
+        counts, lengths = (
+            np.concatenate(column)
+            for column in zip(*(part.shortest(term) for part in self.parts), strict=True)
+        )
+        weights = counts.astype(np.float32)
+        weights /= weights + self._saturation_of(lengths)
+        highest: np.float32 = weights.max() * np.float32(self.idf(term))
+        return highest
+
+    @cached_method(_CACHED_TERMS)
+    def doc_freq(self, term: str) -> int:
+        """Return the number of texts that contain a term."""
+        return sum(part.doc_freq(term) for part in self.parts)
 
     @lazy
-    def _idfs(self) -> NDArray[np.float64]:
-        n_texts, doc_freq = self.weights.shape[0], np.diff(self.weights.indptr)
-        idfs: NDArray[np.float64] = np.log1p((n_texts - doc_freq + 0.5) / (doc_freq + 0.5))
-        return idfs
+    def _saturation(self) -> NDArray[np.float32]:
+        """The frequency at which the weight of a term in each text is half of its maximum."""
+        return self._saturation_of(self.lengths)
 
-    def _idf(self, term: str) -> float:
+    def _saturation_of(self, lengths: IntArray) -> NDArray[np.float32]:
+        mean = self.mean_length
+        relative = lengths / mean if mean else np.zeros(len(lengths))
+        return (_K1 * (1 - _B + _B * relative)).astype(np.float32)
+
+    def _idf_or_highest(self, term: str) -> float:
         """Return the IDF of a term; that of an unknown term is the highest."""
-        column = self._columns.get(term)
-        return log1p(2 * self.weights.shape[0] + 1) if column is None else float(self._idfs[column])
+        return self.idf(term) or log1p(2 * self._n_texts_of_corpus + 1)
 
     def _idf_factor(self, term: str, idf_power: float, weights: Weights) -> np.float32:
-        factor: np.float32 = np.float32(self._idf(term) ** idf_power * weights.get(term, 1.0))
+        factor: np.float32 = np.float32(
+            self._idf_or_highest(term) ** idf_power * weights.get(term, 1.0)
+        )
         return factor
 
 
 def build_bm25(texts: Iterable[str]) -> BM25Index:
     """Build the index of texts, reading each text once and one at a time."""
-    ids: dict[str, int] = {}
-    tokens, lengths = array("i"), array("q")
-    for text in texts:
-        terms = terms_of(text)
-        tokens.extend([ids.setdefault(term, len(ids)) for term in terms])
-        lengths.append(len(terms))
-    vocabulary = sorted(ids)
-    sorted_id = np.empty(len(ids), dtype=np.int32)
-    sorted_id[[ids[term] for term in vocabulary]] = np.arange(len(ids))
-    index_type = smallest_int_type(len(tokens))
-    counts = csr_array(
-        (
-            np.ones(len(tokens), dtype=np.int32),
-            sorted_id[np.asarray(tokens)].astype(index_type, copy=False),
-            exclusive_sums(lengths).astype(index_type),
-        ),
-        shape=(len(lengths), len(vocabulary)),
-    )
-    counts.sum_duplicates()
-    counts.data = _shrink(counts.data)
-    return BM25Index.from_counts(vocabulary, counts.tocsc(), np.asarray(lengths, dtype=np.int64))
+    return BM25Index.of(read_postings(texts))
 
 
 def merge_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM25Index:
@@ -320,46 +446,36 @@ def merge_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM2
         parts: Each index with the new rows of its texts, ascending; -1 drops a text.
         n_texts: Number of texts in the merged index.
     """
-    remaining = [_renumber(index, rows) for index, rows in parts]
-    vocabulary = sorted({term for terms, *_ in remaining for term in terms})
-    columns = {term: column for column, term in enumerate(vocabulary)}
-    counts = csc_array((n_texts, len(vocabulary)), dtype=np.uint8)
-    lengths = np.zeros(n_texts, dtype=np.int64)
-    for (terms, sizes, data, texts), (index, rows) in zip(remaining, parts, strict=True):
-        doc_freq = np.zeros(len(vocabulary), dtype=np.int64)
-        doc_freq[[columns[term] for term in terms]] = sizes
-        index_type = smallest_int_type(max(n_texts, len(data)))
-        structure = (
-            texts.astype(index_type, copy=False),
-            exclusive_sums(doc_freq).astype(index_type),
-        )
-        counts = counts + csc_array((data, *structure), shape=counts.shape)
-        lengths[rows[rows >= 0]] = index.lengths[rows >= 0]
-    counts.data = _shrink(counts.data)
-    return BM25Index.from_counts(vocabulary, counts, lengths)
+    moved = [(part.postings, rows) for part, rows in _moved(parts)]
+    return BM25Index.of(merge_postings(moved, n_texts))
 
 
-def _renumber(index: BM25Index, rows: IntArray) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """Return an index's terms, document frequencies, counts and texts after dropping texts.
+def append_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM25Index:
+    """Return an index that scores like that of `merge_bm25`, without copying the largest part.
 
     Args:
-        index: The index.
-        rows: The new row of each text; -1 drops it.
+        parts: As for `merge_bm25`. The first part of the first index is not copied.
+        n_texts: As for `merge_bm25`.
     """
-    texts = rows.astype(index.weights.indices.dtype)[index.weights.indices]
-    kept = texts >= 0
-    ends = np.zeros(len(kept) + 1, dtype=smallest_int_type(len(kept)))
-    np.cumsum(kept, out=ends[1:])
-    sizes = np.diff(ends[index.weights.indptr])
-    terms = [term for term, size in zip(index.vocabulary, sizes.tolist(), strict=True) if size]
-    return terms, sizes[sizes > 0], index.counts[kept], texts[kept]
+    (base, base_rows), *others = _moved(parts)
+    recent = np.sort(np.concatenate([rows[rows >= 0] for _, rows in others]))
+    local = [
+        (part.postings, np.where(rows >= 0, np.searchsorted(recent, rows), -1))
+        for part, rows in others
+    ]
+    merged = BM25Part(merge_postings(local, len(recent)), recent.astype(np.int32))
+    return BM25Index((BM25Part(base.postings, base_rows.astype(np.int32)), merged), n_texts)
+
+
+def _moved(parts: Sequence[tuple[BM25Index, IntArray]]) -> list[tuple[BM25Part, IntArray]]:
+    """Return the parts of all indexes, each with the new rows of its texts."""
+    return [
+        (part, np.where(part.own_rows >= 0, rows[part.own_rows], -1))
+        for index, rows in parts
+        for part in index.parts
+    ]
 
 
 def _nth_best(scores: NDArray[np.float32], n: int) -> float:
     """Return the `n`-th best of at least `n` scores."""
     return float(np.partition(scores, len(scores) - n)[len(scores) - n])
-
-
-def _shrink(counts: IntArray) -> IntArray:
-    """Return counts in the smallest integer type that can represent them."""
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

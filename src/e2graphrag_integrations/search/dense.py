@@ -164,6 +164,11 @@ class DenseIndex(NodeSearch):
         self._exact_limit = exact_limit
 
     @property
+    def lists(self) -> InvertedLists | None:
+        """The lists, if they have been trained."""
+        return self.ivf
+
+    @property
     def dimension(self) -> int:
         """Dimension of the vectors, or 0 for an empty index."""
         return int(self.vectors.shape[1]) if len(self.vectors) else 0

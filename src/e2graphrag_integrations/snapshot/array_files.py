@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 
-FORMAT = 6
+FORMAT = 7
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,18 +18,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations._utils.string_array import StringArray
-from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.normalize import FORM_RULES, has_form_of_older_rules
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph.builder import MentionTable
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists
+from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
     load_arrays,
@@ -37,15 +31,17 @@ from e2graphrag_integrations.snapshot.array_files import (
     save_arrays,
 )
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot
-from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
-from e2graphrag_integrations.snapshot.snapshot import (
-    NODE_ARRAYS,
-    SECTION_ARRAYS,
-    MetadataRecords,
-    MetadataSections,
-    NodeTable,
-    Snapshot,
+from e2graphrag_integrations.snapshot.conversion import (
+    bm25_arrays,
+    has_current_forms,
+    restore_bm25,
+    restore_snapshot,
+    snapshot_arrays,
+    snapshot_meta,
 )
+from e2graphrag_integrations.snapshot.incremental import SnapshotMerger, is_large
+from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
+from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.snapshot.validation import (
     is_consistent,
@@ -66,12 +62,10 @@ build (benchmarks/snapshots.py)."""
 _INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
 """Errors that invalid arrays cause; the snapshot is then rebuilt."""
 
+_MAX_SEGMENTS = 8
+"""Maximum number of folders of a snapshot. One more, and those of recent changes become one."""
+
 _GENERATION = re.compile(r"[0-9a-f]{32}")
-_META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
-_MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
-_NAME_ARRAYS = ("names", "mention_names")
-_MATRICES = ("edges", "postings")
-_MATRIX_ARRAYS = ("data", "indices", "indptr")
 _NO_RULES: Mapping[str, int] = MappingProxyType({})
 _WORD_RULES = MappingProxyType({"terms": TERM_RULES})
 """Versions of the rules that derive the BM25 index, which is built again if they change."""
@@ -96,12 +90,16 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
     files = _SnapshotFiles(store)
-    loaded = files.load(store.generation)
-    if loaded is not None:
-        return loaded
+    if older is None or not is_large(older):  # otherwise, an update takes less time than loading
+        loaded = files.load(store.generation)
+        if loaded is not None:
+            return loaded
     older = older if older is not None else files.load_any()
     bm25 = None if older is None else older.loaded_bm25 or files.load_bm25(older)
-    return files.save(update_snapshot(store, older, bm25))
+    updated, newer = _update(store, older, bm25)
+    if older is not None and newer is not None and isinstance(updated.dense, SegmentedIndex):
+        return files.save_segment(updated, newer, older)
+    return files.save(updated)
 
 
 def update_snapshot(
@@ -117,8 +115,15 @@ def update_snapshot(
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
+    return _update(store, older, bm25)[0]
+
+
+def _update(
+    store: Store, older: Snapshot | None, bm25: BM25Index | None
+) -> tuple[Snapshot, Snapshot | None]:
+    """Return the updated snapshot, and that of the changed documents; None if all were read."""
     if older is None:
-        return build_snapshot(store)
+        return build_snapshot(store), None
     with store.read_transaction():
         stamps = store.stamps()
         unchanged = {
@@ -128,13 +133,12 @@ def update_snapshot(
         }
         reads_alike = older.edits.spelled_apart == read_edits(store).spelled_apart
         if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
-            return build_snapshot(store)
+            return build_snapshot(store), None
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
         if bm25 is not None:
             _ = newer.bm25  # reads texts, so it must run in this transaction
     merger = SnapshotMerger(older, newer, list(stamps))
-    merged = merger.merge(newer.generation, newer.made_with)
-    return replace(merged, prebuilt_bm25=None if bm25 is None else merger.merge_bm25(bm25))
+    return merger.merge(newer.generation, newer.made_with, bm25), newer
 
 
 def find_stale_parts(store: Store) -> list[str]:
@@ -155,9 +159,9 @@ def find_stale_parts(store: Store) -> list[str]:
     loaded_meta = snapshot_meta(loaded)
     built_meta = snapshot_meta(built)
     stale += [name for name, value in built_meta.items() if loaded_meta.get(name) != value]
-    bm25 = files.load_bm25(built)
+    bm25 = loaded.loaded_bm25 or files.load_bm25(built)
     if bm25 is not None:
-        actual, expected = _bm25_arrays(bm25), _bm25_arrays(bm25_from_store(store, built))
+        actual, expected = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(actual[name], expected[name]) for name in expected):
             stale.append("words")
     tags = files.load_tags(built)
@@ -174,42 +178,114 @@ class _SnapshotFiles:
         self._folder = Path(f"{store.path}.snapshot")
 
     def load(self, generation: str) -> Snapshot | None:
-        """Return the snapshot of a generation, or None if it is missing or damaged."""
+        """Return the snapshot of a generation, or None if a part is missing or damaged."""
         content = load_arrays(self._folder / generation)
         if content is None:
             return None
         arrays, meta = content
-        if not _has_current_forms(arrays, meta):
-            return None
-        ivf = self._load_part(generation, "cells")
         try:
-            dense = DenseIndex(
-                arrays["vectors"],
-                arrays["window_nodes"],
-                None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
-                lambda ivf: self._save_ivf(generation, ivf),
-            )
-            snapshot = _restore(arrays, meta, dense, self._load_or_build_bm25)
-            snapshot = replace(
-                snapshot,
-                tag_set=TagSet.from_json(meta.get("tag_set", "")),
-                tags_factory=self._load_or_assign_tags,
-            )
-            if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
-                dense.ivf = None
-            is_valid = snapshot.generation == generation and is_consistent(snapshot)
+            own = self._restore(generation, arrays, meta)
+            if own is None or not meta.get("segments"):
+                return own
+            generations = [str(one) for one in meta["segments"]]
+            return self._join(own, generations, frozenset(map(str, meta["deleted"])))
         except _INVALID:
             return None
+
+    def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
+        """Return the snapshot of the documents in one folder, or None if it is not valid."""
+        if not has_current_forms(arrays, meta):
+            return None
+        ivf = self._load_part(generation, "cells")
+        dense = DenseIndex(
+            arrays["vectors"],
+            arrays["window_nodes"],
+            None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
+            lambda ivf: self._save_ivf(generation, ivf),
+        )
+        snapshot = replace(
+            restore_snapshot(arrays, meta, dense, self._load_or_build_bm25),
+            tag_set=TagSet.from_json(meta.get("tag_set", "")),
+            tags_factory=self._load_or_assign_tags,
+            segments=Segments((generation,)),
+        )
+        if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
+            dense.ivf = None
+        is_valid = snapshot.generation == generation and is_consistent(snapshot)
         return snapshot if is_valid else None
 
+    def _load_segment(self, generation: str) -> Snapshot | None:
+        """Return the documents in the folder of one generation; None without its BM25 index."""
+        content = load_arrays(self._folder / generation)
+        segment = None if content is None else self._restore(generation, *content)
+        words = None if segment is None else self.load_bm25(segment)
+        if segment is None or words is None:
+            return None
+        return replace(segment, prebuilt_bm25=words)
+
+    def _join(
+        self, own: Snapshot, generations: Sequence[str], deleted: frozenset[str]
+    ) -> Snapshot | None:
+        """Return the snapshot whose documents are in several folders, or None if one is damaged.
+
+        Args:
+            own: The documents in the last folder.
+            generations: The generations of the other folders, oldest first.
+            deleted: Ids of the documents in the folders that are not in the snapshot.
+        """
+        words = self.load_bm25(own)
+        segments = [self._load_segment(generation) for generation in generations]
+        valid = [segment for segment in segments if segment is not None]
+        if words is None or len(valid) < len(segments):
+            return None
+        parts = [*valid, replace(own, prebuilt_bm25=words)]
+        recent = join_segments(parts[1:], deleted)
+        joined = join_segments([parts[0], recent], deleted, may_segment=True)
+        return replace(joined, segments=Segments((*generations, own.generation), deleted))
+
     def load_any(self) -> Snapshot | None:
-        """Return a valid snapshot of any generation, or None if there is none."""
+        """Return the last valid snapshot of any generation, or None if there is none."""
         try:
-            names = [one.name for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
+            folders = [one for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
+            folders.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         except OSError:
             return None
-        snapshots = (self.load(name) for name in names)
+        snapshots = (self.load(folder.name) for folder in folders)
         return next((snapshot for snapshot in snapshots if snapshot is not None), None)
+
+    def save_segment(self, snapshot: Snapshot, newer: Snapshot, older: Snapshot) -> Snapshot:
+        """Save only the documents that changed, in a folder that refers to those of older ones.
+
+        Args:
+            snapshot: The snapshot.
+            newer: The snapshot of the documents that changed.
+            older: The snapshot before the change.
+
+        Returns:
+            The snapshot, which remains in memory. If it cannot be saved, the next process derives
+            it from an older one.
+        """
+        folder = self._folder / snapshot.generation
+        generations = older.segments.generations if older.segments is not None else ()
+        saved = [self._folder / generation for generation in generations]
+        if older.segments is None or folder.exists() or not all(one.is_dir() for one in saved):
+            return replace(snapshot, segments=None)
+        segments = followed_by(older.segments, newer, set(older.documents) - {*snapshot.documents})
+        if len(segments.generations) > _MAX_SEGMENTS:
+            recent = [self._load_segment(generation) for generation in generations[1:]]
+            valid = [segment for segment in recent if segment is not None]
+            if len(valid) < len(recent):
+                return replace(snapshot, segments=None)
+            newer = join_segments([*valid, newer], segments.deleted)
+            segments = Segments((generations[0], snapshot.generation), segments.deleted)
+        meta = {"segments": segments.generations[:-1], "deleted": sorted(segments.deleted)}
+        try:
+            save_arrays(folder, snapshot_arrays(newer), snapshot_meta(newer) | meta)
+            save_arrays(folder / "words", bm25_arrays(newer.bm25), _WORD_RULES)
+        except OSError:
+            return replace(snapshot, segments=None)
+        self._remove_others(segments.generations)
+        return replace(snapshot, segments=segments)
 
     def save(self, snapshot: Snapshot) -> Snapshot:
         """Save a snapshot if the folder is writable, and delete snapshots of other generations.
@@ -221,19 +297,24 @@ class _SnapshotFiles:
         with contextlib.suppress(OSError):  # read-only or full: the snapshot remains in memory
             self._folder.mkdir(exist_ok=True)
             save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot))
-            for other in self._folder.iterdir():
-                # Delete only folders named like a generation: the snapshot folder may be a symbolic
-                # link to a folder that also contains other files.
-                if _GENERATION.fullmatch(other.name) and other != folder:
-                    shutil.rmtree(other, ignore_errors=True)
-            remove_temporary_folders(self._folder)
+            self._remove_others((snapshot.generation,))
             _, dense = snapshot.stored_parts()
-            if dense.ivf is not None:
-                self._save_ivf(snapshot.generation, dense.ivf)
+            if dense.lists is not None:
+                self._save_ivf(snapshot.generation, dense.lists)
             if snapshot.prebuilt_bm25 is not None:
                 self._save_bm25(snapshot.generation, snapshot.prebuilt_bm25)
         # The loaded arrays are memory-mapped, which frees the memory of the originals.
         return self.load(snapshot.generation) or snapshot
+
+    def _remove_others(self, generations: Sequence[str]) -> None:
+        """Delete the snapshots of all other generations, and what dead processes left."""
+        with contextlib.suppress(OSError):
+            for other in self._folder.iterdir():
+                # Delete only folders named like a generation: the snapshot folder may be a symbolic
+                # link to a folder that also contains other files.
+                if _GENERATION.fullmatch(other.name) and other.name not in generations:
+                    shutil.rmtree(other, ignore_errors=True)
+            remove_temporary_folders(self._folder)
 
     def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
         """Return the BM25 index of a snapshot, or None if it is missing or damaged."""
@@ -241,13 +322,9 @@ class _SnapshotFiles:
         if arrays is None:
             return None
         try:
-            words = StringArray(arrays["words"], arrays["bounds"])
-            weights = csc_array(
-                tuple(arrays[name] for name in _MATRIX_ARRAYS),
-                shape=(len(snapshot.dense.window_nodes), len(words)),
-            )
-            bm25 = BM25Index(words, weights, arrays["counts"], arrays["lengths"])
-            return bm25 if is_consistent_bm25(bm25, len(snapshot.dense.window_nodes)) else None
+            windows = len(snapshot.dense.window_nodes)
+            bm25 = restore_bm25(arrays, windows)
+            return bm25 if is_consistent_bm25(bm25, windows) else None
         except _INVALID:
             return None
 
@@ -276,7 +353,7 @@ class _SnapshotFiles:
         return tags
 
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
-        self._save_part(generation, "words", _bm25_arrays(bm25), _WORD_RULES)
+        self._save_part(generation, "words", bm25_arrays(bm25), _WORD_RULES)
 
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
         arrays = {"centroids": ivf.centroids, "of_vector": ivf.assignments}
@@ -294,129 +371,3 @@ class _SnapshotFiles:
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
             save_arrays(self._folder / generation / name, arrays, rules)
-
-
-def _bm25_arrays(bm25: BM25Index) -> Arrays:
-    words = StringArray.of(bm25.vocabulary)
-    arrays: Arrays = {name: getattr(bm25.weights, name) for name in _MATRIX_ARRAYS}
-    return arrays | {
-        "words": words.data,
-        "bounds": words.bounds,
-        "counts": bm25.counts,
-        "lengths": bm25.lengths,
-    }
-
-
-def _has_current_forms(arrays: Arrays, meta: Mapping[str, Any]) -> bool:
-    """Return whether the names of a snapshot are normal forms of the current rules.
-
-    The rules of version 2 change nothing in most snapshots of version 1, for example in English.
-    """
-    if meta.get("form_rules", 1) == FORM_RULES:
-        return True
-    names = b"\n".join(arrays[name].tobytes() for name in _NAME_ARRAYS if name in arrays)
-    return not has_form_of_older_rules(names.decode(errors="replace"))
-
-
-def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the parts of a snapshot that are stored as JSON, by name."""
-    fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
-    fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
-    fields |= {"form_rules": FORM_RULES}
-    tag_set = snapshot.tag_set.to_json()
-    fields |= {"tag_set": tag_set} if tag_set else {}
-    languages = dict(snapshot.records.languages)
-    return fields | {"languages": languages} if languages else fields
-
-
-def snapshot_arrays(snapshot: Snapshot) -> Arrays:
-    """Return the arrays of a snapshot by file name, without the suffix."""
-    mentions, dense = snapshot.stored_parts()
-    ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
-    subjects = StringArray.of(snapshot.subject_candidates.names)
-    arrays: Arrays = {
-        "ids": ids.data,
-        "ids_bounds": ids.bounds,
-        "names": names.data,
-        "names_bounds": names.bounds,
-        "chunk_nodes": snapshot.chunk_nodes,
-        "words": snapshot.chunk_words,
-        "named": snapshot.graph.named,
-        "vectors": dense.vectors,
-        "window_nodes": dense.window_nodes,
-        "window_spans": snapshot.window_spans,
-        "record_first": snapshot.records.starts,
-        "record_last": snapshot.records.ends,
-        "record_of_node": snapshot.records.indices,
-        "subjects": subjects.data,
-        "subjects_bounds": subjects.bounds,
-        "subject_chunks": snapshot.subject_candidates.chunks,
-        "subject_levels": snapshot.subject_candidates.levels,
-        "subject_starts": snapshot.subject_candidates.starts,
-    }
-    if snapshot.mention_names is not None:
-        unedited = StringArray.of(snapshot.mention_names)
-        arrays |= {"mention_names": unedited.data, "mention_names_bounds": unedited.bounds}
-    for name in _MENTION_ARRAYS:
-        arrays[f"mention_{name}"] = getattr(mentions, name)
-    for name in SECTION_ARRAYS:
-        arrays[f"section_{name}"] = getattr(snapshot.records.sections, name)
-    for name in NODE_ARRAYS:
-        arrays[f"node_{name}"] = getattr(snapshot.nodes, name)
-    for name in _MATRICES:
-        matrix = getattr(snapshot.graph, name)
-        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _MATRIX_ARRAYS}
-        arrays[f"{name}_shape"] = np.asarray(matrix.shape)
-    return arrays
-
-
-def _restore(
-    arrays: Arrays,
-    meta: dict[str, Any],
-    dense: DenseIndex,
-    bm25_factory: Callable[[Snapshot], BM25Index],
-) -> Snapshot:
-    """Return the snapshot; the inverse of `snapshot_arrays` and `snapshot_meta`."""
-    matrices = {
-        name: csr_array(
-            tuple(arrays[f"{name}_{part}"] for part in _MATRIX_ARRAYS),
-            shape=tuple(arrays[f"{name}_shape"].tolist()),
-        )
-        for name in _MATRICES
-    }
-    return Snapshot(
-        **{name: meta[name] for name in _META_FIELDS},
-        nodes=NodeTable(
-            StringArray(arrays["ids"], arrays["ids_bounds"]),
-            *(arrays[f"node_{name}"] for name in NODE_ARRAYS),
-        ),
-        chunk_nodes=arrays["chunk_nodes"],
-        chunk_words=arrays["words"],
-        graph=EntityGraph(
-            StringArray(arrays["names"], arrays["names_bounds"]), arrays["named"], **matrices
-        ),
-        dense=dense,
-        window_spans=arrays["window_spans"],
-        records=MetadataRecords(
-            meta["records"],
-            arrays["record_first"],
-            arrays["record_last"],
-            arrays["record_of_node"],
-            sections=MetadataSections(*(arrays[f"section_{name}"] for name in SECTION_ARRAYS)),
-            languages=meta.get("languages", {}),  # absent if all documents are in English
-        ),
-        bm25_factory=bm25_factory,
-        mention_names=(
-            StringArray(arrays["mention_names"], arrays["mention_names_bounds"])
-            if "mention_names" in arrays
-            else None
-        ),
-        edits=EntityEdits.from_json(meta.get("edits", [])),  # absent in snapshots before edits
-        mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
-        subject_candidates=SubjectTable(
-            arrays["subject_chunks"],
-            arrays["subject_levels"],
-            arrays["subject_starts"],
-            StringArray(arrays["subjects"], arrays["subjects_bounds"]),
-        ),
-    )

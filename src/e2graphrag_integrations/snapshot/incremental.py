@@ -2,13 +2,16 @@
 
 Every array in a snapshot is ordered by document. The new snapshot is therefore assembled from
 slices of two others: the older snapshot, for unchanged documents, and a snapshot that is built from
-the changed documents alone. The graph is recomputed from the merged mentions, which is cheap. The
-merged snapshot and its BM25 index are bit-for-bit identical to those of a full build.
+the changed documents alone. The graph is updated. The merged snapshot and its BM25 index are
+bit-for-bit identical to those of a full build.
+
+The vectors and the term frequencies take most of the space. In a large index, they are not copied
+either: a segment that stays as it is and the recent windows are searched together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,12 +20,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
-from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.sorted_names import MergedNames, merge_names
+from e2graphrag_integrations._utils.string_array import StringArray, concatenate_strings
+from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, graph_of
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.incremental import (
+    rows_among,
+    updated_pairs,
+    weights_of_sentences,
+)
 from e2graphrag_integrations.graph.subject_table import SubjectTable
-from e2graphrag_integrations.search.bm25 import BM25Index, merge_bm25
+from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
+from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors, segmented
 from e2graphrag_integrations.snapshot.snapshot import (
     MetadataRecords,
     MetadataSections,
@@ -31,6 +44,22 @@ from e2graphrag_integrations.snapshot.snapshot import (
 )
 
 Ints = NDArray[np.int64]
+Rows = NDArray[Any] | SegmentedVectors
+
+_MIN_SEGMENTED = 20_000
+"""Minimum number of unchanged windows that are not copied. Fewer are copied in milliseconds."""
+
+_MAX_RECENT = 20_000
+"""Maximum number of recent windows beside the unchanged ones. Each query compares all of them,
+which takes two or three milliseconds."""
+
+_MIN_KEPT = 0.8
+"""Minimum share of the unchanged windows that still exist. Queries search the others in vain."""
+
+
+def is_large(snapshot: Snapshot) -> bool:
+    """Return whether a small change to a snapshot does not copy all of it."""
+    return len(snapshot.dense.window_nodes) >= _MIN_SEGMENTED
 
 
 def _document_bounds(snapshot: Snapshot) -> dict[str, Ints]:
@@ -81,12 +110,21 @@ class SnapshotMerger:
         self._rows = np.asarray([rows[id_] for id_ in documents], dtype=np.int64)
         self._source = (self._rows >= len(older.documents)).astype(np.int64)
 
-    def merge(self, generation: str, made_with: Mapping[str, str]) -> Snapshot:
-        """Return the merged snapshot, without a BM25 index.
+    def merge(
+        self,
+        generation: str,
+        made_with: Mapping[str, str],
+        bm25: BM25Index | None,
+        *,
+        may_segment: bool = True,
+    ) -> Snapshot:
+        """Return the merged snapshot.
 
         Args:
             generation: Generation of the merged snapshot.
             made_with: Settings and model fingerprints of the merged snapshot.
+            bm25: The BM25 index of the older snapshot; None leaves the merged one without.
+            may_segment: Whether to leave most of a large index where it is.
         """
         older, newer = self._sources
         nodes = self._merge_nodes()
@@ -94,6 +132,7 @@ class SnapshotMerger:
         stamps = [*older.stamps, *newer.stamps]
         titles = [*older.titles, *newer.titles]
         rows = self._rows.tolist()
+        in_segments = may_segment and bm25 is not None and self._is_small_change
         return replace(
             newer,
             generation=generation,
@@ -104,23 +143,44 @@ class SnapshotMerger:
             nodes=nodes,
             chunk_nodes=np.flatnonzero(nodes.level == 0).astype(np.int64),
             chunk_words=self._gather("chunks", older.chunk_words, newer.chunk_words),
-            graph=graph_from_mentions(*apply_edits(names, mentions, newer.edits)),
+            graph=self._merge_graph(names, mentions),
             mentions=mentions,
             mention_names=names if newer.edits else None,
-            dense=self._merge_dense(),
+            dense=self._append_dense() if in_segments else self._merge_dense(),
             window_spans=self._gather("windows", older.window_spans, newer.window_spans),
             records=self._merge_records(),
             subject_candidates=self._merge_subjects(),
+            prebuilt_bm25=None if bm25 is None else self._merge_bm25(bm25, in_segments=in_segments),
+            segments=None,
         )
 
-    def merge_bm25(self, older_bm25: BM25Index) -> BM25Index:
-        """Return the BM25 index over all windows, given the BM25 index of the older snapshot."""
+    @property
+    def _is_small_change(self) -> bool:
+        """Whether most of a large index remains as it is."""
+        (_, older), (_, newer) = self._parts
+        total, recent = len(older.window_nodes), 0
+        if isinstance(older, SegmentedIndex):
+            total, recent = len(older.base_rows), len(older.recent_rows)
+        unchanged = int((self._new_windows[0] >= 0).sum())
+        return (
+            unchanged - recent >= max(_MIN_SEGMENTED, _MIN_KEPT * total)
+            and recent + len(newer.window_nodes) <= _MAX_RECENT
+        )
+
+    def _merge_bm25(self, older_bm25: BM25Index, *, in_segments: bool) -> BM25Index:
+        older, newer = self._new_windows
+        parts = [(older_bm25, older), (self._sources[1].bm25, newer)]
+        merge = append_bm25 if in_segments else merge_bm25
+        return merge(parts, len(self._items("windows")))
+
+    @lazy
+    def _new_windows(self) -> tuple[Ints, Ints]:
+        """The row in the result of each window of both sources; -1 for one that is dropped."""
         sizes = [int(bounds["windows"][-1]) for bounds in self._bounds]
         items = self._items("windows")
         new_rows = np.full(sum(sizes), -1, dtype=np.int64)
         new_rows[items] = np.arange(len(items))
-        older, newer = new_rows[: sizes[0]], new_rows[sizes[0] :]
-        return merge_bm25([(older_bm25, older), (self._sources[1].bm25, newer)], len(items))
+        return new_rows[: sizes[0]], new_rows[sizes[0] :]
 
     # Slices. A `kind` is a key of the dictionary that `_document_bounds` returns.
 
@@ -136,21 +196,35 @@ class SnapshotMerger:
         older_size = int(self._bounds[0][kind][-1])
         return concatenated_ranges(starts + self._source * older_size, ends - starts)
 
-    def _gather(self, kind: str, older: NDArray[Any], newer: NDArray[Any]) -> NDArray[Any]:
+    def _gather(self, kind: str, older: Rows, newer: Rows) -> NDArray[Any]:
         """Merge an array from both sources, in the order of the result."""
-        starts, ends = self._slices(kind)
-        targets = exclusive_sums(ends - starts)
         template = older if len(older) else newer  # an empty array may have the wrong width
-        shape = (int(targets[-1]), *template.shape[1:])
+        sizes = np.subtract(*reversed(self._slices(kind)))
+        shape = (int(sizes.sum()), *template.shape[1:])
         gathered = np.empty(shape, np.result_type(older, newer))
-        # Documents that are adjacent in one source, as most are, are copied together.
-        breaks = (self._source[1:] != self._source[:-1]) | (starts[1:] != ends[:-1])
-        runs = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(self._documents)]
-        for first, end in pairwise(runs):
-            if targets[first] < targets[end]:
-                source = (older, newer)[self._source[first]]
-                gathered[targets[first] : targets[end]] = source[starts[first] : ends[end - 1]]
+        target = 0
+        for source, start, end in self._runs(kind):
+            gathered[target : target + end - start] = (older, newer)[source][start:end]
+            target += end - start
         return gathered
+
+    def _gather_strings(self, kind: str, older: Sequence[str], newer: Sequence[str]) -> StringArray:
+        """Merge strings from both sources, in the order of the result."""
+        sources = StringArray.of(older), StringArray.of(newer)
+        runs = self._runs(kind)
+        return concatenate_strings([(sources[source], start, end) for source, start, end in runs])
+
+    def _runs(self, kind: str) -> Iterator[tuple[int, int, int]]:
+        """Yield the source, start and end of adjacent items that remain adjacent in the result.
+
+        Documents that are adjacent in one source, as most are, are copied together.
+        """
+        starts, ends = self._slices(kind)
+        breaks = (self._source[1:] != self._source[:-1]) | (starts[1:] != ends[:-1])
+        bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(self._documents)]
+        for first, end in pairwise(bounds):
+            if first < end and starts[first] < ends[end - 1]:
+                yield int(self._source[first]), int(starts[first]), int(ends[end - 1])
 
     def _shifts(self, kind: str, per: str) -> Ints:
         """Return how far the rows that each item refers to move in the merge.
@@ -168,7 +242,6 @@ class SnapshotMerger:
 
     def _merge_nodes(self) -> NodeTable:
         older, newer = (source.nodes for source in self._sources)
-        ids = [*older.ids, *newer.ids]
         starts, ends = self._slices("nodes")
         shifts = self._shifts("chunks", "nodes")
 
@@ -176,7 +249,7 @@ class SnapshotMerger:
             return self._gather("nodes", getattr(older, name), getattr(newer, name))
 
         return NodeTable(
-            ids=[ids[i] for i in self._items("nodes").tolist()],
+            ids=self._gather_strings("nodes", older.ids, newer.ids),
             document=np.repeat(np.arange(len(self._documents)), ends - starts),
             level=gather("level"),
             position=gather("position"),
@@ -186,19 +259,29 @@ class SnapshotMerger:
             end_leaf=gather("end_leaf") + shifts,
         )
 
+    def _append_dense(self) -> SegmentedIndex:
+        older, newer = (dense for _, dense in self._parts)
+        if not isinstance(newer, DenseIndex):
+            raise TypeError("recent documents must be in one segment")
+        return segmented(older, newer, self._new_windows, self._merge_window_nodes())
+
+    def _merge_window_nodes(self) -> NDArray[np.int64]:
+        older, newer = (dense.window_nodes for _, dense in self._parts)
+        nodes: NDArray[np.int64] = self._gather("windows", older, newer)
+        return nodes + self._shifts("nodes", "windows")
+
     def _merge_dense(self) -> DenseIndex:
         older, newer = (dense for _, dense in self._parts)
         vectors = self._gather("windows", older.vectors, newer.vectors)
-        nodes = self._gather("windows", older.window_nodes, newer.window_nodes)
         ivf = None  # trained on first use
-        if older.ivf is not None and older.ivf.suits(len(vectors)):
-            centroids = older.ivf.centroids
-            assignments = assign_lists(centroids, newer.vectors)
-            assignments = self._gather("windows", older.ivf.assignments, assignments)
-            ivf = InvertedLists(centroids, assignments)
+        lists = older.lists
+        if lists is not None and lists.suits(len(vectors)):
+            assignments = assign_lists(lists.centroids, np.asarray(newer.vectors))
+            assignments = self._gather("windows", lists.assignments, assignments)
+            ivf = InvertedLists(lists.centroids, assignments)
         return DenseIndex(
             vectors if len(vectors) else np.empty((0, 0), dtype=np.float32),
-            nodes + self._shifts("nodes", "windows"),
+            self._merge_window_nodes(),
             ivf,
         )
 
@@ -235,30 +318,64 @@ class SnapshotMerger:
 
     def _merge_subjects(self) -> SubjectTable:
         older, newer = (source.subject_candidates for source in self._sources)
-        names = [*older.names, *newer.names]
         chunks = self._gather("subjects", older.chunks, newer.chunks)
         return SubjectTable(
             chunks + self._shifts("chunks", "subjects"),
             self._gather("subjects", older.levels, newer.levels),
             self._gather("subjects", older.starts, newer.starts),
-            [names[i] for i in self._items("subjects").tolist()],
+            self._gather_strings("subjects", older.names, newer.names),
         )
 
-    def _merge_mentions(self) -> tuple[list[str], MentionTable]:
+    def _merge_mentions(self) -> tuple[Sequence[str], MentionTable]:
         """Return the sorted names that are still mentioned, and all mentions, before the edits."""
         older, newer = (mentions for mentions, _ in self._parts)
-        older_names, newer_names = (source.unedited_names for source in self._sources)
-        names = [*older_names, *newer_names]
-        entities = np.concatenate([older.entities, newer.entities + len(older_names)])
-        entities = entities[self._items("mentions")]
-        used = np.unique(entities)
-        merged_names = sorted({names[i] for i in used.tolist()})
-        merged_rows = {name: row for row, name in enumerate(merged_names)}
-        new_row = np.zeros(len(names), dtype=np.int64)
-        new_row[used] = [merged_rows[names[i]] for i in used.tolist()]
-        return merged_names, MentionTable(
-            new_row[entities],
+        merged = self._names
+        entities = self._gather(
+            "mentions", merged.older_rows[older.entities], merged.newer_rows[newer.entities]
+        )
+        return merged.names, MentionTable(
+            entities,
             self._gather("mentions", older.named, newer.named),
             self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
             self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
         )
+
+    @lazy
+    def _names(self) -> MergedNames:
+        """The names before the edits."""
+        older, newer = (source.unedited_names for source in self._sources)
+        entities, _ = self._dropped_mentions
+        counts = np.bincount(self._parts[0][0].entities, minlength=len(older))
+        dropped = np.bincount(entities, minlength=len(older))
+        return merge_names(older, newer, np.flatnonzero(counts == dropped))
+
+    @lazy
+    def _dropped_mentions(self) -> tuple[IntArray, IntArray]:
+        """The mentions in documents of the older snapshot that are dropped, and sentence sizes."""
+        mentions, _ = self._parts[0]
+        bounds = self._bounds[0]
+        is_dropped = np.ones(len(bounds["chunks"]) - 1, dtype=np.bool_)
+        is_dropped[self._rows[self._source == 0]] = False
+
+        def items(kind: str) -> Ints:
+            starts = bounds[kind][:-1][is_dropped]
+            return concatenated_ranges(starts, bounds[kind][1:][is_dropped] - starts)
+
+        return mentions.entities[items("mentions")], mentions.sentence_sizes[items("sentences")]
+
+    def _merge_graph(self, names: Sequence[str], mentions: MentionTable) -> EntityGraph:
+        """Return the graph of the merged mentions."""
+        older, newer = self._sources
+        edits = newer.edits
+        entities, edited = apply_edits(names, mentions, edits)
+        if older.graph.pairs is None or newer.graph.pairs is None or older.edits != edits:
+            return graph_from_mentions(entities, edited)
+        if edits:
+            rows = rows_among(older.graph.names, entities), rows_among(newer.graph.names, entities)
+        else:
+            rows = self._names.older_rows, self._names.newer_rows
+        removed = weights_of_sentences(
+            *self._dropped_mentions, older.unedited_names, older.graph, edits
+        )
+        pairs = updated_pairs((older.graph.pairs, rows[0]), (newer.graph.pairs, rows[1]), removed)
+        return graph_of(entities, edited, pairs)

@@ -36,6 +36,7 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.tags import TagSet
 
@@ -263,6 +264,19 @@ def _no_tags(snapshot: Snapshot) -> NDArray[np.int16]:
     return np.empty((len(snapshot.chunk_nodes), 0), dtype=np.int16)
 
 
+@dataclass(frozen=True)
+class Segments:
+    """The folders on disk that contain the documents of a snapshot; see `snapshot/segments.py`.
+
+    Attributes:
+        generations: The generations of the snapshots that were saved in the folders, oldest first.
+        deleted: Ids of the documents in the folders that are not in the snapshot.
+    """
+
+    generations: tuple[str, ...]
+    deleted: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """All arrays derived from one generation of the store.
@@ -290,6 +304,7 @@ class Snapshot:
         subject_candidates: The candidates for the subjects of the chunks.
         tag_set: The tags that chunks can have.
         tags_factory: Assigns or loads the tags of the chunks on first use; none by default.
+        segments: The folders on disk that contain the documents; None if the snapshot is not saved.
     """
 
     generation: str
@@ -313,6 +328,7 @@ class Snapshot:
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
     tag_set: TagSet = field(default_factory=TagSet)
     tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
+    segments: Segments | None = None
 
     @lazy
     def languages(self) -> Sequence[str]:
@@ -335,13 +351,13 @@ class Snapshot:
         loaded: BM25Index | None = vars(self).get("bm25", self.prebuilt_bm25)
         return loaded
 
-    def stored_parts(self) -> tuple[MentionTable, DenseIndex]:
+    def stored_parts(self) -> tuple[MentionTable, DenseIndex | SegmentedIndex]:
         """Return the mentions and the vectors.
 
         Raises:
             TypeError: If there are none, for example because the vectors are in an external store.
         """
-        if self.mentions is None or not isinstance(self.dense, DenseIndex):
+        if self.mentions is None or not isinstance(self.dense, DenseIndex | SegmentedIndex):
             raise TypeError("a snapshot without its mentions and vectors cannot be saved or merged")
         return self.mentions, self.dense
 

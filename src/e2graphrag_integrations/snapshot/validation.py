@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations.graph.pair_weights import PairWeights
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.ivf import InvertedLists
@@ -27,6 +28,9 @@ from e2graphrag_integrations.text.headings import MAX_LEVEL
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 """The bits that mark a byte within a character in UTF-8."""
 
+_LOW_32 = 0xFFFFFFFF
+"""Mask for the second of two rows packed into one integer."""
+
 
 def is_consistent(snapshot: Snapshot) -> bool:
     """Return whether all arrays of a snapshot have suitable types, shapes and row numbers."""
@@ -35,13 +39,13 @@ def is_consistent(snapshot: Snapshot) -> bool:
 
 def is_consistent_bm25(bm25: BM25Index, windows: int) -> bool:
     """Return whether a BM25 index fits a snapshot with a number of windows."""
-    weights, words = bm25.weights, bm25.vocabulary
+    postings = bm25.postings
+    words, counts = postings.vocabulary, postings.counts
     return (
         _are_strings(words)
-        and _is_sparse(weights, len(words), windows)
-        and weights.data.dtype.kind == "f"
-        and _are_rows(bm25.counts, None, len(weights.data))
-        and _are_rows(bm25.lengths, None, windows)
+        and _is_sparse(counts, len(words), windows)
+        and _are_rows(counts.data, None, len(counts.indices))
+        and _are_rows(postings.lengths, None, windows)
     )
 
 
@@ -93,6 +97,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     yield _is_sparse(graph.postings, entities, chunks)
     yield graph.edges.data.dtype.kind == "f"
     yield _are_rows(graph.postings.data, None)
+    yield _are_pairs(graph.pairs, entities)
     mentions, _ = snapshot.stored_parts()
     yield _are_strings(snapshot.unedited_names)
     yield _are_rows(mentions.entities, len(snapshot.unedited_names))
@@ -144,6 +149,20 @@ def _are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
         and (length is None or len(array) == length)
         and (not len(array) or array.min() >= 0)
         and (end is None or not len(array) or array.max() < end)
+    )
+
+
+def _are_pairs(pairs: PairWeights | None, entities: int) -> bool:
+    """Return whether weights are positive, and their keys are ascending pairs of rows."""
+    if pairs is None:
+        return True
+    keys = pairs.keys
+    return (
+        _are_rows(keys, entities << 32)
+        and bool((keys[1:] > keys[:-1]).all())
+        and bool(((keys >> 32) < (keys & _LOW_32)).all())
+        and bool(((keys & _LOW_32) < entities).all())
+        and _are_rows(pairs.units - 1, None, len(keys))
     )
 
 

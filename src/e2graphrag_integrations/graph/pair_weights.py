@@ -1,0 +1,166 @@
+"""How strongly each pair of entities co-occurs, as exact integers.
+
+Sums of integers do not depend on the order of the terms, and a term can be subtracted again.
+Therefore, a graph that is updated after a change equals one that is built anew, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
+
+UNIT = math.lcm(*range(1, 21)) << 14
+"""The weight 1 as an integer. The share `1 / n` of a sentence with n entities is exact up to
+n = 22, and rounded to 13 digits above. Sums below 2 million do not overflow."""
+
+MAX_ENTITIES = 1 << 31
+"""Maximum number of entities: a pair of rows is packed into one 64-bit integer."""
+
+_LOW_32 = 0xFFFFFFFF
+"""Mask for the second of two 32-bit rows packed into one 64-bit integer."""
+
+_MAX_MENTIONS = 1 << 17
+"""Number of mentions whose pairs are summed at a time. Limits memory."""
+
+_EMPTY: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PairWeights:
+    """The weights of all pairs of entities that share a sentence.
+
+    Attributes:
+        keys: Packed rows of both entities, the lower row first, ascending.
+        units: Weight of each pair in multiples of `1 / UNIT`.
+    """
+
+    keys: IntArray
+    units: IntArray
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the weights of no pairs."""
+        return cls(_EMPTY, _EMPTY)
+
+    @classmethod
+    def from_mentions(cls, entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
+        """Return the weights of all pairs in some sentences.
+
+        Args:
+            entities: The entity of each mention, in the order of the sentences.
+            sentence_sizes: Number of mentions per sentence.
+        """
+        bounds = exclusive_sums(sentence_sizes)
+        parts: list[PairWeights] = []
+        start = 0
+        while start < len(sentence_sizes):  # in batches of complete sentences
+            limit = bounds[start] + _MAX_MENTIONS
+            end = max(start + 1, int(np.searchsorted(bounds, limit, side="right")) - 1)
+            mentions = entities[bounds[start] : bounds[end]]
+            parts.append(_weights_in(mentions, sentence_sizes[start:end]))
+            # Like a merge sort: each weight is copied only a logarithmic number of times.
+            while len(parts) > 1 and len(parts[-1].keys) * 2 > len(parts[-2].keys):
+                parts[-2:] = [combine_weights(parts[-2:])]
+            start = end
+        return combine_weights(parts)
+
+    def renumbered(self, rows: IntArray) -> PairWeights:
+        """Return the same weights after rows have moved.
+
+        Args:
+            rows: New row of each entity; increasing, apart from -1 for entities without pairs.
+        """
+        return PairWeights((rows[self.keys >> 32] << 32) | rows[self.keys & _LOW_32], self.units)
+
+    def changed(self, removed: PairWeights, added: PairWeights) -> PairWeights:
+        """Return these weights without some, and with others. All refer to the same rows.
+
+        Args:
+            removed: Weights that these contain.
+            added: Further weights.
+        """
+        change = combine_weights([PairWeights(removed.keys, -removed.units), added])
+        places = np.searchsorted(self.keys, change.keys)
+        is_known = self.keys.take(places, mode="clip") == change.keys if len(self.keys) else False
+        known = np.flatnonzero(is_known)
+        units = self.units.copy()
+        units[places[known]] += change.units[known]
+        is_new = np.ones(len(change.keys), dtype=np.bool_)
+        is_new[known] = False
+        is_new &= change.units != 0
+        gone = places[known][units[places[known]] == 0]
+        keys, units = np.delete(self.keys, gone), np.delete(units, gone)
+        places = np.searchsorted(keys, change.keys[is_new])
+        return PairWeights(
+            np.insert(keys, places, change.keys[is_new]),
+            np.insert(units, places, change.units[is_new]),
+        )
+
+    def matrix(self, entities: int) -> csr_array:
+        """Return the symmetric matrix of the weights, with sorted indices.
+
+        Args:
+            entities: Number of entities.
+        """
+        index_type = smallest_int_type(max(entities, 2 * len(self.keys)))
+        sizes = np.bincount(self.keys >> 32, minlength=entities)
+        upper = csr_array(
+            (
+                self.units / UNIT,
+                (self.keys & _LOW_32).astype(index_type),
+                exclusive_sums(sizes).astype(index_type),
+            ),
+            shape=(entities, entities),
+        )
+        return upper + upper.T.tocsr()
+
+
+def combine_weights(parts: Sequence[PairWeights]) -> PairWeights:
+    """Return the sums of weights that refer to the same rows."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = np.concatenate([_EMPTY, *(part.keys for part in parts)])
+    order = np.argsort(keys, kind="stable")  # fast, as each part is sorted
+    keys = keys[order]
+    units = np.concatenate([_EMPTY, *(part.units for part in parts)])[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return PairWeights(keys[starts], np.add.reduceat(units, starts) if len(starts) else _EMPTY)
+
+
+def _weights_in(entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
+    """Return `1 / distinct entities` for every pair of entities in each sentence, summed."""
+    sentences = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)
+    distinct = _distinct((sentences << 32) | entities)
+    starts = np.flatnonzero(np.diff(distinct >> 32, prepend=-1))
+    sizes = np.diff(starts, append=len(distinct))
+    rows = distinct & _LOW_32
+    keys, units = [_EMPTY], [_EMPTY]
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        if size > 1:
+            members = rows[starts[sizes == size][:, None] + np.arange(size)]
+            a, b = np.triu_indices(size, 1)
+            keys.append(((members[:, a] << 32) | members[:, b]).ravel())
+            units.append(np.full(len(keys[-1]), _share(size), dtype=np.int64))
+    all_keys, all_units = np.concatenate(keys), np.concatenate(units)
+    order = np.argsort(all_keys)
+    return combine_weights([PairWeights(all_keys[order], all_units[order]), PairWeights.empty()])
+
+
+def _share(size: int) -> int:
+    """Return the weight of a pair in a sentence with this many entities, rounded."""
+    return (2 * UNIT + size) // (2 * size)
+
+
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the distinct values, ascending, without holding the interpreter's lock for long."""
+    ordered = np.sort(values)
+    distinct: NDArray[np.int64] = ordered[np.diff(ordered, prepend=-1) != 0]
+    return distinct

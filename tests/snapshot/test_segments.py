@@ -1,0 +1,129 @@
+"""Snapshots in segments, compared with snapshots that are built from all rows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.search.segmented import SegmentedIndex
+from e2graphrag_integrations.snapshot import files as snapshot_files
+from e2graphrag_integrations.snapshot import incremental
+from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot
+from e2graphrag_integrations.snapshot.conversion import snapshot_arrays, snapshot_meta
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from fakes import NameExtractor
+from strategies import examples
+
+WORDS = ("Anna", "Bert", "Cleo", "Dora", "met", "saw", "the", "harbour", "night", "Emil.")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_segments() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental, "_MIN_SEGMENTED", 1)
+        patch.setattr(incremental, "_MIN_KEPT", 0.0)
+        patch.setattr(snapshot_files, "_MIN_UNCHANGED", 0.0)
+        patch.setattr(snapshot_files, "_MAX_SEGMENTS", 3)
+        yield
+
+
+def open_at(path: Path | str) -> E2GraphRAG:
+    return E2GraphRAG.open(
+        path,
+        embedder=HashingEmbedder(),
+        extractor=NameExtractor(),
+        chunk_size=8,
+        chunk_overlap=2,
+    )
+
+
+def assert_equals_a_build(snapshot: Snapshot, rag: E2GraphRAG) -> None:
+    built = build_snapshot(rag.store)
+    actual, expected = snapshot_arrays(snapshot), snapshot_arrays(built)
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(actual[name], array, err_msg=name)
+        assert actual[name].dtype == array.dtype, name
+    assert snapshot_meta(snapshot) == snapshot_meta(built)
+    bm25, built_bm25 = snapshot.bm25, bm25_from_store(rag.store, built)
+    terms = [*(word.lower().strip(".") for word in WORDS), "unknown"]
+    rows = np.arange(bm25.n_texts)
+    for term in terms:
+        assert bm25.idf(term) == built_bm25.idf(term)
+    for one, other in zip(
+        bm25.search(terms, 7, idf_power=1), built_bm25.search(terms, 7, idf_power=1), strict=True
+    ):
+        assert one.tolist() == other.tolist()
+    scores = [index.score_rows(terms, rows).tolist() for index in (bm25, built_bm25)]
+    assert scores[0] == scores[1]
+    saturations = [index.saturations(["anna", "the"], rows) for index in (bm25, built_bm25)]
+    assert saturations[0].tolist() == saturations[1].tolist()
+    vector = rag._index.components.embedder.embed_query("Anna met Bert")
+    masks = [None, np.arange(len(built.nodes.ids)) % 2 == 0]
+    for mask in masks:
+        for one, other in zip(
+            snapshot.dense.search_windows(vector, 5, mask),
+            built.dense.search_windows(vector, 5, mask),
+            strict=True,
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from("abcdef"), texts),
+        st.tuples(st.just("delete"), st.sampled_from("abcdef"), st.just("")),
+        st.tuples(st.just("reopen"), st.just(""), st.just("")),
+        st.tuples(st.just("stop"), st.sampled_from(["Anna", "Bert"]), st.just("")),
+    ),
+    max_size=8,
+)
+
+
+@examples(60)
+@given(st.lists(texts, min_size=2, max_size=4), changes)
+def test_any_history_gives_the_snapshot_of_a_build(first, history):
+    with tempfile.TemporaryDirectory() as folder:
+        rag = open_at(Path(folder) / "i.e2g")
+        rag.add([SourceDocument(f"first {n}", text) for n, text in enumerate(first)])
+        rag.retrieve("Anna")
+        for kind, name, text in history:
+            is_known = name in rag.document_ids
+            if kind == "put":
+                (rag.update if is_known else rag.add)(SourceDocument(name, text))
+            elif kind == "delete":
+                rag.delete([name] if is_known else [])
+            elif kind == "stop":
+                rag.edit_entities(stop=name)
+            else:
+                rag.close()
+                rag = open_at(Path(folder) / "i.e2g")
+            assert_equals_a_build(rag._session.snapshot(), rag)
+        assert rag.verify().problems == ()
+        rag.close()
+
+
+def test_a_small_change_is_saved_as_a_segment_of_its_own(tmp_path):
+    path = tmp_path / "i.e2g"
+    with open_at(path) as rag:
+        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
+        rag.retrieve("Anna")
+        base = rag._session.snapshot()
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        snapshot = rag._session.snapshot()
+        assert isinstance(snapshot.dense, SegmentedIndex)
+        assert snapshot.dense.base is base.dense
+        assert snapshot.segments is not None
+        assert snapshot.segments.generations == (base.generation, snapshot.generation)
+    folder = Path(f"{path}.snapshot")
+    assert {one.name for one in folder.iterdir()} == {*snapshot.segments.generations}
+    assert np.load(folder / snapshot.generation / "chunk_nodes.npy").tolist() == [0]
