@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot import incremental
@@ -89,7 +90,7 @@ changes = st.lists(
 )
 
 
-@examples(60)
+@examples(30)
 @given(st.lists(texts, min_size=2, max_size=4), changes)
 def test_any_history_gives_the_snapshot_of_a_build(first, history):
     with tempfile.TemporaryDirectory() as folder:
@@ -127,3 +128,76 @@ def test_a_small_change_is_saved_as_a_segment_of_its_own(tmp_path):
     folder = Path(f"{path}.snapshot")
     assert {one.name for one in folder.iterdir()} == {*snapshot.segments.generations}
     assert np.load(folder / snapshot.generation / "chunk_nodes.npy").tolist() == [0]
+
+
+def test_merged_segments_equal_a_build_and_replace_the_folders(tmp_path):
+    path = tmp_path / "i.e2g"
+    with open_at(path) as rag:
+        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
+        rag.retrieve("Anna")
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        snapshot = rag._session.snapshot()
+        merged = snapshot_files.merge_segments(rag.store, snapshot)
+        assert isinstance(merged.dense, DenseIndex)
+        assert [one.name for one in Path(f"{path}.snapshot").iterdir()] == [snapshot.generation]
+        assert_equals_a_build(merged, rag)
+        rag.update(SourceDocument("a", "Anna saw the harbour."))
+        updated = snapshot_files.load_or_build_snapshot(rag.store, merged)
+        assert updated.dense.base is merged.dense
+        assert_equals_a_build(updated, rag)
+
+
+def test_segments_stay_as_they_are_if_the_disk_is_full(tmp_path, monkeypatch):
+    path = tmp_path / "i.e2g"
+    with open_at(path) as rag:
+        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
+        rag.retrieve("Anna")
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        snapshot = rag._session.snapshot()
+        before = sorted(one.name for one in Path(f"{path}.snapshot").iterdir())
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "save", full_disk)
+            assert snapshot_files.merge_segments(rag.store, snapshot) is None
+            rag.add(SourceDocument("d", "Dora saw the night."))
+            unsaved = rag._session.snapshot()
+            assert_equals_a_build(unsaved, rag)
+            assert unsaved.segments is None
+        assert sorted(one.name for one in Path(f"{path}.snapshot").iterdir()) == before
+    with open_at(path) as rag:  # derived from the last segments on disk
+        assert_equals_a_build(rag._session.snapshot(), rag)
+
+
+@pytest.mark.parametrize("file", ["meta.json", "vectors.npy", "words/data.npy", "pair_keys.npy"])
+def test_a_damaged_segment_is_noticed_and_the_snapshot_built_again(tmp_path, file):
+    path = tmp_path / "i.e2g"
+    with open_at(path) as rag:
+        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
+        rag.retrieve("Anna")
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        generation = rag._session.snapshot().generation
+    damaged = Path(f"{path}.snapshot") / generation / file
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    with open_at(path) as rag:
+        assert_equals_a_build(rag._session.snapshot(), rag)
+        assert rag.verify().problems == ()
+
+
+def test_many_changes_are_merged_in_the_background(tmp_path, monkeypatch):
+    monkeypatch.setattr(incremental, "_MAX_RECENT", 6)
+    with open_at(tmp_path / "i.e2g") as rag:
+        rag.add(SourceDocument("a", "Anna met Bert. " * 20))
+        rag.retrieve("Anna")
+        bases = set()
+        for number in range(12):
+            rag.add(SourceDocument(f"new {number}", f"Cleo saw Dora {number}."))
+            snapshot = rag._session.snapshot()
+            assert_equals_a_build(snapshot, rag)
+            bases.add(id(getattr(snapshot.dense, "base", snapshot.dense)))
+            keeper = rag._session._generations
+            if (thread := keeper._merge_task._thread) is not None:
+                thread.join(30)
+        assert len(bases) > 2
+
+
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")

@@ -21,6 +21,9 @@ from e2graphrag_integrations._utils.background import BackgroundTask
 from e2graphrag_integrations._utils.lazy import compute_like
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.snapshot.files import merge_segments
+from e2graphrag_integrations.snapshot.incremental import needs_merge
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -143,6 +146,8 @@ class GenerationKeeper:
         self._was_asked = False  # since the last swap
         self._task = BackgroundTask("e2graphrag-refresh")
         self._background_store: Store | None = None
+        self._merge_task = BackgroundTask("e2graphrag-merge")
+        self._merged: Snapshot | None = None  # the base of the next build, if there is one
 
     # Questions
 
@@ -275,14 +280,38 @@ class GenerationKeeper:
         built = Generation(snapshot, base, now)
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
+        if needs_merge(base) and self._merged is None:
+            self._merge_task.request(self._merge)
         return built
 
     def _build_warm(self, store: Store, last: Generation | None) -> tuple[Snapshot, Snapshot]:
         """Build the newest snapshot with all parts that questions have used in the last one."""
-        snapshot, base = self._build(store, None if last is None else last.base)
+        with self._state_lock:
+            merged, self._merged = self._merged, None
+        older = merged if merged is not None or last is None else last.base
+        snapshot, base = self._build(store, older)
         if last is not None:
             compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
         return snapshot, base
+
+    def _merge(self) -> None:
+        """Merge the segments of the last snapshot; runs in a thread of its own.
+
+        Generations are prepared meanwhile. If it fails, it is tried again after the next one.
+        """
+        last = self._last
+        if last is None:
+            return
+        try:
+            merged = merge_segments(self._store, last.base)
+            if merged is not None and isinstance(merged.dense, DenseIndex):
+                merged.dense.prepare()
+        except Exception as error:  # noqa: BLE001 - queries do not need the result
+            if not self._merge_task.stopping.is_set():
+                logger.warning("%s: segments could not be merged (%s)", self._store.path, error)
+        else:
+            with self._state_lock:
+                self._merged = merged
 
     def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
         if self._task.stopping.is_set():
@@ -316,6 +345,7 @@ class GenerationKeeper:
 
     def close(self) -> None:
         """Stop preparing generations, and wait a bounded time for the step in progress."""
+        self._merge_task.stop()
         if self._task.stop():
             self._close_background_store()
 

@@ -73,6 +73,10 @@ class BM25Part:
         """The number of texts that contain a term but are not in the index, by column."""
         return {} if self.rows is None else self.postings.doc_freq_in(self.rows < 0)
 
+    def prepare(self) -> None:
+        """Compute what the first query would need."""
+        _ = self.dropped, self._texts
+
     def find(self, term: str) -> tuple[IntArray, IntArray]:
         """Return the rows of the texts that contain a term, ascending, and how often they do."""
         column = self.postings.columns.get(term)
@@ -464,7 +468,9 @@ def append_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM
         for part, rows in others
     ]
     merged = BM25Part(merge_postings(local, len(recent)), recent.astype(np.int32))
-    return BM25Index((BM25Part(base.postings, base_rows.astype(np.int32)), merged), n_texts)
+    unchanged = BM25Part(base.postings, base_rows.astype(np.int32))
+    unchanged.prepare()
+    return BM25Index((unchanged, merged), n_texts)
 
 
 def _moved(parts: Sequence[tuple[BM25Index, IntArray]]) -> list[tuple[BM25Part, IntArray]]:

@@ -173,6 +173,13 @@ class DenseIndex(NodeSearch):
         """Dimension of the vectors, or 0 for an empty index."""
         return int(self.vectors.shape[1]) if len(self.vectors) else 0
 
+    def prepare(self) -> None:
+        """Build the index that the first search without a filter would build."""
+        if len(self.window_nodes) > self._exact_limit:
+            _ = self._ivf_index
+        elif len(self.window_nodes):
+            _ = self._flat_index
+
     def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

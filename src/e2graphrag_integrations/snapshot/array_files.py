@@ -16,7 +16,8 @@ import uuid
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ _META = "meta.json"
 _MIN_MAPPED = 1 << 20
 """Minimum file size in bytes at which an array is memory-mapped instead of read into memory."""
 
+_BLOCK_ROWS = 1 << 14
+"""Number of rows in memory while rows that are not adjacent are written."""
+
 _TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
 """Names of temporary folders."""
 
@@ -40,13 +44,44 @@ _MAX_TEMPORARY_AGE = 86_400.0
 Arrays = dict[str, NDArray[Any]]
 
 
-def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+class ArrayRows(Protocol):
+    """Rows that are not adjacent in memory, and are written to a file in blocks."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows and the shape of a row."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        ...
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return some of the rows."""
+        ...
+
+
+ArraysToSave = Mapping[str, NDArray[Any] | ArrayRows]
+"""Arrays by name. Arrays of Python objects are not supported."""
+
+Part = tuple[ArraysToSave, Mapping[str, Any]]
+"""The arrays and the JSON values in a folder."""
+
+
+def save_arrays(
+    folder: Path,
+    arrays: ArraysToSave,
+    meta: Mapping[str, Any],
+    parts: Mapping[str, Part] = MappingProxyType({}),
+) -> None:
     """Write a folder of arrays, replacing any existing folder.
 
     Args:
         folder: The folder; its parent must exist.
-        arrays: Arrays by name. Arrays of Python objects are not supported.
+        arrays: The arrays.
         meta: JSON values by name.
+        parts: The contents of subfolders by name.
 
     Raises:
         OSError: If the folder cannot be written. An existing folder is then either left unchanged
@@ -56,13 +91,19 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[
     temporary.mkdir()
     try:
         for name, array in arrays.items():
-            np.save(_file(temporary, name), array, allow_pickle=False)
+            _save(_file(temporary, name), array)
+        for name, (arrays_of_part, meta_of_part) in parts.items():
+            save_arrays(temporary / name, arrays_of_part, meta_of_part)
         checksums = {name: _crc(_file(temporary, name)) for name in arrays}
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # damaged, or in a different format
+        # An existing folder is damaged, in a different format, or contains one segment of several.
+        outdated = folder.parent / f"new-{uuid.uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(outdated)
         temporary.rename(folder)
+        shutil.rmtree(outdated, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -100,6 +141,21 @@ def remove_temporary_folders(folder: Path) -> None:
 
 def _file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npy"
+
+
+def _save(path: Path, array: NDArray[Any] | ArrayRows) -> None:
+    if isinstance(array, np.ndarray):
+        np.save(path, array, allow_pickle=False)
+        return
+    header = {
+        "descr": np.lib.format.dtype_to_descr(array.dtype),
+        "fortran_order": False,
+        "shape": array.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, array.shape[0], _BLOCK_ROWS):
+            file.write(np.ascontiguousarray(array[start : start + _BLOCK_ROWS]).data)
 
 
 def _load(path: Path) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
@@ -17,6 +18,7 @@ from e2graphrag_integrations.graph.pair_weights import PairWeights
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.segmented import SegmentedVectors
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.snapshot import (
@@ -73,12 +75,12 @@ def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     return fields | {"languages": languages} if languages else fields
 
 
-def snapshot_arrays(snapshot: Snapshot) -> Arrays:
+def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVectors]:
     """Return the arrays of a snapshot by file name, without the suffix."""
     mentions, dense = snapshot.stored_parts()
     ids, names = StringArray.of(snapshot.nodes.ids), StringArray.of(snapshot.graph.names)
     subjects = StringArray.of(snapshot.subject_candidates.names)
-    arrays: Arrays = {
+    arrays: dict[str, NDArray[Any] | SegmentedVectors] = {
         "ids": ids.data,
         "ids_bounds": ids.bounds,
         "names": names.data,
@@ -86,7 +88,7 @@ def snapshot_arrays(snapshot: Snapshot) -> Arrays:
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.chunk_words,
         "named": snapshot.graph.named,
-        "vectors": np.asarray(dense.vectors),
+        "vectors": dense.vectors,
         "window_nodes": dense.window_nodes,
         "window_spans": snapshot.window_spans,
         "record_first": snapshot.records.starts,

@@ -26,6 +26,7 @@ from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
+    Part,
     load_arrays,
     remove_temporary_folders,
     save_arrays,
@@ -39,7 +40,11 @@ from e2graphrag_integrations.snapshot.conversion import (
     snapshot_arrays,
     snapshot_meta,
 )
-from e2graphrag_integrations.snapshot.incremental import SnapshotMerger, is_large
+from e2graphrag_integrations.snapshot.incremental import (
+    SnapshotMerger,
+    is_large,
+    merged_segments,
+)
 from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
 from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
@@ -102,6 +107,21 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
     return files.save(updated)
 
 
+def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
+    """Return the same snapshot in one segment, saved on disk.
+
+    Args:
+        store: The store.
+        snapshot: A snapshot of any generation.
+
+    Returns:
+        The snapshot; None if it cannot be saved, because it would then need too much memory.
+    """
+    if store.path == MEMORY:
+        return merged_segments(snapshot)
+    return _SnapshotFiles(store).save_in_one(snapshot)
+
+
 def update_snapshot(
     store: Store, older: Snapshot | None, bm25: BM25Index | None = None
 ) -> Snapshot:
@@ -161,8 +181,8 @@ def find_stale_parts(store: Store) -> list[str]:
     stale += [name for name, value in built_meta.items() if loaded_meta.get(name) != value]
     bm25 = loaded.loaded_bm25 or files.load_bm25(built)
     if bm25 is not None:
-        actual, expected = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
-        if not all(np.array_equal(actual[name], expected[name]) for name in expected):
+        words, built_words = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
+        if not all(np.array_equal(words[name], built_words[name]) for name in built_words):
             stale.append("words")
     tags = files.load_tags(built)
     if tags is not None and not np.array_equal(tags, built.chunk_tags):
@@ -280,8 +300,8 @@ class _SnapshotFiles:
             segments = Segments((generations[0], snapshot.generation), segments.deleted)
         meta = {"segments": segments.generations[:-1], "deleted": sorted(segments.deleted)}
         try:
-            save_arrays(folder, snapshot_arrays(newer), snapshot_meta(newer) | meta)
-            save_arrays(folder / "words", bm25_arrays(newer.bm25), _WORD_RULES)
+            parts: dict[str, Part] = {"words": (bm25_arrays(newer.bm25), _WORD_RULES)}
+            save_arrays(folder, snapshot_arrays(newer), snapshot_meta(newer) | meta, parts)
         except OSError:
             return replace(snapshot, segments=None)
         self._remove_others(segments.generations)
@@ -293,18 +313,28 @@ class _SnapshotFiles:
         Returns:
             The snapshot, loaded from disk if it was saved.
         """
-        folder = self._folder / snapshot.generation
-        with contextlib.suppress(OSError):  # read-only or full: the snapshot remains in memory
-            self._folder.mkdir(exist_ok=True)
-            save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot))
-            self._remove_others((snapshot.generation,))
-            _, dense = snapshot.stored_parts()
-            if dense.lists is not None:
-                self._save_ivf(snapshot.generation, dense.lists)
-            if snapshot.prebuilt_bm25 is not None:
-                self._save_bm25(snapshot.generation, snapshot.prebuilt_bm25)
         # The loaded arrays are memory-mapped, which frees the memory of the originals.
-        return self.load(snapshot.generation) or snapshot
+        return self.save_in_one(snapshot) or snapshot
+
+    def save_in_one(self, snapshot: Snapshot) -> Snapshot | None:
+        """Save a snapshot in one folder, and return it from there; None if that is impossible.
+
+        The vectors of several segments are written without copying them in memory first.
+        """
+        folder = self._folder / snapshot.generation
+        parts: dict[str, Part] = {}
+        _, dense = snapshot.stored_parts()
+        if dense.lists is not None:
+            parts["cells"] = _ivf_arrays(dense.lists), {}
+        if snapshot.prebuilt_bm25 is not None:
+            parts["words"] = bm25_arrays(snapshot.prebuilt_bm25), _WORD_RULES
+        try:
+            self._folder.mkdir(exist_ok=True)
+            save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot), parts)
+        except OSError:  # read-only or full
+            return None
+        self._remove_others((snapshot.generation,))
+        return self.load(snapshot.generation)
 
     def _remove_others(self, generations: Sequence[str]) -> None:
         """Delete the snapshots of all other generations, and what dead processes left."""
@@ -356,8 +386,7 @@ class _SnapshotFiles:
         self._save_part(generation, "words", bm25_arrays(bm25), _WORD_RULES)
 
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
-        arrays = {"centroids": ivf.centroids, "of_vector": ivf.assignments}
-        self._save_part(generation, "cells", arrays)
+        self._save_part(generation, "cells", _ivf_arrays(ivf))
 
     def _load_part(
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
@@ -371,3 +400,7 @@ class _SnapshotFiles:
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
             save_arrays(self._folder / generation / name, arrays, rules)
+
+
+def _ivf_arrays(ivf: InvertedLists) -> Arrays:
+    return {"centroids": ivf.centroids, "of_vector": ivf.assignments}

@@ -57,6 +57,23 @@ _MIN_KEPT = 0.8
 """Minimum share of the unchanged windows that still exist. Queries search the others in vain."""
 
 
+def needs_merge(snapshot: Snapshot) -> bool:
+    """Return whether the segments of a snapshot should become one before there are too many."""
+    dense = snapshot.dense
+    return isinstance(dense, SegmentedIndex) and len(dense.recent_rows) > _MAX_RECENT // 2
+
+
+def merged_segments(snapshot: Snapshot) -> Snapshot:
+    """Return the same snapshot in one segment."""
+    _, dense = snapshot.stored_parts()
+    return replace(
+        snapshot,
+        dense=DenseIndex(np.asarray(dense.vectors), dense.window_nodes, dense.lists),
+        prebuilt_bm25=BM25Index.of(snapshot.bm25.postings),
+        segments=None,
+    )
+
+
 def is_large(snapshot: Snapshot) -> bool:
     """Return whether a small change to a snapshot does not copy all of it."""
     return len(snapshot.dense.window_nodes) >= _MIN_SEGMENTED
