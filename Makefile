@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -247,6 +247,9 @@ bench-paths: $(STAMP)
 	$(BIN)/python benchmarks/paths.py --data ../shared/data --out benchmarks/results/paths.json
 
 # Communities of 500,000 edges, and their stability (needs the indexes of bench-quality).
+bench-graph-stores: $(STAMP)
+	$(BIN)/python benchmarks/graph_stores.py --data ../shared/data --out benchmarks/results/graph_stores.json
+
 bench-communities: $(STAMP)
 	$(BIN)/python benchmarks/communities.py --data ../shared/data --out benchmarks/results/communities.json
 	$(BIN)/python benchmarks/community_overview.py --data ../shared/data \

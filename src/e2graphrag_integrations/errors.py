@@ -15,6 +15,7 @@
     ├── UnknownEntityError           a name of no entity in the index
     ├── NotPicklableError            an index with parts that cannot be pickled
     ├── RerankError                  a reranker failed or returned invalid scores
+    ├── GraphStoreError              a graph store failed, or its graph cannot be updated
     ├── MissingDependencyError       an extra, model or pipeline is not installed
     ├── IndexingError                a document could not be indexed
     │   ├── SummaryError             the summarizer failed or returned nothing
@@ -106,6 +107,10 @@ class NotPicklableError(E2GraphRAGError, TypeError):
 
 class RerankError(E2GraphRAGError):
     """Raised when a reranker fails or does not return one finite score per text."""
+
+
+class GraphStoreError(E2GraphRAGError):
+    """Raised when a graph store refuses a batch, loses data, or contains another graph."""
 
 
 class MissingDependencyError(E2GraphRAGError, ImportError):

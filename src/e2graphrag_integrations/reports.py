@@ -243,3 +243,32 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether the check found no problem."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReport:
+    """The result of updating the graph in a graph store.
+
+    All counts are by label, such as `Entity` or `CO_OCCURS`.
+
+    Attributes:
+        added: Number of new nodes and relations.
+        updated: Number of those with changed properties.
+        removed: Number of those that the index no longer contains.
+        unchanged: Number of all others.
+        rewritten: Number of nodes and relations that did not change but were written again,
+            because graph stores can delete only a node with all its relations, or because an
+            earlier update was interrupted.
+        seconds: Wall time.
+    """
+
+    added: Mapping[str, int] = field(default_factory=dict)
+    updated: Mapping[str, int] = field(default_factory=dict)
+    removed: Mapping[str, int] = field(default_factory=dict)
+    unchanged: Mapping[str, int] = field(default_factory=dict)
+    rewritten: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)

@@ -41,7 +41,7 @@ def test_help_describes_every_command_and_option_and_ends_with_examples(name, ca
 def test_main_help_lists_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    listed = re.findall(r"^  (\w+)  +[A-Z]", out.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  +[A-Z]", out.partition("Commands:")[2], re.MULTILINE)
     assert listed == list(COMMANDS)
 
 

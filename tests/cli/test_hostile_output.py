@@ -82,6 +82,7 @@ def test_every_command_is_swept():
         "compact",
         "reindex",
         "export",
+        "export-graph",
         "import",
         "demo",
         "entities",
@@ -124,6 +125,9 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)
     exported = tmp_path / f"out{CONTROLS}"
     assert check("export", hostile_index, exported).code == 0
+    for format_ in ("neo4j-csv", "graphml"):
+        graph = tmp_path / f"{format_}{CONTROLS}"
+        assert check("export-graph", hostile_index, graph, "--format", format_).code == 0
     assert check("import", exported, "--out", tmp_path / f"b{CONTROLS}.e2g").code == 0
     with closing(sqlite3.connect(hostile_index)) as db, db:
         db.execute("UPDATE nodes SET text = 'changed'")

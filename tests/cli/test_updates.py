@@ -369,6 +369,19 @@ def test_imported_export_equals_the_index(index, tmp_path, call):
     assert call("verify", copy).code == 0
 
 
+def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
+    folder = tmp_path / "graph"
+    code, out, err = call("export-graph", index, folder)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"wrote {folder}: 3 Document, ")
+    options = ("--format", "graphml", "--no-texts", "--no-communities", "--json")
+    found = call("export-graph", index, tmp_path / "g.graphml", *options).json()
+    assert found["path"] == str(tmp_path / "g.graphml")
+    assert found["counts"]["Entity"] == len((folder / "entity.csv").read_bytes().splitlines()) - 1
+    assert found["counts"]["Community"] == 0
+    assert 'attr.name="text"' not in (tmp_path / "g.graphml").read_text(encoding="utf-8")
+
+
 # Invalid input
 
 
@@ -394,6 +407,9 @@ def test_imported_export_equals_the_index(index, tmp_path, call):
         (["export", "{index}", "{folder}"], "{folder}"),
         (["export", "{index}", ""], "must name a file"),
         (["export", "{index}", "no/such/out"], "no/such/out"),
+        (["export-graph", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
+        (["export-graph", "{index}", "{folder}"], "{folder} already exists"),
+        (["export-graph", "{index}", "g", "--min-weight", "-1"], "min_weight=-1.0"),
         (["import", "{folder}", "--out", "x.e2g"], "export"),
         (["import", "ghost", "--out", "x.e2g"], "ghost"),
         (["import", "ghost", "--out", "{index}"], "{index}"),

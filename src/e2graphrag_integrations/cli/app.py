@@ -104,14 +104,15 @@ app = typer.Typer(
 
 
 def command(function: CommandFunction) -> CommandFunction:
-    """Register a function as a command with the same name.
+    """Register a function as a command with its name, in which `_` becomes `-`.
 
     The function's docstring becomes the help text, which ends with the examples.
     """
     text, title, examples = (inspect.getdoc(function) or "").partition("Examples:\n")
     # typer does not rewrap a paragraph that starts with a backspace character.
     epilog = f"\b\n{title}{examples}"
-    return app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
+    name = function.__name__.rstrip("_").replace("_", "-")
+    return app.command(name, help=text, epilog=epilog)(function)
 
 
 def _print_version(show: bool) -> None:

@@ -585,6 +585,49 @@ def export(
 
 
 @command
+def export_graph(
+    index: options.IndexFile,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="File or folder to create.")],
+    *,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Literal["neo4j-csv", "graphml", "parquet"],
+        typer.Option(
+            help="A folder of CSV files for neo4j-admin, a GraphML file, or a folder of Parquet "
+            "files."
+        ),
+    ] = "neo4j-csv",
+    no_texts: Annotated[bool, flag("--no-texts", "Leave out the texts.")] = False,
+    no_communities: Annotated[
+        bool, flag("--no-communities", "Leave out the communities of entities.")
+    ] = False,
+    min_weight: Annotated[
+        float,
+        typer.Option(metavar="WEIGHT", help="Minimum weight of a co-occurrence of two entities."),
+    ] = 0.0,
+    json: options.Json = False,
+) -> None:
+    """Export an index as a property graph.
+
+    The nodes are documents, chunks, summaries, entities and communities.
+
+    Examples:
+      e2graphrag export-graph novels.e2g novels-graph
+      e2graphrag export-graph novels.e2g novels.graphml --format graphml --no-texts
+      e2graphrag export-graph novels.e2g novels-parquet --format parquet
+    """
+    with inputs.open_index(index) as rag:
+        counts = rag.export_graph(
+            out,
+            format,
+            texts=not no_texts,
+            communities=not no_communities,
+            min_weight=min_weight,
+        )
+    text = ", ".join(f"{count:,} {label}" for label, count in counts.items())
+    output.print_summary(f"wrote {out}: {text}", {"path": out, "counts": counts}, as_json=json)
+
+
+@command
 def import_(
     folder: Annotated[
         str, typer.Argument(metavar="FOLDER", help="Folder that `e2graphrag export` created.")

@@ -8,6 +8,7 @@ that have edges, and each community lies within one of the level above.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,8 +25,14 @@ from e2graphrag_integrations.graph.sentence_table import SentenceTable
 MAX_SIZE = 30
 """A community with more entities is divided on the next level."""
 
+MIN_ENTITIES = 2
+"""Minimum size of a community: a single entity has no edge, and so no chunk under it."""
+
 MAX_SEED = 2**32 - 1
 """Largest seed."""
+
+_NAMESPACE = uuid.UUID("5c52a5a2-2f9b-5e0c-9d3e-5b1f6a0a6f0e")
+"""Namespace of the ids of communities."""
 
 _MAX_LEVELS = 20
 """Bound on the number of levels; real graphs have three to six."""
@@ -148,6 +155,11 @@ def find_communities(edges: csr_array, seed: int = 0) -> list[IntArray]:
             break
         levels.append(_numbered(finer))
     return levels
+
+
+def community_id(names: Sequence[str]) -> str:
+    """Return the id of a community with these entities, given in alphabetical order."""
+    return str(uuid.uuid5(_NAMESPACE, "\0".join(names)))
 
 
 def _divided(labels: IntArray, edges: csr_array, seed: int) -> IntArray | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -70,6 +70,8 @@ from e2graphrag_integrations.langchain.retriever import (
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.portability.graph_files import GraphFormat
+from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
     arguments_of,
@@ -90,6 +92,8 @@ from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags
+
+T = TypeVar("T")
 
 _LOCAL_FILE = "index.e2g"
 """Name of the index file in a folder given to `save_local`."""
@@ -607,6 +611,41 @@ class E2GraphRAGIndex(DocumentIndex):
         """Run `entity` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
         return await self.corpus.rag.aentity(name, top=top, where=where)
+
+    def export_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
+    ) -> dict[str, int]:
+        """Index pending documents, then write the graph; see `E2GraphRAG.export_graph`."""
+        self.corpus.ensure_built()
+        return self.corpus.rag.export_graph(
+            path, format, texts=texts, communities=communities, min_weight=min_weight
+        )
+
+    async def aexport_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
+    ) -> dict[str, int]:
+        """Run `export_graph` in a thread; a build runs the `llm` in the caller's event loop."""
+        await self.corpus.aensure_built()
+        return await self.corpus.rag.aexport_graph(
+            path, format, texts=texts, communities=communities, min_weight=min_weight
+        )
+
+    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
+        """Index pending documents, then read the graph; see `E2GraphRAG.read_graph`."""
+        self.corpus.ensure_built()
+        return self.corpus.rag.read_graph(work, options)
 
     def stats(self) -> Stats:
         """Return the statistics of the index, excluding pending documents."""

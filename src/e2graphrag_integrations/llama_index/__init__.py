@@ -8,6 +8,10 @@ from __future__ import annotations
 from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
+    from e2graphrag_integrations.llama_index.graph_store import (
+        aupdate_property_graph,
+        update_property_graph,
+    )
     from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
     from e2graphrag_integrations.llama_index.models import EmbedModel
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
@@ -41,5 +45,7 @@ __all__ = [
     "PagePart",
     "RetrieverMode",
     "SummaryTreeNodeParser",
+    "aupdate_property_graph",
     "pages_of",
+    "update_property_graph",
 ]

@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, TypeVar, Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 from llama_index.core.graph_stores import SimpleGraphStore
-from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 from llama_index.core.ingestion import arun_transformations, run_transformations
@@ -63,12 +62,14 @@ from e2graphrag_integrations.llama_index.options import (
     VectorStoreIndexOptions,
     reject_retriever_options,
 )
-from e2graphrag_integrations.llama_index.property_graph import export_property_graph
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
 from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
+from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.portability.graph_files import GraphFormat, export_graph
+from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     picklable_arguments,
@@ -91,12 +92,15 @@ from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.sqlite import Store
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
+
+T = TypeVar("T")
 
 _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, SimpleVectorStore)
 """LlamaIndex's stores that can be copied and pickled."""
@@ -901,23 +905,54 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         with self.storage.lock:
             self._storage_context.persist(str(persist_dir))
 
-    def export_property_graph(
-        self, store: PropertyGraphStore, min_weight: float = 0.0
+    def export_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
     ) -> dict[str, int]:
-        """Copy the index into a property graph store, such as Neo4j, for browsing and queries.
+        """Write the index as a property graph to files; see `E2GraphRAG.export_graph`.
 
-        Chunks and summaries become chunk nodes, and entities become entity nodes. `CO_OCCURS`
-        connects entities (with `weight`), `MENTIONS` connects chunks and entities (with `count`),
-        and `PART_OF` connects nodes and the summaries above them. Retrieval does not read the copy.
-
-        Args:
-            store: Any `PropertyGraphStore`.
-            min_weight: Minimum weight of a co-occurrence.
-
-        Returns:
-            The number of items written, by kind.
+        Raises:
+            InvalidInputError: If an argument is invalid, or the path already exists.
+            MissingDependencyError: If pyarrow is needed and not installed.
+            StoreError: If the path cannot be written. Nothing remains there.
         """
-        return export_property_graph(self.storage, self.graph, store, min_weight)
+        options = GraphOptions(bool(texts), bool(communities), min_weight)
+        return export_graph(self.read_graph, path, format, options)
+
+    async def aexport_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
+    ) -> dict[str, int]:
+        """Run `export_graph` in a thread."""
+        return await asyncio.to_thread(
+            self.export_graph,
+            path,
+            format,
+            texts=texts,
+            communities=communities,
+            min_weight=min_weight,
+        )
+
+    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
+        """Return the result of a function of the property graph; see `E2GraphRAG.read_graph`.
+
+        `update_property_graph` uses this to write the graph to a property graph store.
+        """
+
+        def read(snapshot: Snapshot, reader: DocstoreReader) -> T:
+            return work(PropertyGraph(snapshot, reader, options, f"index {self.index_id}"))
+
+        return self.storage.read(read, self._pipeline.lock)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGIndex:
         """Return an independent copy of the index and its stores, with the same models.

@@ -1,20 +1,15 @@
-"""The entity graph for LlamaIndex's property graph stores: an extractor and an export."""
+"""An extractor that gives LlamaIndex's `PropertyGraphIndex` the entity graph of its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
-import numpy as np
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
     KG_RELATIONS_KEY,
-    ChunkNode,
     EntityNode,
-    LabelledNode,
-    PropertyGraphStore,
     Relation,
 )
 from llama_index.core.schema import BaseNode, TransformComponent
@@ -23,17 +18,11 @@ from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtracto
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
-from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.portability.property_graph import CO_OCCURS, MENTIONS
 from e2graphrag_integrations.snapshot.build import normalize_mentions
-
-CO_OCCURS, MENTIONS, PART_OF = "CO_OCCURS", "MENTIONS", "PART_OF"
-"""Relation labels: entity-entity, chunk-entity, and node-parent."""
 
 NAME, NOUN = "NAME", "NOUN"
 """Labels of entity nodes."""
-
-_BATCH_SIZE = 1000
-"""Nodes or relations per call to the store."""
 
 
 class EntityCooccurrenceExtractor(TransformComponent):
@@ -87,51 +76,6 @@ class EntityCooccurrenceExtractor(TransformComponent):
         return nodes
 
 
-def export_property_graph(
-    storage: IndexStorage, graph: EntityGraph, store: PropertyGraphStore, min_weight: float = 0.0
-) -> dict[str, int]:
-    """Write an index into a property graph store; see `E2GraphRAGIndex.export_property_graph`.
-
-    Returns:
-        The number of items written, by kind.
-    """
-    records = list(storage.struct.records())
-    chunk_ids = [node.id for record in records for node in record.leaves]
-    postings = graph.postings.tocoo()
-    by_chunk = np.lexsort((postings.row, postings.col))
-    columns = (postings.col[by_chunk], postings.row[by_chunk], postings.data[by_chunk])
-    mentions = (
-        _mention(graph, chunk_ids[int(chunk)], int(row), int(count))
-        for chunk, row, count in zip(*columns, strict=True)
-    )
-    entities = (_entity(graph, row) for row in range(len(graph.names)))
-    parents = (
-        Relation(label=PART_OF, source_id=node.id, target_id=node.parent_id)
-        for record in records
-        for node in record.nodes
-        if node.parent_id is not None
-    )
-    return {
-        "nodes": _upsert(store.upsert_nodes, _nodes(storage)),
-        "entities": _upsert(store.upsert_nodes, entities),
-        "co_occurrences": _upsert(store.upsert_relations, _co_occurrences(graph, min_weight)),
-        "mentions": _upsert(store.upsert_relations, mentions),
-        "parts": _upsert(store.upsert_relations, parents),
-    }
-
-
-def _nodes(storage: IndexStorage) -> Iterator[LabelledNode]:
-    for record in storage.struct.records():
-        for node in storage.nodes.get(record).values():
-            flat = {k: v for k, v in node.metadata.items() if isinstance(v, str | int | float)}
-            yield ChunkNode(
-                id_=node.node_id,
-                label="summary" if node.metadata.get("e2_level") else "text_chunk",
-                text=node_text(node),
-                properties={**flat, "document_id": record.id},
-            )
-
-
 def _entity(graph: EntityGraph, row: int) -> EntityNode:
     return EntityNode(name=graph.names[row], label=NAME if graph.named[row] else NOUN)
 
@@ -153,11 +97,3 @@ def _mention(graph: EntityGraph, chunk_id: str, row: int, count: int) -> Relatio
     return Relation(
         label=MENTIONS, source_id=chunk_id, target_id=target_id, properties={"count": count}
     )
-
-
-def _upsert(upsert: Any, items: Iterator[Any]) -> int:
-    count = 0
-    while batch := list(islice(items, _BATCH_SIZE)):
-        upsert(batch)
-        count += len(batch)
-    return count

@@ -6,7 +6,6 @@ A community is visible under a filter only if the filter allows all chunks under
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +19,13 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.graph.communities import MAX_SEED, Communities, Evidence
+from e2graphrag_integrations.graph.communities import (
+    MAX_SEED,
+    MIN_ENTITIES,
+    Communities,
+    Evidence,
+    community_id,
+)
 from e2graphrag_integrations.graph.entity_graph import row_entries
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
@@ -30,9 +35,6 @@ from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.types import Sentences, Span
-
-_MIN_ENTITIES = 2
-"""Minimum size of a community: a single entity has no edge, and so no chunk under it."""
 
 _SHOWN_ENTITIES = 10
 """Number of entities in `top_entities`."""
@@ -45,9 +47,6 @@ _REPORT_CHUNKS = 10
 
 _REPORT_CHARACTERS = 1_200
 """Number of characters of sentences of a chunk after which a report uses no more of them."""
-
-_NAMESPACE = uuid.UUID("5c52a5a2-2f9b-5e0c-9d3e-5b1f6a0a6f0e")
-"""Namespace of the ids of communities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ class _Listing:
         listed = (
             label
             for label in order
-            if len(members[label]) >= _MIN_ENTITIES and self._is_visible(level, label)
+            if len(members[label]) >= MIN_ENTITIES and self._is_visible(level, label)
         )
         return [
             self._community(level, label, evidence, float(weights[label]))
@@ -214,18 +213,13 @@ class _Listing:
             if len(labels) > 1:
                 parts = self._found.members(below)
                 yield from (
-                    self._id(below, label) for label in labels if len(parts[label]) >= _MIN_ENTITIES
+                    self._id(below, label) for label in labels if len(parts[label]) >= MIN_ENTITIES
                 )
                 return
 
     def _compute_id(self, level: int, label: int) -> str:
         names = self._snapshot.graph.names
         return community_id([names[row] for row in self._found.members(level)[label].tolist()])
-
-
-def community_id(names: Sequence[str]) -> str:
-    """Return the id of a community with these entities, given in alphabetical order."""
-    return str(uuid.uuid5(_NAMESPACE, "\0".join(names)))
 
 
 def report_sources(
@@ -263,7 +257,7 @@ def _counts(snapshot: Snapshot, row: int, members: IntArray) -> dict[int, int]:
     is_member = np.zeros(len(snapshot.graph.names), dtype=np.int64)
     is_member[members] = 1
     counts = np.asarray(rows.entities @ is_member)
-    several = np.flatnonzero(counts >= _MIN_ENTITIES)
+    several = np.flatnonzero(counts >= MIN_ENTITIES)
     return {int(rows.numbers[place]): int(counts[place]) for place in several}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -70,6 +71,7 @@ def build_snapshot(
         made_with=dict(struct.made_with),
         documents=[record.id for record in records],
         titles=[record.title for record in records],
+        stamps=[_stamp(struct.payloads[record.id]) for record in records],
         nodes=table,
         chunk_nodes=chunk_nodes,
         chunk_words=np.asarray([n for r in records for n in r.word_counts], dtype=np.int64),
@@ -85,6 +87,11 @@ def build_snapshot(
         tag_set=struct.tags(),
         tags_factory=assign_tags,
     )
+
+
+def _stamp(payload: str) -> str:
+    """Return a string that differs between the records of two versions of a tree."""
+    return hashlib.blake2b(payload.encode(), digest_size=16).hexdigest()
 
 
 def _unedited_names(records: Sequence[DocumentRecord], edits: EntityEdits) -> list[str]:

@@ -1,0 +1,129 @@
+r"""Measure graph exports and updates of a graph database: seconds, sizes, and what is written.
+
+From the repository's root, after `make bench-quality` has built the index of hotpotqa-text:
+
+    python benchmarks/graph_stores.py --data ../shared/data \
+        --out benchmarks/results/graph_stores.json
+
+War and Peace is indexed in 16 documents, and a copy of the index of hotpotqa-text has one document
+per article. The database is FalkorDB, started on this machine, through LlamaIndex's store. After
+the first update, a sentence is added to a document in the middle, and then the document is deleted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.llama_index import update_property_graph
+from e2graphrag_integrations.portability.graph_files import FORMATS
+from runs import this_run, timed, write_result
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from graph_server import new_graph_store, running_graph_server
+
+PARTS = 16
+SENTENCE = " Natasha wrote to Pierre about Zerubbabel."
+CACHE = Path(__file__).parent / ".cache"
+
+
+def novel(path: Path) -> list[SourceDocument]:
+    text = path.read_text(encoding="utf-8")
+    size = len(text) // PARTS + 1
+    return [
+        SourceDocument(f"part {n:02}", text[n * size : (n + 1) * size], f"Part {n}")
+        for n in range(PARTS)
+    ]
+
+
+def size_of(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def exports(rag: E2GraphRAG, folder: Path) -> dict[str, Any]:
+    found = {}
+    for format_ in FORMATS:
+        _, seconds = timed(lambda format_=format_: rag.export_graph(folder / format_, format_))
+        megabytes = round(size_of(folder / format_) / 1e6, 1)
+        found[format_] = {"seconds": round(seconds, 2), "megabytes": megabytes}
+    return found
+
+
+def update(rag: E2GraphRAG, store: Any, **options: Any) -> dict[str, Any]:
+    rag.refresh()  # the time of the search index is not that of the update
+    report = update_property_graph(rag, store, **options)
+
+    def total(counts: Mapping[str, int]) -> int:
+        return sum(counts.values())
+
+    return {
+        "seconds": round(report.seconds, 2),
+        "added": total(report.added),
+        "updated": total(report.updated),
+        "removed": total(report.removed),
+        "rewritten": report.rewritten,
+    }
+
+
+def updates(rag: E2GraphRAG, url: str, **options: Any) -> dict[str, Any]:
+    """Return the figures of updates, and leave the index as it was."""
+    store = new_graph_store(url)
+    found = {"first": update(rag, store, **options), "unchanged": update(rag, store, **options)}
+    id_ = rag.document_ids[len(rag.document_ids) // 2]
+    old = rag.document(id_)
+    changed = SourceDocument(id_, old.text + SENTENCE, old.title, old.metadata)
+    rag.update(changed)
+    found["sentence"] = update(rag, store, **options)
+    rag.delete(id_)
+    found["deleted"] = update(rag, store, **options)
+    payloads = store.structured_query("MATCH (n:E2GraphRAGState) RETURN sum(size(n.state)) AS size")
+    found["state_megabytes"] = round(payloads[0]["size"] / 1e6, 2)
+    rag.add(SourceDocument(id_, old.text, old.title, old.metadata))
+    return found
+
+
+def measure(rag: E2GraphRAG, url: str, folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    stats = rag.stats()
+    return {
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "entities": stats.entities,
+        "edges": stats.edges,
+        "exports": exports(rag, folder),
+        "updates": updates(rag, url),
+        "updates without communities": updates(rag, url, communities=False),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {**this_run()}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with running_graph_server(folder) as url:
+            with E2GraphRAG.open(folder / "novel.e2g", embedder=HashingEmbedder()) as rag:
+                rag.add(novel(arguments.data / "novels" / "war_and_peace.txt"))
+                results["war_and_peace"] = measure(rag, url, folder / "novel")
+            cached = next(iter(sorted(CACHE.glob("hotpotqa-text.*.e2g"))), None)
+            if cached is not None:
+                shutil.copy(cached, folder / "hotpotqa.e2g")
+                with E2GraphRAG.open(folder / "hotpotqa.e2g") as rag:
+                    results["hotpotqa-text"] = measure(rag, url, folder / "hotpotqa")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    write_result({**results, "peak_megabytes": round(peak)}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Creating a file or folder in one step: either all of it appears under its name, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
+
+
+def check_new(target: Path) -> None:
+    """Check that nothing has this name yet.
+
+    Raises:
+        InvalidInputError: If the file or folder exists.
+    """
+    if target.exists() or target.is_symlink():
+        raise InvalidInputError(f"{target} already exists: choose a new name")
+
+
+@contextmanager
+def new_path(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside the target, which becomes the target after the block.
+
+    If the block raises, the temporary file or folder is removed.
+
+    Raises:
+        InvalidInputError: If the target exists.
+        StoreError: If the target cannot be written.
+    """
+    check_new(target)
+    temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
+    try:
+        yield temporary
+        for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        check_new(target)
+        temporary.rename(target)
+    except OSError as error:
+        raise StoreError(
+            f"{target} could not be written: {error}; nothing was left behind, so free space or "
+            "choose another place, then try again"
+        ) from error
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
