@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from e2graphrag_integrations.reports import (
         CostEstimate,
+        GraphReport,
         IndexReport,
         Progress,
         Stats,
@@ -84,6 +85,7 @@ __all__ = [
     "EntityPath",
     "ExtractiveSummarizer",
     "Freshness",
+    "GraphReport",
     "HashingEmbedder",
     "Hop",
     "HuggingFaceTokenCounter",
@@ -130,7 +132,7 @@ _HOMES = {
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
-    "reports": ("CostEstimate", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "reports": ("CostEstimate", "GraphReport", "IndexReport", "Progress", "Stats", "VerifyReport"),
     "retrieval.boosts": ("Boosts",),
     "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.filters": ("tagged",),

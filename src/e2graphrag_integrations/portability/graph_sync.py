@@ -37,6 +37,7 @@ from e2graphrag_integrations.portability.graph_state import (
 )
 from e2graphrag_integrations.portability.property_graph import (
     BATCH_SIZE,
+    ENTITY,
     NODE_LABELS,
     RELATION_LABELS,
     GraphNode,
@@ -283,7 +284,8 @@ class _Update:
             for batch in _batches(sorted(ids), BATCH_SIZE):
                 self._target.delete_nodes(batch)
             return
-        if is_repair:  # the interrupted deletion may have deleted neighbors
+        if is_repair:  # the interrupted deletion may have deleted neighbors that relations need
+            self._target.upsert_nodes([GraphNode(id_, ENTITY, {}) for id_ in sorted(ids)])
             self._restore(header, parts, ids)
         self._target.delete_nodes(sorted(ids))
         self._restore(header, parts, ids)
