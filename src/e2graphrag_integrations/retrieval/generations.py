@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.background import BackgroundTask
 from e2graphrag_integrations._utils.lazy import compute_like
+from e2graphrag_integrations._utils.memory import release_free_memory
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -250,6 +251,7 @@ class GenerationKeeper:
         try:
             with self._build_lock:
                 self._build_next(self._store_for_background())
+            release_free_memory()
         except Exception as error:  # noqa: BLE001 - the last generation keeps answering
             self._record_failure(error)
         if self._task.stopping.is_set():
