@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from e2graphrag_integrations._utils.lazy import LazySequence, lazy
+from e2graphrag_integrations._utils.lazy import LazySequence, compute_like, lazy
 
 
 class Sums:
@@ -55,3 +55,41 @@ def test_sequence_items_are_computed_on_access():
     assert list(squares) == [0, 1, 4, 9, 16]
     with pytest.raises(IndexError):
         squares[5]
+
+
+class Part:
+    """A part with a lazy attribute, as in a snapshot."""
+
+    __module__ = "e2graphrag_integrations.test"
+
+    def __init__(self, **attributes) -> None:
+        vars(self).update(attributes)
+
+    @lazy
+    def total(self):
+        return object()
+
+    @lazy
+    def other(self):
+        return object()
+
+
+def test_compute_like_computes_what_an_older_object_has_computed():
+    shared = Part()
+    old = Part(inner=Part(), shared=shared, parts=(Part(), Part()), names=["a"], itself=None)
+    old.itself = old
+    new = Part(inner=Part(), shared=shared, parts=(Part(), Part(), Part()), names=["b"])
+    new.itself = new
+    _ = old.total, old.inner.other, old.parts[1].total
+    compute_like(new, old)
+    assert {"total"} == {"total", "other"} & vars(new).keys()
+    assert {"other"} == {"total", "other"} & vars(new.inner).keys()
+    assert not vars(shared)
+    assert ["total" in vars(part) for part in new.parts] == [False, True, True]
+
+
+def test_compute_like_can_be_stopped():
+    old, new = Part(), Part()
+    assert old.total
+    compute_like(new, old, lambda: False)
+    assert "total" not in vars(new)

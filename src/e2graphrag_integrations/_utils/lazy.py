@@ -7,6 +7,9 @@ from typing import Any, Generic, TypeVar, overload
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
 
+_MAX_ITEMS = 100
+"""Maximum length of a list whose items `compute_like` visits."""
+
 T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
 
@@ -45,7 +48,8 @@ class lazy(Generic[T]):  # noqa: N801 - a decorator, named like property
 def compute_like(new: object, old: object, proceed: Callable[[], bool] = lambda: True) -> None:
     """Compute the lazy attributes of an object that an older object of its class has computed.
 
-    The same applies to the objects of this package that are reachable through their attributes.
+    The same applies to the objects of this package that are reachable through attributes and
+    short lists. An item of a list is compared with the older item in its place, or the last one.
 
     Args:
         new: The object.
@@ -56,15 +60,18 @@ def compute_like(new: object, old: object, proceed: Callable[[], bool] = lambda:
 
 
 def _compute_like(new: object, old: object, proceed: Callable[[], bool], visited: set[int]) -> None:
-    own_class = type(old)
-    is_known = new is old or type(new) is not own_class or id(old) in visited
-    if is_known or not own_class.__module__.startswith(_PACKAGE) or not hasattr(old, "__dict__"):
+    if new is old or type(new) is not type(old) or id(new) in visited or not proceed():
         return
-    visited.add(id(old))
+    if isinstance(new, list | tuple) and isinstance(old, list | tuple):
+        if old and len(new) <= _MAX_ITEMS:
+            for number, item in enumerate(new):
+                _compute_like(item, old[min(number, len(old) - 1)], proceed, visited)
+        return
+    if not type(old).__module__.startswith(_PACKAGE) or not hasattr(old, "__dict__"):
+        return
+    visited.add(id(new))
     for name, value in list(vars(old).items()):
-        if not proceed():
-            return
-        if isinstance(getattr(own_class, name, None), lazy):
+        if isinstance(getattr(type(old), name, None), lazy) and proceed():
             getattr(new, name)
         if name in vars(new):
             _compute_like(vars(new)[name], value, proceed, visited)
