@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 
 from e2graphrag_integrations.graph import builder as builder_module
 from e2graphrag_integrations.graph import pair_weights
-from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph, cap_degrees
+from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from strategies import quick
 
@@ -108,27 +107,6 @@ def test_adding_columns_equals_adding_sentences(chunks, cut):
             np.asarray([len(chunk) for chunk in part], dtype=np.int64),
         )
     assert_equal_graphs(builder.finish(), build_graph(chunks))
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 4)), max_size=25),
-    st.integers(1, 8),
-)
-def test_capped_edges_are_among_the_heaviest_of_both_endpoints(drawn, max_degree):
-    dense = np.zeros((8, 8))
-    for a, b, value in drawn:
-        if a != b:
-            dense[a, b] = dense[b, a] = value
-    capped = cap_degrees(csr_array(dense), max_degree).toarray()
-    heaviest = [
-        set(sorted(np.flatnonzero(row), key=lambda b, row=row: (-row[b], b))[:max_degree])
-        for row in dense
-    ]
-    expected = [
-        [dense[a, b] if b in heaviest[a] and a in heaviest[b] else 0 for b in range(8)]
-        for a in range(8)
-    ]
-    assert capped.tolist() == expected
 
 
 def test_hub_entity_keeps_its_heaviest_edges(monkeypatch):

@@ -265,7 +265,7 @@ def test_a_read_only_old_file_gives_a_clear_error(old, monkeypatch):
     before = old.read_bytes()
     monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
     with pytest.raises(
-        SchemaVersionError, match=r"schema version 1 and is read-only.*version 4: copy it to"
+        SchemaVersionError, match=r"schema version 1 and is read-only.*version 5: copy it to"
     ):
         Store(old)
     assert old.read_bytes() == before
@@ -410,7 +410,7 @@ def test_two_processes_can_open_an_old_file_at_once(old, open_old):
         for _ in range(2)
     ]
     try:
-        for wanted in ("ready\n", "['empty', 'numbered', 'pages', 'story'] [(4,)]\n"):
+        for wanted in ("ready\n", "['empty', 'numbered', 'pages', 'story'] [(5,)]\n"):
             assert [process.stdout.readline() for process in processes] == [wanted] * 2
             for process in processes:
                 process.stdin.write("\n")

@@ -36,6 +36,11 @@ class StringArray(Sequence[str]):
         bounds = exclusive_sums(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), bounds)
 
+    @classmethod
+    def joined(cls, parts: Sequence[StringArray]) -> StringArray:
+        """Return the strings of several arrays in one."""
+        return concatenate_strings([(part, 0, len(part)) for part in parts])
+
     def __len__(self) -> int:
         """Return the number of strings."""
         return len(self.bounds) - 1

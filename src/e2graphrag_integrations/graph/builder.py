@@ -154,7 +154,7 @@ def graph_of(names: Sequence[str], mentions: MentionTable, pairs: PairWeights) -
     """
     named = np.zeros(len(names), dtype=np.bool_)
     named[mentions.entities[mentions.named]] = True
-    edges = cap_degrees(pairs.matrix(len(names)), MAX_NEIGHBORS)
+    edges = pairs.heaviest(len(names), MAX_NEIGHBORS).matrix(len(names))
     return EntityGraph(names, named, edges, _count_mentions(mentions, len(names)), pairs)
 
 
@@ -174,32 +174,6 @@ def _count_mentions(mentions: MentionTable, n_entities: int) -> csr_array:
     postings = by_chunk.T.tocsr()
     postings.sum_duplicates()
     return postings
-
-
-def cap_degrees(edges: csr_array, max_degree: int) -> csr_array:
-    """Return the edges that are among the `max_degree` heaviest edges of both endpoints.
-
-    The earlier neighbor wins ties.
-
-    Args:
-        edges: Symmetric weights with sorted indices.
-        max_degree: Maximum number of edges to keep per entity.
-    """
-    hubs = np.flatnonzero(np.diff(edges.indptr) > max_degree)
-    if not len(hubs):
-        return edges
-    heavy = np.ones(edges.nnz, dtype=np.bool_)
-    for hub in hubs.tolist():
-        row = slice(edges.indptr[hub], edges.indptr[hub + 1])
-        order = np.argsort(-edges.data[row], kind="stable")
-        heavy[row.start + order[max_degree:]] = False
-    matrix = csr_array((heavy.astype(np.int8), edges.indices, edges.indptr), shape=edges.shape)
-    reverse = matrix.T.tocsr()
-    reverse.sort_indices()  # its entries now have the same order as the edges
-    capped = edges.copy()
-    capped.data = np.where(heavy & (reverse.data > 0), edges.data, 0)
-    capped.eliminate_zeros()
-    return capped
 
 
 def _sort_names(rows: dict[str, int]) -> tuple[list[str], NDArray[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.string_index import index_strings
 from e2graphrag_integrations.graph.pair_weights import PairWeights
 
 _CACHED_NEIGHBORS = 4096
@@ -46,9 +47,9 @@ class EntityGraph:
     pairs: PairWeights | None = None
 
     @lazy
-    def index(self) -> dict[str, int]:
+    def index(self) -> Mapping[str, int]:
         """The row of each normal form."""
-        return {name: row for row, name in enumerate(self.names)}
+        return index_strings(self.names)
 
     @lazy
     def entities_per_chunk(self) -> IntArray:

@@ -309,20 +309,22 @@ def _propagate(
 
 def _mention_counts(graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> csr_array:
     """Return the mentions of each entity in each chunk, including titles and headings."""
-    mentions = graph.postings.T.tocoo()
+    shape = graph.postings.shape[1], len(entities.names)
+    mentions = graph.postings.T.tocsr()
+    in_texts = csr_array(
+        (mentions.data.astype(float), mentions.indices, mentions.indptr), shape=shape
+    )
     # Every chunk of a document mentions each name of the document's subject.
     first = np.searchsorted(entities.documents_of_entities, chunk_documents)
     sizes = np.searchsorted(entities.documents_of_entities, chunk_documents, side="right") - first
     titled = np.repeat(np.arange(len(chunk_documents)), sizes)
     titles = entities.entities[concatenated_ranges(first, sizes)]
-    shape = graph.postings.shape[1], len(entities.names)
     in_sections = np.full(len(entities.section_chunks), _HEADING_MENTIONS)
-    counts_of_titles = np.full(len(titled), _TITLE_MENTIONS)
-    rows = np.concatenate([mentions.row, titled, entities.section_chunks])
-    columns = np.concatenate([mentions.col, titles, entities.section_entities])
-    values = np.concatenate([mentions.data, counts_of_titles, in_sections]).astype(float)
-    index_type = smallest_int_type(max(*shape, len(rows)))
+    rows = np.concatenate([titled, entities.section_chunks])
+    columns = np.concatenate([titles, entities.section_entities])
+    values = np.concatenate([np.full(len(titled), _TITLE_MENTIONS), in_sections]).astype(float)
+    index_type = smallest_int_type(max(*shape, len(rows), len(mentions.indices)))
     coordinates = rows.astype(index_type), columns.astype(index_type)
-    counts = coo_array((values, coordinates), shape=shape).tocsr()
-    counts.sum_duplicates()
-    return counts
+    as_subjects = coo_array((values, coordinates), shape=shape).tocsr()
+    as_subjects.sum_duplicates()
+    return in_texts + as_subjects

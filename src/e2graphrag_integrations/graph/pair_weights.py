@@ -104,6 +104,46 @@ class PairWeights:
             np.insert(units, places, change.units[is_new]),
         )
 
+    def heaviest(self, entities: int, max_degree: int) -> PairWeights:
+        """Return the weights that are among the highest of both entities of their pair.
+
+        The earlier neighbor wins ties.
+
+        Args:
+            entities: Number of entities.
+            max_degree: Maximum number of weights to keep per entity.
+        """
+        first, second = self.keys >> 32, self.keys & _LOW_32
+        starts = exclusive_sums(np.bincount(first, minlength=entities))
+        degrees = np.diff(starts) + np.bincount(second, minlength=entities)
+        hubs = np.flatnonzero(degrees > max_degree)
+        if not len(hubs):
+            return self
+        number = np.full(entities, len(hubs), dtype=np.min_scalar_type(len(hubs)))
+        number[hubs] = np.arange(len(hubs))
+        # The pairs whose second entity is a hub, grouped by hub.
+        below = np.flatnonzero(number[second] < len(hubs))
+        below = below[np.argsort(number[second[below]], kind="stable")]
+        bounds = exclusive_sums(np.bincount(number[second[below]], minlength=len(hubs)))
+        lowest = np.zeros(entities, dtype=np.int64)  # lowest weight of a hub that is kept
+        last = np.full(entities, entities, dtype=np.int64)  # last neighbor kept with this weight
+        for position, hub in enumerate(hubs.tolist()):
+            pairs = below[bounds[position] : bounds[position + 1]]
+            after = slice(starts[hub], starts[hub + 1])
+            units = np.concatenate([self.units[pairs], self.units[after]])
+            lowest[hub] = np.partition(units, len(units) - max_degree)[len(units) - max_degree]
+            ties = np.flatnonzero(units == lowest[hub])
+            place = ties[max_degree - int((units > lowest[hub]).sum()) - 1]
+            neighbor = (
+                first[pairs[place]] if place < len(pairs) else second[after][place - len(pairs)]
+            )
+            last[hub] = neighbor
+        is_kept = np.ones(len(self.keys), dtype=np.bool_)
+        for own, other in ((first, second), (second, first)):
+            limit = lowest[own]
+            is_kept &= (self.units > limit) | ((self.units == limit) & (other <= last[own]))
+        return PairWeights(self.keys[is_kept], self.units[is_kept])
+
     def matrix(self, entities: int) -> csr_array:
         """Return the symmetric matrix of the weights, with sorted indices.
 

@@ -8,7 +8,7 @@ section is a further subject of its chunks, with less weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, Self
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.string_index import ExtendedIndex, find_rows
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
@@ -29,9 +31,8 @@ from e2graphrag_integrations.graph.sections import (
     sections_in_texts,
 )
 from e2graphrag_integrations.graph.subject_table import SubjectTable
-from e2graphrag_integrations.graph.titles import title_entity, title_form
+from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.text.simplified import simplified
-from e2graphrag_integrations.text.title_rules import is_junk_title
 
 SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]
 """Where a subject comes from: the title, a title in the metadata, the heading in the first line,
@@ -79,6 +80,7 @@ def choose_subjects(
     metadata: NamesInMetadata | None = None,
     *,
     edits: EntityEdits = NO_EDITS,
+    forms: TitleForms | None = None,
 ) -> SubjectChoice:
     """Return the subject of each document, and the sections whose headings count.
 
@@ -96,10 +98,12 @@ def choose_subjects(
         chunk_documents: The document of each chunk, ascending.
         metadata: The names in the metadata.
         edits: The user's entity edits.
+        forms: Entities of titles that are already known.
     """
+    forms = TitleForms(edits) if forms is None else forms
     metadata = metadata or NamesInMetadata([None] * len(titles), [None] * len(titles))
     known: list[Subject] = [
-        _titled(title, other) for title, other in zip(titles, metadata.titles, strict=True)
+        _titled(title, other, forms) for title, other in zip(titles, metadata.titles, strict=True)
     ]
     headings, definitions = _first_candidates(candidates, chunk_documents, len(titles))
     files = {document: name for document, name in enumerate(metadata.files) if name}
@@ -109,8 +113,9 @@ def choose_subjects(
     lower: list[tuple[SubjectSource, dict[int, str]]] = [("heading", headings), ("file", files)]
     for source, names in lower:
         unknown = {d: name for d, name in names.items() if not known[d].names}
+        entities = _entities_of(unknown.values(), graph, forms)
         is_mentioned = {
-            document: _is_mentioned(_entity(name, graph, edits), document, graph, chunk_documents)
+            document: _is_mentioned(entities[name][1], document, graph, chunk_documents)
             for document, name in unknown.items()
         }
         if unknown and sum(is_mentioned.values()) >= _MIN_HEADINGS_NAMED * len(unknown):
@@ -131,13 +136,13 @@ def choose_subjects(
     return SubjectChoice(known, sections, frozenset(trusted))
 
 
-def _titled(title: str | None, in_metadata: str | None) -> Subject:
+def _titled(title: str | None, in_metadata: str | None, forms: TitleForms) -> Subject:
     sources: tuple[tuple[str | None, SubjectSource], ...] = (
         (title, "title"),
         (in_metadata, "metadata"),
     )
     for name, source in sources:
-        if name and title_form(name) and not is_junk_title(name):
+        if name and forms.is_subject(name):
             return Subject((name,), source)
     return Subject()
 
@@ -161,21 +166,29 @@ def _first_candidates(
     return headings, definitions
 
 
-def _entity(name: str, graph: EntityGraph, edits: EntityEdits) -> str:
-    """Return the entity that a name means, in simplified characters if the graph contains that.
+def _entities_of(
+    names: Iterable[str], graph: EntityGraph, forms: TitleForms
+) -> dict[str, tuple[str, int]]:
+    """Return the entity that each name means, and its row in the graph; -1 if it has none.
 
-    The extractor for Chinese writes names in simplified characters.
+    The extractor for Chinese writes names in simplified characters. If the graph contains only such
+    an entity, the name means that.
     """
-    form = title_entity(name, edits)
-    if form not in graph.index and (other := simplified(form)) in graph.index:
-        return edits.resolve(other)
-    return form
+    distinct = list(dict.fromkeys(names))
+    entities = [forms.entity(name) for name in distinct]
+    rows = find_rows(graph.index, entities).tolist()
+    for place, (entity, row) in enumerate(zip(entities, rows, strict=True)):
+        if row < 0 and (other := simplified(entity)) != entity and other in graph.index:
+            entities[place] = forms.resolve(other)
+            rows[place] = graph.index.get(entities[place], -1)
+    return dict(zip(distinct, zip(entities, rows, strict=True), strict=True))
 
 
-def _is_mentioned(form: str, document: int, graph: EntityGraph, chunk_documents: IntArray) -> bool:
-    """Return whether another document mentions the name."""
-    entity = graph.index.get(form)
-    if entity is None or not graph.named[entity]:
+def _is_mentioned(
+    entity: int, document: int, graph: EntityGraph, chunk_documents: IntArray
+) -> bool:
+    """Return whether another document mentions an entity by name."""
+    if entity < 0 or not graph.named[entity]:
         return False
     chunks, _ = graph.chunks(entity)
     return bool((chunk_documents[chunks] != document).any())
@@ -193,6 +206,7 @@ class Subjects:
         section_entities, section_chunks: Each chunk in a section, and the entity that the heading
             of the section names, ordered by chunk and entity.
         choice: Where the subjects come from.
+        index: The row of each normal form.
     """
 
     names: Sequence[str]
@@ -201,34 +215,46 @@ class Subjects:
     section_entities: IntArray
     section_chunks: IntArray
     choice: SubjectChoice
+    index: Mapping[str, int]
 
     @classmethod
     def from_choice(
-        cls, graph: EntityGraph, choice: SubjectChoice, edits: EntityEdits = NO_EDITS
+        cls,
+        graph: EntityGraph,
+        choice: SubjectChoice,
+        edits: EntityEdits = NO_EDITS,
+        forms: TitleForms | None = None,
     ) -> Self:
         """Combine the graph's entities with the subjects of documents and sections."""
-        forms = [
-            list(dict.fromkeys(one for n in subject.names if (one := _entity(n, graph, edits))))
+        forms = TitleForms(edits) if forms is None else forms
+        all_names = chain.from_iterable(subject.names for subject in choice.of_documents)
+        known = _entities_of(all_names, graph, forms)
+        of_sections = list(dict.fromkeys(form for form, _ in choice.sections))
+        rows = dict(zip(of_sections, find_rows(graph.index, of_sections).tolist(), strict=True))
+        rows = {entity: row for entity, row in known.values() if entity} | rows
+        new = [entity for entity, row in rows.items() if row < 0]
+        rows |= {entity: row for row, entity in enumerate(new, len(graph.names))}
+        of_documents = [
+            list(dict.fromkeys(rows[known[name][0]] for name in subject.names if known[name][0]))
             for subject in choice.of_documents
         ]
-        of_sections = (form for form, _ in choice.sections)
-        all_forms = chain(chain.from_iterable(forms), of_sections)
-        new = dict.fromkeys(form for form in all_forms if form not in graph.index)
-        rows = {form: len(graph.names) + number for number, form in enumerate(new)}
-        entities = [graph.index.get(f, rows.get(f, -1)) for some in forms for f in some]
         pairs = {
-            (chunk, graph.index.get(form, rows.get(form, -1)))
+            (chunk, rows[form])
             for form, section in choice.sections
             for chunk in range(section.first, section.end)
         }
         in_sections = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+        names: Sequence[str] = [*graph.names, *new]
+        if isinstance(graph.names, StringArray):
+            names = StringArray.joined([graph.names, StringArray.of(new)])
         return cls(
-            [*graph.names, *new],
-            np.asarray(entities, dtype=np.int64),
-            np.repeat(np.arange(len(forms)), [len(some) for some in forms]),
+            names,
+            np.asarray([*chain.from_iterable(of_documents)], dtype=np.int64),
+            np.repeat(np.arange(len(of_documents)), [len(some) for some in of_documents]),
             np.ascontiguousarray(in_sections[:, 1]),
             np.ascontiguousarray(in_sections[:, 0]),
             choice,
+            ExtendedIndex(graph.index, new),
         )
 
     def names_of(self, document: int) -> IntArray:
@@ -252,11 +278,6 @@ class Subjects:
         """Whether a title link can exist: between two documents, or between two sections."""
         has_documents = len(self.choice.of_documents) > 1 and len(self.entities) > 0
         return has_documents or len(self.section_entities) > 0
-
-    @lazy
-    def index(self) -> dict[str, int]:
-        """The row of each normal form."""
-        return {name: row for row, name in enumerate(self.names)}
 
     @lazy
     def subject_index(self) -> dict[str, int]:

@@ -6,6 +6,7 @@ import re
 
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.text.title_rules import is_junk_title
 
 _PARENTHESIS = re.compile(r"[()（）]")
 
@@ -37,6 +38,42 @@ def title_entity(title: str | None, edits: EntityEdits) -> str:
         return form
     full = edits.form(title)
     return edits.resolve(full if full in edits.named_forms else form)
+
+
+class TitleForms:
+    """The entities that titles name, each computed once.
+
+    Args:
+        edits: The user's entity edits.
+    """
+
+    def __init__(self, edits: EntityEdits) -> None:
+        self._edits = edits
+        self._entities: dict[str, str] = {}
+        self._subjects: dict[str, bool] = {}
+
+    def __len__(self) -> int:
+        """Return the number of titles."""
+        return len(self._entities)
+
+    def entity(self, title: str) -> str:
+        """Return the entity that a title names; see `title_entity`."""
+        entity = self._entities.get(title)
+        if entity is None:
+            entity = self._entities[title] = title_entity(title, self._edits)
+        return entity
+
+    def resolve(self, entity: str) -> str:
+        """Return the entity that another one means after the edits."""
+        return self._edits.resolve(entity)
+
+    def is_subject(self, title: str) -> bool:
+        """Return whether a title may name the subject of its document."""
+        is_subject = self._subjects.get(title)
+        if is_subject is None:
+            is_subject = bool(title_form(title)) and not is_junk_title(title)
+            self._subjects[title] = is_subject
+        return is_subject
 
 
 def _without_trailing_parentheses(title: str) -> str:

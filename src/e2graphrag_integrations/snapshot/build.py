@@ -45,6 +45,9 @@ from e2graphrag_integrations.types import Node, Segment, Sentences
 
 logger = logging.getLogger(__name__)
 
+_MAX_TRUSTED_WINDOWS = 10_000
+"""Maximum number of windows for which memory is allocated without counting them."""
+
 _BATCH_NODES = 10_000
 """Nodes per batch, which limits the number of rows in memory."""
 
@@ -112,9 +115,12 @@ class _ColumnBuilder:
     def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
         forms: dict[str, str] = {}  # shared, because most names occur in several documents
-        # A crafted count must not decide how much memory is allocated.
-        [(existing,)] = store.read("SELECT count(*) FROM windows")
-        windows = min(existing, sum(header.windows for header in self._headers))
+        windows = sum(header.windows for header in self._headers)
+        if windows > _MAX_TRUSTED_WINDOWS:
+            # A crafted count must not decide how much memory is allocated. Counting all windows
+            # takes a second in a large file.
+            [(existing,)] = store.read("SELECT count(*) FROM windows")
+            windows = min(existing, windows)
         for headers in self._batches():
             stored = list(store.all_nodes([header.id for header in headers]))
             check_row_counts(store.path, headers, stored)

@@ -32,6 +32,7 @@ from e2graphrag_integrations.graph.incremental import (
     weights_of_sentences,
 )
 from e2graphrag_integrations.graph.subject_table import SubjectTable
+from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
@@ -168,8 +169,18 @@ class SnapshotMerger:
             records=self._merge_records(),
             subject_candidates=self._merge_subjects(),
             prebuilt_bm25=None if bm25 is None else self._merge_bm25(bm25, in_segments=in_segments),
+            title_forms=self._title_forms,
             segments=None,
         )
+
+    @property
+    def _title_forms(self) -> TitleForms:
+        """The entities of titles, unless most of them are of titles that no longer exist."""
+        older, newer = self._sources
+        forms = older.title_forms
+        if forms is None or older.edits != newer.edits or len(forms) > 2 * len(self._documents):
+            return TitleForms(newer.edits)
+        return forms
 
     @property
     def _is_small_change(self) -> bool:

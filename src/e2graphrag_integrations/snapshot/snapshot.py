@@ -32,6 +32,7 @@ from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
+from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
@@ -304,6 +305,8 @@ class Snapshot:
         subject_candidates: The candidates for the subjects of the chunks.
         tag_set: The tags that chunks can have.
         tags_factory: Assigns or loads the tags of the chunks on first use; none by default.
+        title_forms: The entities of titles, which a later snapshot need not compute again; None to
+            forget them.
         segments: The folders on disk that contain the documents; None if the snapshot is not saved.
     """
 
@@ -328,6 +331,7 @@ class Snapshot:
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
     tag_set: TagSet = field(default_factory=TagSet)
     tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
+    title_forms: TitleForms | None = None
     segments: Segments | None = None
 
     @lazy
@@ -391,6 +395,7 @@ class Snapshot:
         names = names_in_metadata(
             self.documents, self.chunk_documents, records.values, records_of_chunks
         )
+        forms = TitleForms(self.edits) if self.title_forms is None else self.title_forms
         choice = choose_subjects(
             self.graph,
             self.titles,
@@ -398,8 +403,9 @@ class Snapshot:
             self.chunk_documents,
             names,
             edits=self.edits,
+            forms=forms,
         )
-        return Subjects.from_choice(self.graph, choice, self.edits)
+        return Subjects.from_choice(self.graph, choice, self.edits, forms)
 
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:

@@ -18,6 +18,7 @@ from e2graphrag_integrations.store.schema import (
     LANGUAGE_COLUMN,
     QUEUE,
     SCHEMA_VERSION,
+    STAMPS_INDEX,
     checksum,
 )
 from e2graphrag_integrations.types import SourceDocument
@@ -98,9 +99,15 @@ def _migrate_from_3(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 
         new_generation(db)  # snapshots contain the languages
 
 
+def _migrate_from_4(db: sqlite3.Connection, path: str) -> None:  # noqa: ARG001 - all migrations have one signature
+    """Migrate from version 4 to version 5: an index of the stamps is new."""
+    db.execute(STAMPS_INDEX)
+
+
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection, str], None]] = {
     1: _migrate_from_1,
     2: _migrate_from_2,
     3: _migrate_from_3,
+    4: _migrate_from_4,
 }
 """For each old schema version, the migration to the next version."""

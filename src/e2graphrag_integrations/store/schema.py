@@ -1,4 +1,4 @@
-"""The tables of an index file, schema version 4.
+"""The tables of an index file, schema version 5.
 
 `content` caches summaries, extractions and vectors. Each key is a hash of the inputs that produced
 the content. A row is inserted as soon as a model returns its content; the transaction that writes a
@@ -23,7 +23,7 @@ import zlib
 
 from e2graphrag_integrations.errors import CorruptStoreError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the tables below, stored in the `user_version` pragma."""
 
 READABLE_VERSION = 2
@@ -42,6 +42,9 @@ DOCUMENTS = """CREATE TABLE documents (
 LANGUAGE_COLUMN = "language TEXT"
 """The column of `documents` that is new in version 4."""
 
+STAMPS_INDEX = "CREATE INDEX IF NOT EXISTS documents_by_stamp ON documents (id, stamp)"
+"""The index that is new in version 5: all stamps are read after each change, without the texts."""
+
 QUEUE = """CREATE TABLE queue (
     id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,
     status TEXT NOT NULL, reason TEXT, checksum INTEGER NOT NULL
@@ -59,6 +62,7 @@ CREATE TABLE content (
     key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL
 );
 {DOCUMENTS.format(f", {LANGUAGE_COLUMN}")};
+{STAMPS_INDEX};
 {QUEUE};
 {ENTITY_EDITS};
 CREATE TABLE nodes (
