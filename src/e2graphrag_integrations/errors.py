@@ -21,6 +21,7 @@
     │   ├── SummaryError             the summarizer failed or returned nothing
     │   ├── EmbeddingError           the embedder failed or returned invalid vectors
     │   ├── ExtractionError          the extractor failed or returned invalid mentions
+    │   ├── EngineError              the workers of an engine cannot be used
     │   └── StoppedError             indexing was stopped by close() or a cancelled aadd
     └── StoreError                   an error about the index file
         ├── NotAnIndexError          the file is not an index created by this package
@@ -131,6 +132,10 @@ class EmbeddingError(IndexingError):
 
 class ExtractionError(IndexingError):
     """Raised when an extractor fails, or returns too few results or spans outside a text."""
+
+
+class EngineError(IndexingError):
+    """Raised when a cluster cannot be reached, or its workers die or cannot do their work."""
 
 
 class StoppedError(IndexingError):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError
+from e2graphrag_integrations.errors import (
+    EmbeddingError,
+    IndexingError,
+    InvalidInputError,
+    SettingsMismatchError,
+)
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
+from e2graphrag_integrations.indexing.stages import ComponentName, StageWork
+from e2graphrag_integrations.protocols import Embedder
+from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.types import Node, Span
 
@@ -71,21 +81,13 @@ def embed_nodes(
     cached = cache.cached(texts)
     missing = {key: text for key, text in texts.items() if key not in cached}
 
-    def embed(part: Mapping[bytes, str]) -> None:
-        with control.timer.timed("embed"):
-            vectors = embedder.embed(list(part.values()))
-        encoded = [vector.astype("<f4").tobytes() for vector in vectors]
-        cache.put_cached("vector", dict(zip(part, encoded, strict=True)))
+    def store(vectors: dict[bytes, bytes]) -> None:
+        cache.put_cached("vector", vectors)
 
     unfinished = float(len(nodes))
+    work = EmbeddingWork(embedder)
     for done in run_in_slices(
-        missing,
-        owners,
-        embed,
-        EmbeddingError,
-        stage="embedding",
-        slice_size=_SLICE_SIZE,
-        control=control,
+        missing, owners, work, store, slice_size=_SLICE_SIZE, control=control
     ):
         share = len(nodes) * done / len(missing)
         control.timer.advance("embed", share)
@@ -106,3 +108,44 @@ def _split_into_windows(
     except (InvalidInputError, EmbeddingError) as error:  # the embedder's tokenizer failed
         control.failures.record_failure([node.document_id], error)
         return ()
+
+
+@dataclass(frozen=True)
+class EmbeddingWork(StageWork[str]):
+    """Embeds texts that fit into a window."""
+
+    stage: ClassVar[Stage] = "embed"
+    name: ClassVar[str] = "embedding"
+    component_name: ClassVar[ComponentName] = "embedder"
+    error_type: ClassVar[type[IndexingError]] = EmbeddingError
+
+    embedder: WindowedEmbedder
+
+    def __call__(self, inputs: Sequence[str]) -> list[bytes]:
+        """Return the encoded vector of each text."""
+        return [vector.astype("<f4").tobytes() for vector in self.embedder.embed(inputs)]
+
+    @property
+    def component(self) -> Embedder:
+        """The embedder that the user passed, or the default one."""
+        return self.embedder.embedder
+
+    def recipe(self) -> Callable[[Embedder], EmbeddingWork]:
+        """Return a function that creates this work with an embedder."""
+        return partial(_embedding_work, expected=_identity(self.embedder))
+
+
+def _identity(embedder: WindowedEmbedder) -> tuple[int, str | None]:
+    """Return the dimension and, if the embedder declares one, the fingerprint: no model runs."""
+    declared = getattr(embedder.embedder, "fingerprint", None)
+    return embedder.dimension, None if declared is None else str(declared)
+
+
+def _embedding_work(embedder: Embedder, expected: tuple[int, str | None]) -> EmbeddingWork:
+    windowed = WindowedEmbedder(embedder)
+    actual = _identity(windowed)
+    if actual != expected:
+        raise SettingsMismatchError(
+            f"the embedder is {actual[1]} ({actual[0]}-d), not {expected[1]} ({expected[0]}-d)"
+        )
+    return EmbeddingWork(windowed)

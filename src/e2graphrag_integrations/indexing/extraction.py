@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
-from e2graphrag_integrations.entities.versions import ChunkExtractor
-from e2graphrag_integrations.errors import ExtractionError
+from e2graphrag_integrations.entities.versions import ChunkExtractor, find_version
+from e2graphrag_integrations.errors import ExtractionError, IndexingError, SettingsMismatchError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
+from e2graphrag_integrations.indexing.stages import ComponentName, StageWork
+from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.snapshot.build import normalize_mentions
 from e2graphrag_integrations.store.records import ContentCache, decode_sentences, encode_sentences
 from e2graphrag_integrations.types import Node
@@ -74,37 +79,68 @@ def _extract(
     fingerprint = extractor.fingerprint
     keys = {chunk.id: extraction_key(fingerprint, chunk.text) for chunk in chunks}
     cached = cache.cached(keys.values())
-    missing = {keys[chunk.id]: chunk for chunk in chunks if keys[chunk.id] not in cached}
+    missing = {
+        keys[c.id]: (c.text, f"chunk {c.position} of document {c.document_id!r}")
+        for c in chunks
+        if keys[c.id] not in cached
+    }
     owners: dict[bytes, list[str]] = {}
     for chunk in chunks:
         owners.setdefault(keys[chunk.id], []).append(chunk.document_id)
     forms: dict[str, str] = {}  # normal forms computed so far
-    contributions = {
-        key: normalize_mentions(decode_sentences(value), forms) for key, value in cached.items()
-    }
+    contributions: dict[bytes, Contribution] = {}
+
+    def add(values: Mapping[bytes, bytes]) -> None:
+        for key, value in values.items():
+            contributions[key] = normalize_mentions(decode_sentences(value), forms)
+
+    def store(values: dict[bytes, bytes]) -> None:
+        cache.put_cached("extraction", values)
+        add(values)
+
+    add(cached)
     control.timer.advance("extract", len(chunks) - len(missing))
-
-    def extract(part: Mapping[bytes, Node]) -> None:
-        with control.timer.timed("extract"):
-            found = extractor.extract(
-                [chunk.text for chunk in part.values()],
-                [f"chunk {c.position} of document {c.document_id!r}" for c in part.values()],
-            )
-        by_key = dict(zip(part, found, strict=True))
-        cache.put_cached("extraction", {k: encode_sentences(s) for k, s in by_key.items()})
-        contributions.update({k: normalize_mentions(s, forms) for k, s in by_key.items()})
-
     failed = len(missing)
+    work = ExtractionWork(extractor)
     for done in run_in_slices(
-        missing,
-        owners,
-        extract,
-        ExtractionError,
-        stage="extraction",
-        slice_size=_SLICE_SIZE,
-        control=control,
+        missing, owners, work, store, slice_size=_SLICE_SIZE, control=control
     ):
         control.timer.advance("extract", done)
         failed -= done
     control.timer.advance("extract", failed)
     return Extractions(keys, contributions)
+
+
+@dataclass(frozen=True)
+class ExtractionWork(StageWork[tuple[str, str]]):
+    """Extracts texts. An input is a text and its place, for error messages."""
+
+    stage: ClassVar[Stage] = "extract"
+    name: ClassVar[str] = "extraction"
+    component_name: ClassVar[ComponentName] = "extractor"
+    error_type: ClassVar[type[IndexingError]] = ExtractionError
+
+    extractor: ChunkExtractor
+
+    def __call__(self, inputs: Sequence[tuple[str, str]]) -> list[bytes]:
+        """Return the encoded mentions of each text."""
+        texts, places = [text for text, _ in inputs], [place for _, place in inputs]
+        return [encode_sentences(one) for one in self.extractor.extract(texts, places)]
+
+    @property
+    def component(self) -> EntityExtractor:
+        """The extractor, without the version of the rules."""
+        return self.extractor.extractor
+
+    def recipe(self) -> Callable[[EntityExtractor], ExtractionWork]:
+        """Return a function that creates this work with an extractor."""
+        return partial(_extraction_work, fingerprint=self.extractor.fingerprint)
+
+
+def _extraction_work(extractor: EntityExtractor, fingerprint: str) -> ExtractionWork:
+    found = find_version(extractor, fingerprint)
+    if found is None:
+        raise SettingsMismatchError(
+            f"the extractor is {ChunkExtractor(extractor).fingerprint}, not {fingerprint}"
+        )
+    return ExtractionWork(found)

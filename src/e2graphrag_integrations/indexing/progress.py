@@ -51,8 +51,12 @@ class StageTimer:
         try:
             yield
         finally:
-            with self._lock:
-                self.seconds[stage] += time.perf_counter() - started
+            self.add(stage, time.perf_counter() - started)
+
+    def add(self, stage: Stage, seconds: float) -> None:
+        """Add seconds to the time of a stage."""
+        with self._lock:
+            self.seconds[stage] += seconds
 
     def begin(self, totals: Mapping[Stage, int]) -> None:
         """Set the number of items of each stage, and report all stages that have items."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,9 +11,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
-from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError
+from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.indexing.progress import StageTimer
+from e2graphrag_integrations.indexing.stages import (
+    IndexingEngine,
+    LocalEngine,
+    LocalRunner,
+    Slice,
+    StageRunner,
+    StageWork,
+)
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import ProgressListener
 
@@ -63,6 +72,7 @@ class IndexingRun:
         max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
         summarizer: Replaces the index's summarizer for this run. It must have the same
             fingerprint.
+        engine: Provides the runner of the stages.
     """
 
     runner: AwaitableRunner | None = None
@@ -71,6 +81,7 @@ class IndexingRun:
     queued: bool = True
     max_llm_calls: int | None = None
     summarizer: Summarizer | None = None
+    engine: IndexingEngine = field(default_factory=LocalEngine)
 
 
 class FailurePolicy:
@@ -133,36 +144,36 @@ class RunControl:
         timer: Measures the stages and reports progress.
         failures: Decides whether the run continues after a document failed.
         stop: Ends the run when set.
+        runner: Runs the work of the stages.
     """
 
     timer: StageTimer
     failures: FailurePolicy = field(default_factory=FailurePolicy)
     stop: StopSignal = field(default_factory=StopSignal)
+    runner: StageRunner = field(default_factory=LocalRunner)
 
 
 def run_in_slices(
     inputs: Mapping[bytes, T],
     owners: Mapping[bytes, Sequence[str]],
-    process: Callable[[Mapping[bytes, T]], None],
-    error_type: type[IndexingError],
+    work: StageWork[T],
+    store: Callable[[dict[bytes, bytes]], None],
     *,
-    stage: str,
     slice_size: int,
     control: RunControl,
 ) -> Iterator[int]:
-    """Run a model on slices of its inputs, and yield the number of inputs in each finished slice.
+    """Run the work of a stage on slices of its inputs; yield the number of inputs in each.
 
     If a slice with inputs from several documents fails, the inputs of each document are retried
     separately, so that only the document at fault is skipped.
 
     Args:
-        inputs: Model inputs by the cache key of their result.
+        inputs: Inputs by the cache key of their result.
         owners: Ids of the documents that need each result, by cache key.
-        process: Processes a slice and stores its results.
-        error_type: Error type that wraps exceptions raised by the model.
-        stage: Name of the stage in error messages.
+        work: Processes the inputs of a slice.
+        store: Stores results by cache key.
         slice_size: Inputs per call. Limits the work that a crash can lose.
-        control: Receives failures; ends the loop after a stop request.
+        control: Runs the slices; receives failures; ends the loop after a stop request.
 
     Raises:
         WorkStopped: After a stop request.
@@ -170,9 +181,15 @@ def run_in_slices(
     failures = control.failures
     keys = list(inputs)
     finished: set[bytes] = set()
-    for start in range(0, len(keys), slice_size):
-        # Each attempt maps cache keys to the ids of the documents for which it is made.
-        attempts = deque([{key: owners[key] for key in keys[start : start + slice_size]}])
+    # Each attempt maps cache keys to the ids of the documents for which it is made.
+    attempts = deque(
+        {key: owners[key] for key in keys[start : start + slice_size]}
+        for start in range(0, len(keys), slice_size)
+    )
+    started: dict[int, Mapping[bytes, Sequence[str]]] = {}
+    numbers = itertools.count()
+
+    def next_slices() -> Iterator[Slice[T]]:
         while attempts:
             if control.stop.no_new_work.is_set():
                 raise WorkStopped
@@ -181,19 +198,27 @@ def run_in_slices(
                 for key, ids in attempts.popleft().items()
                 if key not in finished and any(id_ not in failures.failed for id_ in ids)
             }
-            if not attempt:
-                continue
-            try:
-                with wrap_errors(error_type, f"{stage} failed"):
-                    process({key: inputs[key] for key in attempt})
-            except IndexingError as error:
-                suspects = list(dict.fromkeys(id_ for ids in attempt.values() for id_ in ids))
-                if not failures.record_failure(suspects, error):
-                    attempts.extend(
-                        {key: [id_] for key, ids in attempt.items() if id_ in ids}
-                        for id_ in suspects
-                    )
-                continue
-            failures.record_success(error_type)
-            finished.update(attempt)
-            yield len(attempt)
+            if attempt:
+                number = next(numbers)
+                started[number] = attempt
+                yield Slice(number, [inputs[key] for key in attempt])
+
+    while attempts:
+        with contextlib.closing(control.runner.run(work, next_slices())) as results:
+            for result in results:
+                attempt = started.pop(result.number)
+                control.timer.add(work.stage, result.seconds)
+                work.add_usage(result.usage)
+                if result.error is not None:
+                    suspects = list(dict.fromkeys(id_ for ids in attempt.values() for id_ in ids))
+                    if not failures.record_failure(suspects, result.error):
+                        # A runner that has not taken the other slices yet retries these first.
+                        attempts.extendleft(
+                            {key: [id_] for key, ids in attempt.items() if id_ in ids}
+                            for id_ in reversed(suspects)
+                        )
+                    continue
+                store(dict(zip(attempt, result.values, strict=True)))
+                failures.record_success(work.error_type)
+                finished.update(attempt)
+                yield len(attempt)
