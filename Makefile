@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing PyTorch (CPU build, about 200 MB)"
 	@# PyTorch is pinned and comes first: otherwise pip downloads gigabytes of CUDA libraries.
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	@echo "Installing the package, its extras and the test tools (about 2 GB, one to three minutes)"
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev --group integrations
+	@echo "Installing the package, its extras and the test tools (about 2.5 GB, one to three minutes)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all,ray]" --group dev --group integrations
 	@touch $(STAMP)
 	@echo "Installed in $(VENV)"
 
@@ -218,6 +218,10 @@ bench-scale: $(STAMP)
 # Questions while documents change, at 100,000 and a million chunks (35 minutes, 12 GB of temporary disk space).
 bench-fresh: $(STAMP)
 	$(BIN)/python benchmarks/fresh.py --data ../shared/data --out benchmarks/results/fresh.json
+
+# War and Peace on a Ray cluster with one worker, then with two, of one core each (15 minutes).
+bench-ray: $(STAMP)
+	$(BIN)/python benchmarks/ray_engine.py --data ../shared/data --out benchmarks/results/ray_engine.json
 
 # Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 80 minutes).
 bench-peers: $(STAMP)

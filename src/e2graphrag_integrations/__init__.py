@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
+    from e2graphrag_integrations.indexing.ray_engine import RayEngine, WorkerResources
     from e2graphrag_integrations.protocols import (
         Embedder,
         EntityExtractor,
@@ -97,6 +98,7 @@ __all__ = [
     "PaperStrategy",
     "Progress",
     "Prompts",
+    "RayEngine",
     "RelevanceCalibration",
     "Reranker",
     "RetrievalResult",
@@ -115,6 +117,7 @@ __all__ = [
     "Trace",
     "TreeTraversalStrategy",
     "VerifyReport",
+    "WorkerResources",
     "clipped_cosine",
     "errors",
     "tagged",
@@ -131,6 +134,7 @@ _HOMES = {
     "entities.rule_extractor": ("RuleBasedExtractor",),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
+    "indexing.ray_engine": ("RayEngine", "WorkerResources"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "GraphReport", "IndexReport", "Progress", "Stats", "VerifyReport"),
     "retrieval.boosts": ("Boosts",),

@@ -55,6 +55,7 @@ from e2graphrag_integrations.indexing.pipeline import (
     update_documents,
 )
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, Splitter
+from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.languages.language import AUTO
@@ -349,6 +350,7 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Index documents; unchanged documents are skipped.
 
@@ -366,6 +368,9 @@ class E2GraphRAG:
                 an existing one: `keep` indexes it without new model calls, and `skip` omits it.
             max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
             progress: Called from worker threads with every `Progress` event, one at a time.
+            engine: `"local"` runs everything in this process. `"ray"` or a `RayEngine` (extra
+                `ray`) extracts, embeds and summarizes on the workers of a Ray cluster; this process
+                writes the results. The index is the same.
 
         Raises:
             InvalidInputError: If an argument is invalid. Nothing was written.
@@ -376,10 +381,13 @@ class E2GraphRAG:
             SettingsMismatchError: If a model differs from the one that built the index.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
             IndexingError: If all documents failed.
+            EngineError: If the cluster of the engine does not answer, or its workers fail. Finished
+                results are kept.
+            NotPicklableError: If a component cannot be sent to the workers of the engine.
             StoppedError: If `stop` or `close` was called.
         """
         work = self._adding(documents, on_duplicate, on_copy)
-        return self._run(work, _run_options(max_llm_calls, progress))
+        return self._run(work, _run_options(max_llm_calls, progress, engine))
 
     async def aadd(
         self,
@@ -389,10 +397,11 @@ class E2GraphRAG:
         on_copy: OnCopy = "keep",
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
         work = self._adding(documents, on_duplicate, on_copy)
-        return await self._arun(work, _run_options(max_llm_calls, progress))
+        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
         checked = as_documents(documents, on_duplicate)
@@ -406,6 +415,7 @@ class E2GraphRAG:
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Replace documents with new versions; unchanged documents are skipped.
 
@@ -420,7 +430,7 @@ class E2GraphRAG:
             E2GraphRAGError: For the same reasons as `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
-        return self._run(work, _run_options(max_llm_calls, progress))
+        return self._run(work, _run_options(max_llm_calls, progress, engine))
 
     async def aupdate(
         self,
@@ -428,27 +438,36 @@ class E2GraphRAG:
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(update_documents, as_documents(documents), self._index)
-        return await self._arun(work, _run_options(max_llm_calls, progress))
+        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
 
     def resume(
-        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+        self,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
         Finished results are not computed again. Failures and errors are handled as in `add`.
         """
         work = partial(resume_documents, self._index)
-        return self._run(work, _run_options(max_llm_calls, progress))
+        return self._run(work, _run_options(max_llm_calls, progress, engine))
 
     async def aresume(
-        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+        self,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument = "local",
     ) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(resume_documents, self._index)
-        return await self._arun(work, _run_options(max_llm_calls, progress))
+        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
 
     def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
@@ -1149,5 +1168,11 @@ class E2GraphRAG:
         return f"E2GraphRAG({self._store.path!r})"
 
 
-def _run_options(max_llm_calls: int | None, progress: ProgressListener | None) -> IndexingRun:
-    return IndexingRun(progress=progress, max_llm_calls=check_call_limit(max_llm_calls))
+def _run_options(
+    max_llm_calls: int | None,
+    progress: ProgressListener | None,
+    engine: EngineArgument = "local",
+) -> IndexingRun:
+    return IndexingRun(
+        progress=progress, max_llm_calls=check_call_limit(max_llm_calls), engine=as_engine(engine)
+    )

@@ -53,6 +53,8 @@ def index(
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
+    engine: options.Engine = "local",
+    address: options.RayAddress = None,
 ) -> ExitCode:
     """Index files and folders.
 
@@ -63,10 +65,12 @@ def index(
       e2graphrag index novels/ --out novels.e2g
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
       e2graphrag index novels/ --out living.e2g --cut content
+      e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
     """
     from e2graphrag_integrations.engine import E2GraphRAG
 
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    chosen_engine = inputs.make_engine(engine, address)
     inputs.check_new_index(out, paths)
     sources = inputs.read_sources(paths, out)
     # An estimate must not create a file.
@@ -97,6 +101,7 @@ def index(
                     on_duplicate="replace" if replace else "error",
                     max_llm_calls=max_llm_calls,
                     progress=progress,
+                    engine=chosen_engine,
                 )
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
@@ -386,6 +391,8 @@ def update(
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
+    engine: options.Engine = "local",
+    address: options.RayAddress = None,
 ) -> ExitCode:
     """Replace changed documents and add new ones.
 
@@ -397,6 +404,7 @@ def update(
       e2graphrag update novels.e2g novels/ --llm-model gpt-5-mini --estimate
     """
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    chosen_engine = inputs.make_engine(engine, address)
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index)
     documents = sources.documents
@@ -412,7 +420,11 @@ def update(
         deleted_ids = sorted(indexed_ids - sources.ids) if prune else []
         with output.progress_bar() as progress:
             report = rag.add(
-                documents, on_duplicate="replace", max_llm_calls=max_llm_calls, progress=progress
+                documents,
+                on_duplicate="replace",
+                max_llm_calls=max_llm_calls,
+                progress=progress,
+                engine=chosen_engine,
             )
         if deleted_ids:
             rag.delete(deleted_ids)
@@ -462,6 +474,8 @@ def resume(
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
+    engine: options.Engine = "local",
+    address: options.RayAddress = None,
 ) -> ExitCode:
     """Index the documents that are pending or have failed.
 
@@ -469,11 +483,12 @@ def resume(
       e2graphrag resume novels.e2g
     """
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    chosen_engine = inputs.make_engine(engine, address)
     with (
         inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
         output.progress_bar() as progress,
     ):
-        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress)
+        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
     output.print_report(report, index, profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.cli.output import print_skipped
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
+from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import (
     SkippedFile,
@@ -197,6 +198,21 @@ def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:
             raise InvalidInputError(f"--alias {argument!r} {problem}")
         aliases[name] = entity
     return aliases
+
+
+def make_engine(name: str, address: str | None) -> IndexingEngine:
+    """Return the engine for the options `--engine` and `--address`.
+
+    Raises:
+        InvalidInputError: If the address is invalid, or is given without `--engine ray`.
+    """
+    if name != "ray":
+        if address is not None:
+            raise InvalidInputError("--address requires --engine ray")
+        return LocalEngine()
+    from e2graphrag_integrations.indexing.ray_engine import RayEngine
+
+    return RayEngine(address)
 
 
 def make_summarizer(

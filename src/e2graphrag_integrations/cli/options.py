@@ -127,6 +127,21 @@ BoostNow = Annotated[
 
 Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent LLM calls.")]
 
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="Run the models in this process, or on the workers of a Ray cluster."),
+]
+
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="With --engine ray: head of the cluster (default: RAY_ADDRESS, or else Ray on this "
+        "machine).",
+    ),
+]
+
 MaxLLMCalls = Annotated[
     int | None,
     _llm_option(

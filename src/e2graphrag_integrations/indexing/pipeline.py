@@ -45,7 +45,10 @@ from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenInd
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.splitting import split_remotely
+from e2graphrag_integrations.indexing.stages import StageRunner
 from e2graphrag_integrations.indexing.summaries import summarize_trees
+from e2graphrag_integrations.indexing.summary_waves import summarize_in_waves
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
@@ -55,6 +58,7 @@ from e2graphrag_integrations.store.queue import (
     requeue,
     set_queue_status,
 )
+from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
 
@@ -120,9 +124,22 @@ def _index_selection(
     skipped = (*selection.unchanged, *selection.kept)
     if not documents:
         return IndexReport(skipped=skipped)
-    summaries = index.summary_builder(run)
-    planner = index.planner.for_run()
     index.components.revalidate(store.manifest())  # another process may have extracted it again
+    with run.engine.start(run.stop.no_new_work) as runner:
+        report = _index_with(runner, documents, stored, index, run)
+    return replace(report, skipped=skipped)
+
+
+def _index_with(
+    runner: StageRunner,
+    documents: Sequence[SourceDocument],
+    stored: StoredDocuments,
+    index: OpenIndex,
+    run: IndexingRun,
+) -> IndexReport:
+    """Enqueue documents and index them."""
+    store, summaries = index.store, index.summary_builder(run)
+    planner = split_remotely(documents, index.planner, runner)
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
     manifest = _checked_manifest(documents, index)
@@ -139,7 +156,7 @@ def _index_selection(
             set_queue_status(store, {id_: ("failed", str(error))})
 
     failures = FailurePolicy(on_failure=mark_failed)
-    control = RunControl(StageTimer(run.progress), failures, run.stop)
+    control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
     if run.queued:
         enqueue(store, documents, manifest)
     announce_llm_calls(cost, summaries, control.timer)
@@ -154,7 +171,7 @@ def _index_selection(
         raise
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
-    return replace(report, skipped=skipped)
+    return report
 
 
 def _checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> dict[str, str]:
@@ -256,13 +273,7 @@ def _start(
     )
     embedding = threads["embed"].submit(embed_nodes, batch.chunks, batch.prefixes, *resources)
     summarizing = threads["summaries"].submit(
-        summarize_trees,
-        batch.trees,
-        context.summaries,
-        threads["llm"],
-        lambda: control.timer.advance("summarize", 1),
-        control.stop.no_new_calls,
-        failures=control.failures,
+        _summarize, batch.trees, context, control, threads["llm"]
     )
 
     def finish() -> FinishedBatch:
@@ -282,3 +293,22 @@ def _start(
         return FinishedBatch(batch.documents, nodes, extractions, vectors)
 
     return finish
+
+
+def _summarize(
+    trees: Sequence[Tree], context: IndexingContext, control: RunControl, pool: Executor
+) -> list[Mapping[str, str] | None]:
+    def on_summary() -> None:
+        control.timer.advance("summarize", 1)
+
+    summaries = context.summaries
+    if control.runner.is_remote("summarize", uses_llm=summaries.uses_llm):
+        return summarize_in_waves(trees, summaries, context.concurrency, on_summary, control)
+    return summarize_trees(
+        trees,
+        summaries,
+        pool,
+        on_summary,
+        control.stop.no_new_calls,
+        failures=control.failures,
+    )

@@ -25,7 +25,7 @@ from e2graphrag_integrations.types import HEADINGS, Node, Segment, SourceDocumen
 _NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 _BATCH_CHUNKS = 256
-"""Number of chunks at which a batch is full, to bound memory use."""
+"""Number of chunks at which a batch is full, to bound memory use, unless the engine has its own."""
 
 Splitter = Callable[[str], Sequence[tuple[int, int]]]
 """Returns the half-open chunk spans of a text, in order."""
@@ -79,7 +79,7 @@ def plan_batches(
         batch.chunks.extend(chunks)
         batch.prefixes[document.id] = prefix
         control.timer.advance("chunk", len(chunks))
-        if len(batch.chunks) >= _BATCH_CHUNKS:
+        if len(batch.chunks) >= (control.runner.batch_chunks or _BATCH_CHUNKS):
             yield batch
             batch = Batch()
     if batch.documents:
@@ -154,16 +154,30 @@ class DocumentPlanner:
         Raises:
             InvalidInputError: If the splitter fails or returns invalid spans.
         """
-        chunks = self._given_chunks(document)
-        if self.splitter is None and not self.split_segments and not chunks:
-            return plan_document(document, self.settings, self.counter)
         spans = self._spans.get(document.id) if self._spans is not None else None
         if spans is None:
-            splitter = _split_around(chunks, self._boundaries(document), self._split)
-            spans = checked_spans(splitter, document)
-            if self._spans is not None:
+            spans = self.split(document)
+            if self._spans is not None and self._is_custom(document):
                 self._spans[document.id] = spans
         return plan_tree(document.id, document.text, spans, self.settings.groups)
+
+    def split(self, document: SourceDocument) -> list[Span]:
+        """Return the spans of a document's chunks, like `__call__`, but always compute them."""
+        if not self._is_custom(document):
+            return self.settings.spans(document.text, self.counter)
+        chunks = self._given_chunks(document)
+        splitter = _split_around(chunks, self._boundaries(document), self._split)
+        return checked_spans(splitter, document)
+
+    def with_spans(self, spans: Mapping[str, list[Span]]) -> DocumentPlanner:
+        """Return a copy for one run that knows the spans of some documents, by id."""
+        return replace(self, _spans={**(self._spans or {}), **spans})
+
+    def _is_custom(self, document: SourceDocument) -> bool:
+        """Return whether a document is not split by the settings alone."""
+        return (
+            self.splitter is not None or self.split_segments or bool(self._given_chunks(document))
+        )
 
     def _given_chunks(self, document: SourceDocument) -> list[Span]:
         if self.is_chunk is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -64,7 +64,7 @@ class StageWork(abc.ABC, Generic[T]):
         """Return counts of the calls since the last call of this method."""
         return {}
 
-    def add_usage(self, usage: Mapping[str, float]) -> None:  # noqa: B027 - most works count nothing
+    def add_usage(self, usage: Mapping[str, float]) -> None:
         """Add counts that `take_usage` returned in another process."""
 
 
@@ -104,15 +104,17 @@ class StageRunner(Protocol):
     """Runs the work of stages during one run of the pipeline."""
 
     @property
-    def batch_chunks(self) -> int:
-        """Number of chunks at which a batch of documents is full."""
+    def batch_chunks(self) -> int | None:
+        """Number of chunks at which a batch of documents is full; None means the default."""
         ...
 
     def is_remote(self, stage: Stage, *, uses_llm: bool = False) -> bool:
         """Return whether a stage runs outside this process."""
         ...
 
-    def run(self, work: StageWork[T], slices: Iterable[Slice[T]]) -> Iterator[SliceResult]:
+    def run(
+        self, work: StageWork[T], slices: Iterable[Slice[T]]
+    ) -> Generator[SliceResult, None, None]:
         """Process slices, and yield their results in any order.
 
         Errors of the type `work.error_type` are part of a result. All others are raised.
@@ -124,13 +126,15 @@ class StageRunner(Protocol):
 class LocalRunner:
     """Runs the work in the calling thread, one slice after another."""
 
-    batch_chunks: int = 256
+    batch_chunks: int | None = None
 
     def is_remote(self, stage: Stage, *, uses_llm: bool = False) -> bool:  # noqa: ARG002 - see the protocol
         """Return False."""
         return False
 
-    def run(self, work: StageWork[T], slices: Iterable[Slice[T]]) -> Iterator[SliceResult]:
+    def run(
+        self, work: StageWork[T], slices: Iterable[Slice[T]]
+    ) -> Generator[SliceResult, None, None]:
         """Process each slice when its result is asked for."""
         for one in slices:
             yield run_slice(work, one.number, one.inputs)

@@ -121,7 +121,7 @@ class SummaryBuilder:
         try:
             summary = self.cached(key)
             if summary is None:
-                summary = self._call(texts, level, stopping)
+                summary = self.create(texts, level, stopping)
                 self.store.put_cached("summary", {key: summary.encode()})
         finally:
             with self.lock:
@@ -129,7 +129,10 @@ class SummaryBuilder:
             done.set()
         return summary
 
-    def _call(self, texts: Sequence[str], level: int, stopping: threading.Event | None) -> str:
+    def create(
+        self, texts: Sequence[str], level: int, stopping: threading.Event | None = None
+    ) -> str:
+        """Return a new summary of `texts` without using the cache; see `build`."""
         started = time.perf_counter()
         uses_llm = self.uses_llm
         attempts = 0
@@ -200,7 +203,7 @@ def summarize_trees(
     """
     failures = failures or FailurePolicy()
     calls = _Calls(builder, stopping, failures)
-    schedule = _Schedule(trees)
+    schedule = SummarySchedule(trees)
     running: dict[Future[str], tuple[int, Node]] = {}
     while True:
         while schedule.ready and not stopping.is_set():
@@ -265,18 +268,32 @@ def _with_place(error: BaseException, node: Node, summarizer: Summarizer) -> Bas
     """Return a SummaryError that names the summary, or a store error or interrupt unchanged."""
     if isinstance(error, StoreError) or not isinstance(error, Exception | asyncio.CancelledError):
         return error
+    return summary_error(error, summary_place(node), summarizer)
+
+
+def summary_place(node: Node) -> str:
+    """Return the name of a summary in error messages."""
+    return f"summary {node.position} of level {node.level} of document {node.document_id!r}"
+
+
+def summary_error(error: BaseException, place: str, summarizer: Summarizer) -> SummaryError:
+    """Return the error that names the summary, without the keys of the summarizer."""
     message = redact_error(error, summarizer)
     failed = SummaryError(
-        f"summary {node.position} of level {node.level} of document {node.document_id!r} failed: "
-        f"{type(error).__name__}: {message}. Finished summaries are kept: fix the cause and index "
-        "again"
+        f"{place} failed: {type(error).__name__}: {message}. Finished summaries are kept: fix the "
+        "cause and index again"
     )
     failed.__cause__ = error
     return failed
 
 
-class _Schedule:
-    """Tracks which summaries are ready to be created, and collects the finished ones."""
+class SummarySchedule:
+    """Tracks which summaries are ready to be created, and collects the finished ones.
+
+    Attributes:
+        ready: The tree number and the node of each summary whose inputs have texts.
+        summaries: The finished summaries of each tree, by node id.
+    """
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = trees

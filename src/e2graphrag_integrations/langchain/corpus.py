@@ -28,6 +28,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.langchain.conversion import (
     Page,
     TreePer,
@@ -69,6 +70,7 @@ class Corpus:
         summarizer: The engine's summarizer, if it is a LangChain model.
         config: Runnable config for every call to the summarizer.
         max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
+        engine: Provides the runner of the stages of a build; None means this process.
         auto_build: Whether a search indexes pending documents first.
         show_progress: Whether builds show a progress bar.
         mirror: Copies the vectors to a vector store, if any.
@@ -82,6 +84,7 @@ class Corpus:
         summarizer: RunnableSummarizer | None = None,
         config: RunnableConfig | None = None,
         max_llm_calls: int | None = None,
+        engine: IndexingEngine | None = None,
         auto_build: bool = True,
         show_progress: bool = False,
         mirror: VectorStoreMirror | None = None,
@@ -94,6 +97,7 @@ class Corpus:
         self._summarizer = summarizer
         self._config = config
         self._max_llm_calls = max_llm_calls
+        self._engine = LocalEngine() if engine is None else engine
         self._show_progress = show_progress
         self._has_warned = False
         self._build_lock = process_lock()
@@ -366,7 +370,11 @@ class Corpus:
             summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
         with self._progress() as progress:
             run = replace(
-                run, progress=progress, summarizer=summarizer, max_llm_calls=self._max_llm_calls
+                run,
+                progress=progress,
+                summarizer=summarizer,
+                max_llm_calls=self._max_llm_calls,
+                engine=self._engine,
             )
             return self.rag.pending.index(documents, run)
 

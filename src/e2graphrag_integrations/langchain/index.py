@@ -40,6 +40,7 @@ from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
+from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
     TREE_PER_VALUES,
@@ -145,6 +146,7 @@ class E2GraphRAGIndex(DocumentIndex):
         llm_id: str | None = None,
         max_concurrency: int = 8,
         max_llm_calls: int | None = None,
+        engine: EngineArgument = "local",
         retry: RetryPolicy | None = None,
         config: RunnableConfig | None = None,
         auto_build: bool = True,
@@ -204,6 +206,8 @@ class E2GraphRAGIndex(DocumentIndex):
             max_llm_calls: Maximum number of calls to the `llm` in one build, without retries. A
                 build that needs more raises LLMCallLimitError before the first call, and its
                 documents remain pending. None means no limit.
+            engine: `"local"`, or `"ray"` or a `RayEngine` (extra `ray`): where documents are
+                extracted, embedded and summarized; see `E2GraphRAG.add`.
             retry: Retry policy for transient errors from the `llm`.
             config: Runnable config for every call to the `llm`, such as callbacks and tags.
             auto_build: Whether a search indexes pending documents first. If False, a search does
@@ -234,6 +238,7 @@ class E2GraphRAGIndex(DocumentIndex):
         prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
         k = check_int("k", k)
         max_llm_calls = check_call_limit(max_llm_calls)
+        checked_engine = as_engine(engine)
         summarizer = _summarizer(llm, prompts, llm_id)
         mirror = None
         if vector_store is not None:
@@ -270,6 +275,7 @@ class E2GraphRAGIndex(DocumentIndex):
             summarizer=summarizer,
             config=config,
             max_llm_calls=max_llm_calls,
+            engine=checked_engine,
             auto_build=auto_build,
             show_progress=show_progress,
             mirror=mirror,

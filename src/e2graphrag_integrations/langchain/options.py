@@ -10,6 +10,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
 from e2graphrag_integrations.entities.routing import Extractors
+from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
@@ -54,6 +55,7 @@ class OpenOptions(TypedDict, total=False):
     llm_id: str | None
     max_concurrency: int
     max_llm_calls: int | None
+    engine: EngineArgument
     retry: RetryPolicy | None
     config: RunnableConfig | None
     auto_build: bool

@@ -45,6 +45,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.inputs import as_ids, check_language
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
+from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
@@ -151,6 +152,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         strategy: Strategy | None = None,
         num_workers: int = 4,
         max_llm_calls: int | None = None,
+        engine: EngineArgument = "local",
         retry: RetryPolicy | None = None,
         summary_cache: str | os.PathLike[str] = ":memory:",
         show_progress: bool = False,
@@ -205,6 +207,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             max_llm_calls: Maximum number of LLM calls of one insert or update, without retries.
                 If it needs more, it raises LLMCallLimitError before the first call. None means
                 no limit.
+            engine: `"local"`, or `"ray"` or a `RayEngine` (extra `ray`): where documents are
+                extracted, embedded and summarized; see `E2GraphRAG.add`.
             retry: Retry policy for transient LLM errors.
             summary_cache: Path of a file that stores finished summaries. By default, they are
                 kept in memory and lost with this object.
@@ -261,6 +265,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             Store(checked_path(summary_cache)),
             show_progress,
             check_language(language),
+            as_engine(engine),
         )
         self._user_transformations = list(transformations or ())
         super().__init__(

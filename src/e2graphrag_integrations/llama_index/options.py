@@ -13,6 +13,7 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
@@ -57,6 +58,7 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     strategy: Strategy | None
     num_workers: int
     max_llm_calls: int | None
+    engine: EngineArgument
     retry: RetryPolicy | None
     summary_cache: str | os.PathLike[str]
 

@@ -36,6 +36,7 @@ from e2graphrag_integrations.indexing.pipeline import index_documents
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
+from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO, metadata_language
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
@@ -88,6 +89,7 @@ class InsertPipeline:
         cache: Stores finished summaries.
         show_progress: Whether to draw a progress bar.
         language: Language of the documents that do not say theirs; "auto" detects it.
+        engine: Provides the runner of the stages.
 
     Attributes:
         report: Report of the last insertion.
@@ -106,6 +108,7 @@ class InsertPipeline:
     cache: Store
     show_progress: bool
     language: str = AUTO
+    engine: IndexingEngine = field(default_factory=LocalEngine)
     report: IndexReport = field(default_factory=IndexReport)
     lock: ProcessLock = field(default_factory=process_rlock)
     not_recorded: tuple[str, ...] = ()
@@ -208,8 +211,9 @@ class InsertPipeline:
         stop: StopSignal,
     ) -> IndexReport:
         components.warn_if_outdated(self.storage.struct.made_with)
-        with self._progress() as progress:
-            return self._insert_with(progress, changes, components, runner, stop)
+        with self._progress() as progress, self.engine.start(stop.no_new_work) as stages:
+            control = RunControl(StageTimer(progress), stop=stop, runner=stages)
+            return self._insert_with(control, changes, components, runner)
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[ProgressListener | None]:
@@ -220,11 +224,10 @@ class InsertPipeline:
 
     def _insert_with(
         self,
-        progress: ProgressListener | None,
+        control: RunControl,
         changes: TreeChanges,
         components: Components,
         runner: AwaitableRunner,
-        stop: StopSignal,
     ) -> IndexReport:
         documents = [
             replace(document, source=self._with_language(document)) for document in changes.inputs
@@ -255,7 +258,6 @@ class InsertPipeline:
             for tree in document.previous:
                 sink.contents |= stored_contents(self.storage, tree, components, summaries)
         context = IndexingContext(sink, components, manifest, summaries, plan, self.num_workers)
-        control = RunControl(StageTimer(progress), stop=stop)
         announce_llm_calls(cost, summaries, control.timer)
         report = index_documents(sources, context, control)
         indexed = [assemble(d, sink.documents[d.id], sink) for d in documents]
