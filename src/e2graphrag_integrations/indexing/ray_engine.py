@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -343,6 +344,7 @@ class _RayRunner:
         self._engine = engine
         self._ray = ray
         self._stop = stop
+        self._lock = threading.Lock()
         self._nodes: list[dict[str, float]] = [
             node["Resources"] for node in ray.nodes() if node["Alive"]
         ]
@@ -409,18 +411,22 @@ class _RayRunner:
     ) -> Any:
         data = self._ray.data
         self._ray.cloudpickle.register_pickle_by_value(ray_worker)
-        dataset = data.from_items(rows, override_num_blocks=len(rows)).map(
-            ray_worker.RayWorker,
-            fn_constructor_args=(payload,),
-            compute=data.ActorPoolStrategy(
-                min_size=1, max_size=size, max_tasks_in_flight_per_actor=_IN_FLIGHT
-            ),
-            num_cpus=resources.cpus,
-            num_gpus=resources.gpus or None,
-            resources=dict(resources.custom),
-            # By default, Ray Data repeats a task without end whose worker dies each time.
-            ray_remote_args_fn=partial(dict, max_task_retries=self._engine.retries),
-        )
+        source = data.from_items(rows, override_num_blocks=len(rows))
+        with self._lock, warnings.catch_warnings():
+            # Ray plans to remove `ray_remote_args_fn`, without another way to limit the retries. By
+            # default, it repeats a task without end whose worker dies each time.
+            warnings.simplefilter("ignore")
+            dataset = source.map(
+                ray_worker.RayWorker,
+                fn_constructor_args=(payload,),
+                compute=data.ActorPoolStrategy(
+                    min_size=1, max_size=size, max_tasks_in_flight_per_actor=_IN_FLIGHT
+                ),
+                num_cpus=resources.cpus,
+                num_gpus=resources.gpus or None,
+                resources=dict(resources.custom),
+                ray_remote_args_fn=partial(dict, max_task_retries=self._engine.retries),
+            )
         dataset.context.enable_progress_bars = False
         return dataset
 
