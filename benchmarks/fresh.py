@@ -28,7 +28,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Freshness, SourceDocument
 from goals import Goal, exit_if_missed
 from runs import percentiles, this_run, write_result
 from scale import HELD_OUT, Floats, memory, real_vectors
@@ -89,21 +89,24 @@ def changes(corpus: Corpus, seed: int) -> Iterator[tuple[SourceDocument, str]]:
         yield replace(document, text="\n".join(lines)), new_name
 
 
-def ask(rag: E2GraphRAG, questions: Sequence[str], until: Callable[[int], bool]) -> dict[str, Any]:
-    """Ask questions one after another, and return their times and how fresh the answers were."""
-    seconds, ages, waited, newest, generations = [], [], 0, 0, set()
+def ask(
+    rag: E2GraphRAG, questions: Sequence[str], until: Callable[[int], bool]
+) -> tuple[list[float], dict[str, Any]]:
+    """Ask questions one after another; return their seconds, and how fresh the answers were."""
+    seconds: list[float] = []
+    ages, waited, newest, generations = [], 0, 0, set()
     number = 0
     while not until(number):
         began = time.perf_counter()
         result = rag.retrieve(questions[number % len(questions)])
         seconds.append(time.perf_counter() - began)
-        freshness = result.trace.freshness
+        freshness = cast(Freshness, result.trace.freshness)
         ages.append(freshness.max_age)
         waited += freshness.waited > 0
         newest += freshness.is_newest
         generations.add(freshness.generation)
         number += 1
-    return {
+    return seconds, {
         "questions": number,
         "ms": percentiles(seconds),
         "longest, ms": round(1000 * max(seconds), 1),
@@ -217,31 +220,40 @@ def measure(path: Path, chunks: int, vectors: Path) -> dict[str, Any]:
         return lambda _: time.monotonic() > deadline
 
     with open_index(path, real, read_your_writes=False) as rag:
+
+        def ask_at_rest() -> list[float]:
+            rag.refresh()
+            return ask(rag, questions, lambda number: number == 2 * QUESTIONS)[0]
+
         ask(rag, questions, lambda number: number == QUESTIONS)  # the first pass reads the files
-        result: dict[str, Any] = {"at rest": ask(rag, questions, lambda n: n == 3 * QUESTIONS)}
+        rest = ask_at_rest()
         at_rest = memory()
-        result["until a change is found"] = time_until_found(rag, corpus)
+        result: dict[str, Any] = {
+            "at rest": {"ms": percentiles(rest), "memory, MiB": at_rest},
+            "until a change is found": time_until_found(rag, corpus),
+        }
         writers = {
             "updates by a thread": lambda: updates_in_a_thread(rag, corpus),
             "updates by another process": lambda: updates_in_a_process(path, chunks, vectors),
         }
         for name, updates in writers.items():
+            rest = ask_at_rest()
             reset_peak()
             with updates() as durations:
-                asked = ask(rag, questions, for_the_duration())
-            ratio = asked["ms"]["p95"] / result["at rest"]["ms"]["p95"]
+                seconds, asked = ask(rag, questions, for_the_duration())
+            peak = memory()["peak"]
+            rest += ask_at_rest()  # before and after, because the speed of the machine varies
+            ratio = float(np.quantile(seconds, 0.95) / np.quantile(rest, 0.95))
             result[name] = {
                 **asked,
+                "ms at rest, before and after": percentiles(rest),
                 "p95 relative to rest": round(ratio, 2),
                 "updates": len(durations),
                 "seconds per update": _summary(durations),
-                "peak memory, MiB": memory()["peak"],
-                "peak memory relative to rest": round(memory()["peak"] / at_rest["resident"], 2),
+                "peak memory, MiB": peak,
+                "peak memory relative to rest": round(peak / at_rest["resident"], 2),
             }
-        # Once more, because the speed of the machine varies.
-        rag.refresh()
-        result["at rest, again"] = ask(rag, questions, lambda n: n == QUESTIONS)
-        result["memory at rest, MiB"] = {"before": at_rest, "after": memory()}
+        result["final memory, MiB"] = memory()
     return result
 
 
