@@ -326,6 +326,45 @@ def test_a_question_waits_if_too_many_documents_changed(index_file, open_index):
     assert result.trace.freshness.waited > 0
 
 
+def test_many_changes_that_cannot_be_prepared_are_left_out(index_file, open_index, gate):
+    reader, writer = open_index(index_file), open_index(index_file)
+    ask(reader)
+    gate.error = OSError(errno.EIO, "the disk failed")
+    writer.delete([document(number).id for number in range(10)])
+    result = ask(reader)
+    assert found(result) == {document(n).id for n in range(10, N_DOCUMENTS)}
+    assert "the disk failed" in result.trace.freshness.problem
+
+
+def test_answers_are_exact_while_threads_ask_and_another_object_writes(index_file, open_index):
+    reader, writer = open_index(index_file, read_your_writes=False), open_index(index_file)
+    texts = {document(n).id: {document(n).text} for n in range(N_DOCUMENTS)}
+    done, errors = threading.Event(), []
+
+    def loop():
+        while not done.is_set():
+            for node in reader.retrieve("Who left?", k=99).nodes:
+                known = {text[node.start : node.end] for text in texts[node.document_id]}
+                if node.level == 0 and node.text not in known:
+                    errors.append(node)
+
+    threads = [threading.Thread(target=loop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for version in range(1, 9):
+        new = document(version % 3, version)
+        texts[new.id].add(new.text)
+        writer.update(new)
+        if version == 4:
+            writer.delete("d29")
+    done.set()
+    for thread in threads:
+        thread.join(30)
+    join_background_threads()
+    assert not errors
+    assert "d29" not in found(ask(reader))
+
+
 # Faults
 
 
