@@ -50,8 +50,6 @@ def pinned_to(cores: set[int]) -> Iterator[None]:
 @contextmanager
 def cluster(workers: int) -> Iterator[str]:
     """Start a cluster with worker nodes of one core each, and return its address."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # bind to the loopback interface
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
     options = {"node_ip_address": "127.0.0.1", "object_store_memory": OBJECT_STORE}
@@ -109,6 +107,9 @@ def main() -> None:
     parser.add_argument("--characters", type=int, help="index only the first N characters")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    # Before Ray is imported: its servers listen on the loopback interface, and report nothing.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     text = (arguments.data / "novels" / "war_and_peace.txt").read_text(encoding="utf-8")
     document = SourceDocument("war_and_peace", text[: arguments.characters], "War and Peace")
     with tempfile.TemporaryDirectory() as folder:

@@ -101,6 +101,11 @@ def test_modules_import_without_cycles():
     assert len(graph) > 50
 
 
+def test_only_the_ray_engine_imports_ray():
+    users = {name for name, path in MODULES.items() if "ray" in {top(m) for m in imported(path)}}
+    assert users == {"indexing.ray_engine", "indexing.ray_worker"}
+
+
 @pytest.mark.parametrize("name", sorted(n for n in MODULES if top(n) not in INTEGRATIONS))
 def test_core_imports_no_framework(name):
     assert not {module.split(".")[0] for module in imported(MODULES[name])} & FRAMEWORKS
