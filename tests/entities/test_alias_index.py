@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.entities.alias_index import AliasIndex, aliases_of
 from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
@@ -73,3 +74,11 @@ def test_alias_equals_that_of_a_dictionary(drawn, user_aliases):
         first = next(row for row in rows if frequency[row] == most)
         expected = (all_names[first], "alias", max(0.0001, round(max(share, 1 / len(rows)), 4)))
         assert aliases.find(form) == expected
+
+
+@given(st.lists(st.text("ab é北\n", max_size=5)))
+def test_stored_names_have_the_code_points_of_a_list(names):
+    listed, stored = NameCodes.of(names), NameCodes.of(StringArray.of(names))
+    assert stored.codes.tolist() == listed.codes.tolist()
+    assert stored.starts.tolist() == listed.starts.tolist()
+    assert stored.ends.tolist() == listed.ends.tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.string_index import index_strings
 from e2graphrag_integrations.entities.alias_index import AliasIndex, aliases_of
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
@@ -76,8 +78,8 @@ class Aliases:
         return self._similar(form, excluded)
 
     @lazy
-    def _rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.names)}
+    def _rows(self) -> Mapping[str, int]:
+        return index_strings(self.names)
 
     @cached_method(_CACHED_ALIASES)
     def _rows_with_alias(self, alias: str) -> IntArray:
@@ -103,6 +105,9 @@ class Aliases:
     @lazy
     def _codes(self) -> NameCodes:
         """The code points of all named entities, then of the user's aliases."""
+        if isinstance(self.names, StringArray):
+            named = self.names.take(np.flatnonzero(self.named))
+            return NameCodes.of(StringArray.joined([named, StringArray.of([*self._merged])]))
         return NameCodes.of([*compress(self.names, self.named.tolist()), *self._merged])
 
     @lazy

@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations._utils.string_array import StringArray
 
 SPACE = ord(" ")
 _LINE_END = ord("\n")
+_LAST_ASCII = 0x7F
+_MASK, _CONTINUATION = 0xC0, 0x80
+"""The bits that mark a byte within a character in UTF-8."""
 
 CodePoints = NDArray[np.unsignedinteger[Any]]
 """Code points: one byte each if all of them are ASCII, otherwise four."""
@@ -36,6 +40,23 @@ class NameCodes:
     @classmethod
     def of(cls, names: Sequence[str]) -> Self:
         """Return the code points of names."""
+        if not isinstance(names, StringArray):
+            return cls._of_list(names)
+        separators = names.bounds + np.arange(len(names.bounds))
+        encoded = np.empty(len(names.data) + len(separators), dtype=np.uint8)
+        is_separator = np.zeros(len(encoded), dtype=np.bool_)
+        is_separator[separators] = True
+        encoded[is_separator] = SPACE
+        encoded[~is_separator] = names.data
+        codes: CodePoints = encoded
+        if encoded.max() > _LAST_ASCII:
+            codes = code_points(encoded.tobytes().decode())
+            separators = (np.cumsum((encoded & _MASK) != _CONTINUATION) - 1)[separators]
+        return cls(names, codes, separators[:-1] + 1, separators[1:])
+
+    @classmethod
+    def _of_list(cls, names: Sequence[str]) -> Self:
+        """Return the code points of names, which may contain lone surrogates."""
         codes = code_points("\n".join(["", *names, ""]))
         bounds = np.flatnonzero(codes == _LINE_END)
         if len(bounds) != len(names) + 1:  # a name contains a line end
