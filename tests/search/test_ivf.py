@@ -16,7 +16,7 @@ from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.search import dense as dense_module
 from e2graphrag_integrations.search import ivf as ivf_module
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
+from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists, least_nprobe
 from fakes import damage_file, numbered
 from strategies import quick
 
@@ -266,6 +266,21 @@ def test_each_vector_is_in_the_list_of_its_nearest_centroid(monkeypatch):
     monkeypatch.setattr(ivf_module, "_BATCH", 1_000)
     assert np.array_equal(assign_lists(lists.centroids, vectors), lists.assignments)
     assert assign_lists(lists.centroids, np.empty((0, 0), dtype=np.float32)).tolist() == []
+
+
+def test_many_lists_are_trained_and_assigned_through_groups(monkeypatch):
+    vectors, nodes, _ = clustered()
+    monkeypatch.setattr(ivf_module, "_MAX_COMPARED", 100)
+    lists = InvertedLists.train(vectors)
+    assert 0.9 < lists.nlist / trained().nlist <= 1
+    np.testing.assert_allclose(np.linalg.norm(lists.centroids, axis=1), 1, atol=1e-5)
+    products = vectors @ lists.centroids.T
+    assigned = products[np.arange(COUNT), lists.assignments]
+    assert (products.max(axis=1) - assigned < 1e-6).mean() > 0.95
+    assert mean_recall(DenseIndex(vectors, nodes, lists, exact_limit=0), 200) >= 0.95
+    assert np.array_equal(InvertedLists.train(vectors).assignments, lists.assignments)
+    assert least_nprobe(1600) == 100
+    assert least_nprobe(100) == 0
 
 
 def test_faiss_index_built_in_batches_contains_all_vectors(monkeypatch):

@@ -13,7 +13,13 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.ivf import NPROBE, InvertedLists, load_faiss, search_parameters
+from e2graphrag_integrations.search.ivf import (
+    NPROBE,
+    InvertedLists,
+    least_nprobe,
+    load_faiss,
+    search_parameters,
+)
 
 _EXACT_LIMIT = 20_000
 """Maximum number of windows for which the search is exact. An exact search of this many windows
@@ -247,9 +253,9 @@ class DenseIndex(NodeSearch):
     def _search_ivf(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Search the nearest `NPROBE` lists, and more if they have too few matching windows."""
+        """Search the nearest lists, and more of them if they have too few matching windows."""
         selector = None if mask is None else _selector(mask)
-        fetch, nprobe = min(usable, 2 * count), NPROBE
+        fetch, nprobe = min(usable, 2 * count), max(NPROBE, least_nprobe(self._ivf_index.nlist))
         while True:
             parameters = search_parameters(nprobe, selector)
             [quantized], [rows] = self._ivf_index.search(query[None, :], fetch, params=parameters)
