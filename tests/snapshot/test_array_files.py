@@ -152,6 +152,19 @@ def test_a_flipped_bit_anywhere_is_detected_or_harmless(folder):
     assert equal(load_arrays(folder), SMALL, META)
 
 
+def test_of_a_large_file_only_some_blocks_are_checked(tmp_path, monkeypatch):
+    for constant, value in (("_BLOCK", 64), ("_LARGE", 512), ("_LARGE_STEP", 256)):
+        monkeypatch.setattr(array_files, constant, value)
+    folder = tmp_path / "f"
+    save_arrays(folder, {"a": np.zeros(1000, dtype=np.uint8)}, META)
+    content = (folder / "a.npy").read_bytes()
+    for at, is_checked in ((512, True), (575, True), (576, False), (767, False), (768, True)):
+        (folder / "a.npy").write_bytes(content[:at] + b"\1" + content[at + 1 :])
+        assert (load_arrays(folder) is None) == is_checked
+    (folder / "a.npy").write_bytes(content[:-1])
+    assert load_arrays(folder) is None
+
+
 @pytest.mark.parametrize("name", ["meta.json", "a.npy", "b.npy"])
 def test_a_truncated_or_missing_file_is_detected(folder, name):
     original = (folder / name).read_bytes()
