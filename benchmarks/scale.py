@@ -31,7 +31,8 @@ from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from goals import Goal, exit_if_missed
 from quality_bench.corpora import corpora
-from runs import answer_from, percentiles, this_run, timed
+from runs import answer_from, percentiles, this_run, timed, write_result
+from shards import measure_shards, shard_goals
 from synthetic import (
     Corpus,
     FirstTextSummarizer,
@@ -337,17 +338,19 @@ STEPS: Mapping[str, Callable[[E2GraphRAG, Corpus], dict[str, Any]]] = {
     "build": build,
     "serve": serve,
 }
+OTHER_STEPS = {"query": time_queries, "shards": measure_shards}
 
 
 def run_step(step: str, path: Path, chunks: int, vectors: Path, window: int | None) -> None:
     real = np.load(vectors, allow_pickle=False)
     with open_index(path, real, window) as rag:
-        result = {**STEPS, "query": time_queries}[step](rag, Corpus(chunks))
+        result = {**STEPS, **OTHER_STEPS}[step](rag, Corpus(chunks))
     print(json.dumps(result | {"final memory, MiB": memory()}))
 
 
 def run_in_subprocess(arguments: Sequence[str]) -> dict[str, Any]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} if "serve" in arguments else None
+    is_serving = {"serve", "shards"}.intersection(arguments)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} if is_serving else None
     done = subprocess.run(
         [sys.executable, __file__, *arguments],
         capture_output=True,
@@ -409,6 +412,7 @@ def main() -> None:
         "recall on real vectors": on_real_vectors(real),
         "sizes": {},
     }
+    goals: list[Goal] = []
     runs = [(size, None) for size in options.sizes]
     if options.windows:
         runs.append((options.windows, SIXTH))
@@ -427,9 +431,14 @@ def main() -> None:
                 print(name, step, json.dumps(result["sizes"][name][step]), flush=True)
                 if options.out:
                     options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            if (size, window) == (max(options.sizes), None):
+                arguments = ["--step", "shards", str(path), str(size), str(vectors)]
+                measured = {**this_run(), "chunks": size, **run_in_subprocess(arguments)}
+                goals += shard_goals(measured)
+                write_result(measured, options.out and options.out.with_name("shards.json"))
     if options.out:
         plot(result["sizes"], options.out.with_suffix(".svg"))
-    goals = goals_of(result)
+    goals = [*goals_of(result), *goals]
     result["goals"] = [goal.to_dict() for goal in goals]
     print(json.dumps(result["goals"], indent=2))
     if options.out:

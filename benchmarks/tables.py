@@ -27,9 +27,11 @@ _ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     _ROOT / "docs" / "benchmarks.md",
     _ROOT / "docs" / "boosts.md",
+    _ROOT / "docs" / "scale.md",
     _ROOT / "README.md",
 )
 PAPER_ROUTE = "route of the paper's strategy"
+LARGEST_SHARD = "chunks of the largest shard relative to the mean"
 HOPS = "hops of the paper's strategy"
 """Keys of the figures of a question about a novel."""
 
@@ -205,6 +207,29 @@ def scale(result: Result) -> str:
             yield f"recall on real vectors: {label}", recall, *[""] * (len(sizes) - 1)
 
     return markdown(("", *sizes), rows())
+
+
+def shards(result: Result) -> str:
+    """Return the times and the agreement of shards."""
+    times = {
+        "one index, ms p50 / p95": "ms of one index",
+        "a shard, ms p50 / p95": "ms of a shard",
+        "the slowest shard, ms p50 / p95": "ms of the slowest shard",
+        "the merge, ms p50 / p95": "ms of the merge",
+        "the slowest shard plus the merge, ms p50 / p95": "ms of the slowest shard plus the merge",
+    }
+    rows = [
+        ("chunks", f"{result['chunks']:,}"),
+        ("shards", result["shards"]),
+        ("largest shard relative to the mean", result[LARGEST_SHARD]),
+        *((label, p50_p95(result[name])) for label, name in times.items()),
+        *(("share of " + name, value) for name, value in result["recall"].items()),
+        *(
+            (f"share of {name}, if each shard is scored alone", value)
+            for name, value in result["recall if each shard is scored alone"].items()
+        ),
+    ]
+    return markdown(("", ""), rows)
 
 
 def edges(result: Result) -> str:
@@ -473,6 +498,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "index_goals": ("index_speed", goals),
     "scale": ("scale", scale),
     "scale_goals": ("scale", goals),
+    "shards": ("shards", shards),
     "edges": ("edge_cap", edges),
     "history": ("history", history),
     "history_dev": ("history_dev", history),

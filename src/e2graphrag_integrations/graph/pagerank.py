@@ -103,6 +103,10 @@ class PersonalizedPageRank:
         """Return the chunks that mention an entity or have it as their title, ascending."""
         return row_entries(self.entity_chunks, entity)[0]
 
+    def rows_of(self, chunks: IntArray) -> csr_array:
+        """Return the rows of `chunk_entities` of some chunks."""
+        return self.chunk_entities[chunks]
+
     def entities_of(self, chunk: int) -> IntArray:
         """Return the entities in a chunk, including its document's title."""
         return row_entries(self.chunk_entities, chunk)[0]
@@ -201,7 +205,7 @@ class PersonalizedPageRank:
         allowed: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
         chunks = self._grow_subgraph(seeds, weights, damping, allowed)
-        rows = self.chunk_entities[chunks]
+        rows = self.rows_of(chunks)
         n_entities = self.chunk_entities.shape[1]
         entities, columns = unique_inverse(np.concatenate([rows.indices, seeds]), n_entities)
         local = csr_array(
@@ -233,23 +237,46 @@ class PersonalizedPageRank:
         allowed: NDArray[np.bool_] | None,
     ) -> IntArray:
         """Return the chunks of the subgraph that grows from the seeds, ascending."""
-        chunk_sums, entity_sums = self._sums
         edge_factor = 1 if allowed is None else _FILTER_EDGE_FACTOR
         max_chunks = _CHUNK_BUDGET * (1 if allowed is None else _FILTER_CHUNK_FACTOR)
         reached = []
         for expansion, max_edges in enumerate(_EDGE_BUDGETS, 1):
             entities, weights = self._within_edge_budget(entities, weights, edge_factor * max_edges)
-            flow = weights / entity_sums[entities]
-            chunks, scores = _propagate(self.entity_chunks, entities, flow)
-            if len(chunks) > max_chunks:
-                top = self._top_chunks(chunks, scores, damping, max_chunks, allowed)
-                # Rescale, so that the probability of the dropped chunks is not lost.
-                chunks, scores = chunks[top], scores[top] * (scores.sum() / scores[top].sum())
+            chunks, scores = self.expand(entities, weights, max_chunks, damping, allowed)
             reached.append(chunks)
             if expansion < len(_EDGE_BUDGETS):
-                flow = scores / chunk_sums[chunks]
-                entities, weights = _propagate(self.chunk_entities, chunks, flow)
+                entities, weights = self.spread(chunks, scores)
         return sorted_union(*reached)
+
+    def expand(
+        self,
+        entities: IntArray,
+        weights: FloatVector,
+        max_chunks: int,
+        damping: float,
+        allowed: NDArray[np.bool_] | None,
+    ) -> tuple[IntArray, FloatVector]:
+        """Return the best chunks of some entities, ascending, and the weight that reaches each.
+
+        Args:
+            entities: The entities.
+            weights: Their weights.
+            max_chunks: Maximum number of chunks, and of allowed chunks.
+            damping: As for `rank`.
+            allowed: As for `rank`.
+        """
+        flow = weights / self._sums[1][entities]
+        chunks, scores = _propagate(self.entity_chunks, entities, flow)
+        if len(chunks) <= max_chunks:
+            return chunks, scores
+        top = self._top_chunks(chunks, scores, damping, max_chunks, allowed)
+        # Rescale, so that the probability of the dropped chunks is not lost.
+        return chunks[top], scores[top] * (scores.sum() / scores[top].sum())
+
+    def spread(self, chunks: IntArray, scores: FloatVector) -> tuple[IntArray, FloatVector]:
+        """Return the entities in some chunks, ascending, and the weight that reaches each."""
+        flow = scores / self._sums[0][chunks]
+        return _propagate(self.chunk_entities, chunks, flow)
 
     def _within_edge_budget(
         self, entities: IntArray, weights: FloatVector, max_edges: int
