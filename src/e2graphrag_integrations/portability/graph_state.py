@@ -226,16 +226,19 @@ class GraphState:
         The new pages have other names, so an interruption leaves the old state intact.
         """
         divided = replace(header, pages=pages)
-        nodes: list[NodePage] = [{} for _ in range(pages)]
-        relations: list[RelationPage] = [{} for _ in range(pages)]
-        for page in range(header.pages):
-            for id_, entry in self.read_nodes(header, page).items():
-                nodes[page_of(id_, pages)][id_] = entry
-            for key, value in self.read_relations(header, page).items():
-                relations[page_of(key[1], pages)][key] = value
-        for page in range(pages):
-            self.write_nodes(divided, page, nodes[page])
-            self.write_relations(divided, page, relations[page])
+        # Both numbers are powers of two, so pages with one remainder share no entry with others.
+        step = min(pages, header.pages)
+        for first in range(step):
+            nodes: dict[int, NodePage] = {page: {} for page in range(first, pages, step)}
+            relations: dict[int, RelationPage] = {page: {} for page in nodes}
+            for page in range(first, header.pages, step):
+                for id_, entry in self.read_nodes(header, page).items():
+                    nodes[page_of(id_, pages)][id_] = entry
+                for key, value in self.read_relations(header, page).items():
+                    relations[page_of(key[1], pages)][key] = value
+            for page, entries in nodes.items():
+                self.write_nodes(divided, page, entries)
+                self.write_relations(divided, page, relations[page])
         self.write_header(divided)
         self._entries.delete_state(
             [_page_name(kind, n, header.pages) for n in range(header.pages) for kind in _KINDS]
