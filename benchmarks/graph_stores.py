@@ -1,21 +1,19 @@
 r"""Measure graph exports and updates of a graph database: seconds, sizes, and what is written.
 
-From the repository's root, after `make bench-quality` has built the index of hotpotqa-text:
+From the repository's root:
 
     python benchmarks/graph_stores.py --data ../shared/data \
         --out benchmarks/results/graph_stores.json
 
-Pride and Prejudice is indexed in 16 documents, and a copy of the index of hotpotqa-text has one
-document per article. The database is FalkorDB, started on this machine, through LlamaIndex's store.
-After the first update, a sentence is added to a document in the middle, and then the document is
-deleted. All times are seconds of the CPU: those of this process and, for updates, of the database.
+Pride and Prejudice is indexed in 16 documents. The database is FalkorDB, started on this machine,
+through LlamaIndex's store. After the first update, a sentence is added to a document in the middle,
+and then the document is deleted. All times are seconds of the CPU: those of this process and, for
+updates, of the database.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import shutil
 import sys
 import tempfile
 import time
@@ -33,7 +31,6 @@ from graph_server import new_graph_store, running_graph_server
 
 PARTS = 16
 SENTENCE = " Natasha wrote to Pierre about Zerubbabel."
-CACHE = Path(__file__).parent / ".cache"
 
 
 def novel(path: Path) -> list[SourceDocument]:
@@ -127,23 +124,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, Any] = {**this_run()}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, running_graph_server(Path(name)) as url:
         folder = Path(name)
-        with running_graph_server(folder) as url:
-            with E2GraphRAG.open(folder / "novel.e2g", embedder=HashingEmbedder()) as rag:
-                rag.add(novel(arguments.data / "novels" / "pride_and_prejudice.txt"))
-                results["pride_and_prejudice"] = measure(rag, url, folder / "novel")
-            write_result(results, arguments.out)
-            cached = next(iter(sorted(CACHE.glob("hotpotqa-text.*.e2g"))), None)
-            if cached is not None:
-                shutil.copy(cached, folder / "hotpotqa.e2g")
-                snapshot = f"{cached.name}.snapshot"
-                shutil.copytree(CACHE / snapshot, folder / "hotpotqa.e2g.snapshot")
-                with E2GraphRAG.open(folder / "hotpotqa.e2g") as rag:
-                    results["hotpotqa-text"] = measure(rag, url, folder / "hotpotqa")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    write_result({**results, "peak_megabytes": round(peak)}, arguments.out)
+        with E2GraphRAG.open(folder / "novel.e2g", embedder=HashingEmbedder()) as rag:
+            rag.add(novel(arguments.data / "novels" / "pride_and_prejudice.txt"))
+            figures = measure(rag, url, folder / "exports")
+    write_result({**this_run(), "pride_and_prejudice": figures}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def update_property_graph(
             changed them in the store.
 
     Returns:
-        What was added, updated and removed, by label.
+        The counts of added, updated and removed nodes and relations, by label.
 
     Raises:
         InvalidInputError: If an argument is invalid.
