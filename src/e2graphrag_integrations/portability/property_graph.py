@@ -426,7 +426,7 @@ class PropertyGraph:
         return found
 
     def _metadata(self, row: int) -> Mapping[str, Value]:
-        """Return the metadata of a chunk or a summary, without values that no graph can represent."""
+        """Return the metadata of a text node, without values that no graph can represent."""
         records = self._snapshot.records
         key = tuple(records.indices[int(records.starts[row]) : int(records.ends[row])].tolist())
         if self._merged[0] != key:  # neighbors often share their records
