@@ -69,16 +69,20 @@ class BackgroundTask:
                 self._is_requested = False
             work()
 
+    def cancel(self) -> None:
+        """Ask the thread to end, and accept no more requests."""
+        with self._lock:
+            self._is_requested = False
+            self.stopping.set()
+
     def stop(self) -> bool:
         """Ask the thread to end, wait a bounded time for it, and accept no more requests.
 
         Returns:
             Whether the thread has ended.
         """
-        with self._lock:
-            thread, self._is_requested = self._thread, False
-            self.stopping.set()
-        return _stop(self.stopping, thread)
+        self.cancel()
+        return _stop(self.stopping, self._thread)
 
 
 def _stop(stopping: threading.Event, thread: threading.Thread | None) -> bool:

@@ -314,6 +314,7 @@ class GenerationKeeper:
         else:
             with self._state_lock:
                 self._merged = merged
+            release_free_memory()
 
     def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
         if self._task.stopping.is_set():
@@ -347,6 +348,7 @@ class GenerationKeeper:
 
     def close(self) -> None:
         """Stop preparing generations, and wait a bounded time for the step in progress."""
+        self._task.cancel()
         self._merge_task.stop()
         if self._task.stop():
             self._close_background_store()
