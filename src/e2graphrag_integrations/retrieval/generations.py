@@ -36,6 +36,9 @@ _MAX_LEFT_OUT = 0.1
 """Maximum share of the nodes that an answer may leave out because their documents were changed. If
 there are more, questions wait for the next generation."""
 
+_LARGE = 20_000
+"""Number of nodes from which on the memory of a replaced generation is worth returning."""
+
 _RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
 """Delay after a generation could not be prepared; it doubles with every further failure."""
@@ -251,7 +254,7 @@ class GenerationKeeper:
         try:
             with self._build_lock:
                 self._build_next(self._store_for_background())
-            release_free_memory()
+            self._release_memory()
         except Exception as error:  # noqa: BLE001 - the last generation keeps answering
             self._record_failure(error)
         if self._task.stopping.is_set():
@@ -263,11 +266,21 @@ class GenerationKeeper:
             last = self._last
             if last is not None and last.complete_until >= required:
                 return last
+            is_first, last = last is None, None  # which frees its arrays
             try:
-                return self._build_next(self._store)
+                built = self._build_next(self._store)
             except Exception as error:
                 self._record_failure(error, is_raised=True)
                 raise
+            if not is_first:
+                self._release_memory()
+            return built
+
+    def _release_memory(self) -> None:
+        """Return the memory of the replaced generation to the operating system if it was large."""
+        last = self._last
+        if last is not None and len(last.snapshot.nodes.document) >= _LARGE:
+            release_free_memory()
 
     def _build_next(self, store: Store) -> Generation:
         """Build, warm up and publish the newest generation. Needs the build lock."""
@@ -314,7 +327,7 @@ class GenerationKeeper:
         else:
             with self._state_lock:
                 self._merged = merged
-            release_free_memory()
+            self._release_memory()
 
     def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
         if self._task.stopping.is_set():
