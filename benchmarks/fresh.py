@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
@@ -225,34 +225,33 @@ def measure(path: Path, chunks: int, vectors: Path) -> dict[str, Any]:
             rag.refresh()
             return ask(rag, questions, lambda number: number == 2 * QUESTIONS)[0]
 
-        ask(rag, questions, lambda number: number == QUESTIONS)  # the first pass reads the files
-        rest = ask_at_rest()
-        at_rest = memory()
-        result: dict[str, Any] = {
-            "at rest": {"ms": percentiles(rest), "memory, MiB": at_rest},
-            "until a change is found": time_until_found(rag, corpus),
-        }
-        writers = {
-            "updates by a thread": lambda: updates_in_a_thread(rag, corpus),
-            "updates by another process": lambda: updates_in_a_process(path, chunks, vectors),
-        }
-        for name, updates in writers.items():
+        def during(updates: AbstractContextManager[list[float]]) -> dict[str, Any]:
             rest = ask_at_rest()
+            at_rest = memory()
             reset_peak()
-            with updates() as durations:
+            with updates as durations:
                 seconds, asked = ask(rag, questions, for_the_duration())
             peak = memory()["peak"]
             rest += ask_at_rest()  # before and after, because the speed of the machine varies
             ratio = float(np.quantile(seconds, 0.95) / np.quantile(rest, 0.95))
-            result[name] = {
+            return {
                 **asked,
                 "ms at rest, before and after": percentiles(rest),
                 "p95 relative to rest": round(ratio, 2),
                 "updates": len(durations),
                 "seconds per update": _summary(durations),
+                "memory at rest, MiB": at_rest,
                 "peak memory, MiB": peak,
                 "peak memory relative to rest": round(peak / at_rest["resident"], 2),
             }
+
+        ask(rag, questions, lambda number: number == QUESTIONS)  # the first pass reads the files
+        result: dict[str, Any] = {
+            # First, because a process that also writes needs more memory.
+            "updates by another process": during(updates_in_a_process(path, chunks, vectors)),
+            "until a change is found": time_until_found(rag, corpus),
+            "updates by a thread": during(updates_in_a_thread(rag, corpus)),
+        }
         result["final memory, MiB"] = memory()
     return result
 
