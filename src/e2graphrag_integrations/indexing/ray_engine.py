@@ -345,6 +345,7 @@ class _RayRunner:
         self._ray = ray
         self._stop = stop
         self._lock = threading.Lock()
+        self._turns = {"CPU": threading.Lock(), "GPU": threading.Lock()}
         self._nodes: list[dict[str, float]] = [
             node["Resources"] for node in ray.nodes() if node["Alive"]
         ]
@@ -367,14 +368,38 @@ class _RayRunner:
         resources = self._resources(work.stage)
         limits = (len(rows), self._engine.max_workers, work.max_workers)
         size = min(self._capacity(work, resources), *(one for one in limits if one is not None))
-        dataset = self._dataset(rows, _payload(work, self._engine), resources, size)
-        with contextlib.closing(self._results(dataset, work)) as results:
+        payload = _payload(work, self._engine)
+        with (
+            self._turn(work, resources),
+            contextlib.closing(
+                self._results(self._dataset(rows, payload, resources, size), work)
+            ) as results,
+        ):
             for number, values, report in results:
                 if "fatal" in report:
                     raise _unusable_node(work, report["node"], report["fatal"])
                 failed = report.get("error")
                 error = None if failed is None else _same_error(failed, work.error_type)
                 yield SliceResult(number, values, error, report["seconds"], report["usage"])
+
+    @contextlib.contextmanager
+    def _turn(self, work: StageWork[Any], resources: WorkerResources) -> Iterator[None]:
+        """Wait until no other stage needs the same processors.
+
+        Ray Data divides a cluster among executions that run at the same time, so each would use a
+        part of it, and the rest would be idle when one ends.
+        """
+        if work.max_workers is not None:  # an LLM answers; the processors of the workers wait
+            yield
+            return
+        turn = self._turns["GPU" if resources.gpus else "CPU"]
+        while not turn.acquire(timeout=_POLL_SECONDS):
+            if self._stop.is_set():
+                raise WorkStopped
+        try:
+            yield
+        finally:
+            turn.release()
 
     def _resources(self, stage: Stage) -> WorkerResources:
         if stage == "embed" and self._engine.embed is None:
@@ -420,7 +445,10 @@ class _RayRunner:
                 ray_worker.RayWorker,
                 fn_constructor_args=(payload,),
                 compute=data.ActorPoolStrategy(
-                    min_size=1, max_size=size, max_tasks_in_flight_per_actor=_IN_FLIGHT
+                    min_size=1,
+                    max_size=size,
+                    initial_size=size,
+                    max_tasks_in_flight_per_actor=_IN_FLIGHT,
                 ),
                 num_cpus=resources.cpus,
                 num_gpus=resources.gpus or None,
