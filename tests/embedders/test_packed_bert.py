@@ -91,6 +91,18 @@ def test_the_vector_of_a_text_does_not_depend_on_the_other_texts(packed):
         np.testing.assert_allclose(parts, together, atol=1e-7)
 
 
+def test_two_threads_give_the_same_vectors_and_keep_the_number_of_threads(packed):
+    expected = packed.encode(TEXTS, batch_size=32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        vectors = packed.encode(TEXTS, batch_size=32)
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_default_embedder_uses_the_packed_model(original):
     embedder = SentenceTransformerEmbedder()
     np.testing.assert_allclose(embedder.embed(TEXTS[:4]), encode(original, TEXTS[:4]), atol=1e-6)

@@ -10,6 +10,7 @@ vector of a text does not depend on the other texts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from e2graphrag_integrations._utils.threads import SingleThread
 from e2graphrag_integrations.protocols import FloatArray
 
 _ARCHITECTURES = ("bert", "roberta", "xlm-roberta")
@@ -61,12 +63,16 @@ def packed_bert(model: Any) -> PackedBert | None:
 class PackedBert:
     """Encodes texts with the modules of a sentence-transformers model, without padding.
 
+    As many passes run at once as PyTorch has threads, each in one thread. Several threads in a pass
+    would wait for each other after each operation, which takes long if the processor is busy.
+
     Args:
         model: A SentenceTransformer whose first module is a BERT model.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._single_thread = SingleThread()
         self._bert = model[0].auto_model
         self._heads = int(self._bert.config.num_attention_heads)
         padding = self._bert.embeddings.word_embeddings.padding_idx
@@ -81,14 +87,16 @@ class PackedBert:
             batch_size: Maximum number of texts in a pass. A pass of several texts also has at most
                 512 tokens.
         """
-        with torch.inference_mode():
-            vectors = [
-                vector
-                for start in range(0, len(texts), batch_size)
-                for tokens in self._passes(texts[start : start + batch_size])
-                for vector in self._encode(tokens)
-            ]
-            return torch.stack(vectors).numpy()
+        passes = [
+            tokens
+            for start in range(0, len(texts), batch_size)
+            for tokens in self._passes(texts[start : start + batch_size])
+        ]
+        workers = min(torch.get_num_threads(), len(passes))
+        if workers == 1:
+            return np.concatenate([self._encode(tokens) for tokens in passes])
+        with ThreadPoolExecutor(workers) as pool:
+            return np.concatenate(list(pool.map(self._encode, passes)))
 
     def _passes(self, texts: Sequence[str]) -> Iterator[list[Tensor]]:
         """Yield the token ids of the texts of each pass."""
@@ -106,8 +114,12 @@ class PackedBert:
             total += len(tokens)
         yield chosen
 
-    def _encode(self, texts: Sequence[Tensor]) -> Iterator[Tensor]:
-        """Yield the vector of each text, given its token ids."""
+    def _encode(self, texts: Sequence[Tensor]) -> FloatArray:
+        """Return the vector of each text, given its token ids."""
+        with self._single_thread.active(), torch.inference_mode():
+            return torch.stack(list(self._vectors(texts))).numpy()
+
+    def _vectors(self, texts: Sequence[Tensor]) -> Iterator[Tensor]:
         lengths = [len(tokens) for tokens in texts]
         positions = [torch.arange(length) + self._first_position for length in lengths]
         hidden = self._embed_tokens(torch.cat(list(texts)), torch.cat(positions))
