@@ -24,6 +24,8 @@ def updated_pairs(
         removed: The weights in the documents that were removed, with rows as in `older`.
     """
     (before, older_rows), (added, newer_rows) = older, newer
+    if np.array_equal(older_rows, np.arange(len(older_rows))):  # new names follow all others
+        return before.changed(removed, added.renumbered(newer_rows))
     nothing = PairWeights.empty()
     left = before.changed(removed, nothing).renumbered(older_rows)
     return left.changed(nothing, added.renumbered(newer_rows))

@@ -30,6 +30,9 @@ _LOW_32 = 0xFFFFFFFF
 _MAX_MENTIONS = 1 << 17
 """Number of mentions whose pairs are summed at a time. Limits memory."""
 
+_MAX_SPLICES = 10_000
+"""Number of changes up to which the parts between them are copied one by one."""
+
 _EMPTY: IntArray = np.empty(0, dtype=np.int64)
 
 
@@ -89,20 +92,20 @@ class PairWeights:
         """
         change = combine_weights([PairWeights(removed.keys, -removed.units), added])
         places = np.searchsorted(self.keys, change.keys)
-        is_known = self.keys.take(places, mode="clip") == change.keys if len(self.keys) else False
-        known = np.flatnonzero(is_known)
-        units = self.units.copy()
-        units[places[known]] += change.units[known]
-        is_new = np.ones(len(change.keys), dtype=np.bool_)
-        is_new[known] = False
-        is_new &= change.units != 0
-        gone = places[known][units[places[known]] == 0]
-        keys, units = np.delete(self.keys, gone), np.delete(units, gone)
-        places = np.searchsorted(keys, change.keys[is_new])
-        return PairWeights(
-            np.insert(keys, places, change.keys[is_new]),
-            np.insert(units, places, change.units[is_new]),
-        )
+        is_known = np.zeros(len(change.keys), dtype=np.bool_)
+        if len(self.keys):
+            is_known = self.keys.take(places, mode="clip") == change.keys
+        known = places[is_known]
+        units = self.units[known] + change.units[is_known]
+        # Most parts remain as they are, so they are copied once, between the few that change.
+        gone = known[units == 0]
+        is_new = ~is_known & (change.units != 0)
+        keys = _spliced(self.keys, gone, places[is_new], change.keys[is_new])
+        new_units = _spliced(self.units, gone, places[is_new], change.units[is_new])
+        kept, moved = known[units != 0], change.keys[is_known][units != 0]
+        if len(kept):
+            new_units[np.searchsorted(keys, moved)] = units[units != 0]
+        return PairWeights(keys, new_units)
 
     def heaviest(self, entities: int, max_degree: int) -> PairWeights:
         """Return the weights that are among the highest of both entities of their pair.
@@ -113,7 +116,8 @@ class PairWeights:
             entities: Number of entities.
             max_degree: Maximum number of weights to keep per entity.
         """
-        first, second = self.keys >> 32, self.keys & _LOW_32
+        first = (self.keys >> 32).astype(np.int32)
+        second = (self.keys & _LOW_32).astype(np.int32)
         starts = exclusive_sums(np.bincount(first, minlength=entities))
         degrees = np.diff(starts) + np.bincount(second, minlength=entities)
         hubs = np.flatnonzero(degrees > max_degree)
@@ -173,6 +177,35 @@ def combine_weights(parts: Sequence[PairWeights]) -> PairWeights:
     units = np.concatenate([_EMPTY, *(part.units for part in parts)])[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     return PairWeights(keys[starts], np.add.reduceat(units, starts) if len(starts) else _EMPTY)
+
+
+def _spliced(
+    values: IntArray, removed: IntArray, places: IntArray, inserted: IntArray
+) -> NDArray[np.int64]:
+    """Return values without some, and with others in front of places; both ascending."""
+    if len(removed) + len(places) > _MAX_SPLICES:
+        left = np.delete(values, removed)
+        return np.insert(left, places - np.searchsorted(removed, places), inserted)
+    # One copy instead of two, because the arrays of a large graph are large.
+    cuts = np.concatenate([removed, places])
+    is_insertion = np.arange(len(cuts)) >= len(removed)
+    order = np.lexsort((~is_insertion, cuts))
+    sources = np.concatenate([np.zeros(len(removed), dtype=np.int64), inserted])[order]
+    result = np.empty(len(values) - len(removed) + len(places), dtype=np.int64)
+    start = target = 0
+    steps = zip(cuts[order].tolist(), is_insertion[order].tolist(), sources.tolist(), strict=True)
+    for cut, inserts, value in steps:
+        size = cut - start
+        result[target : target + size] = values[start:cut]
+        target += size
+        start = cut
+        if inserts:
+            result[target] = value
+            target += 1
+        else:
+            start += 1
+    result[target:] = values[start:]
+    return result
 
 
 def _weights_in(entities: IntArray, sentence_sizes: IntArray) -> PairWeights:

@@ -475,11 +475,11 @@ def append_bm25(parts: Sequence[tuple[BM25Index, IntArray]], n_texts: int) -> BM
 
 def _moved(parts: Sequence[tuple[BM25Index, IntArray]]) -> list[tuple[BM25Part, IntArray]]:
     """Return the parts of all indexes, each with the new rows of its texts."""
-    return [
-        (part, np.where(part.own_rows >= 0, rows[part.own_rows], -1))
-        for index, rows in parts
-        for part in index.parts
-    ]
+    moved = []
+    for index, rows in parts:
+        new_rows = np.append(rows, -1)  # a text that is not in the index has the row -1
+        moved += [(part, new_rows[part.own_rows]) for part in index.parts]
+    return moved
 
 
 def _nth_best(scores: NDArray[np.float32], n: int) -> float:

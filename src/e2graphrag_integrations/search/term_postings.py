@@ -106,7 +106,7 @@ def merge_postings(parts: Sequence[tuple[TermPostings, IntArray]], n_texts: int)
     remaining = [_renumber(postings, rows) for postings, rows in parts]
     vocabulary = sorted({term for terms, *_ in remaining for term in terms})
     columns = {term: column for column, term in enumerate(vocabulary)}
-    counts = csc_array((n_texts, len(vocabulary)), dtype=np.uint8)
+    counts: csc_array | None = None
     lengths = np.zeros(n_texts, dtype=np.int64)
     for (terms, sizes, data, texts), (postings, rows) in zip(remaining, parts, strict=True):
         doc_freq = np.zeros(len(vocabulary), dtype=np.int64)
@@ -116,8 +116,11 @@ def merge_postings(parts: Sequence[tuple[TermPostings, IntArray]], n_texts: int)
             texts.astype(index_type, copy=False),
             exclusive_sums(doc_freq).astype(index_type),
         )
-        counts = counts + csc_array((data, *structure), shape=counts.shape)
+        part = csc_array((data, *structure), shape=(n_texts, len(vocabulary)))
+        counts = part if counts is None else counts + part
         lengths[rows[rows >= 0]] = postings.lengths[rows >= 0]
+    if counts is None:
+        counts = csc_array((n_texts, len(vocabulary)), dtype=np.uint8)
     counts.data = _shrink(counts.data)
     return TermPostings(vocabulary, counts, lengths)
 
@@ -133,6 +136,9 @@ def _renumber(
     """
     counts = postings.counts
     texts = rows.astype(counts.indices.dtype)[counts.indices]
+    if (rows >= 0).all():
+        sizes = np.diff(counts.indptr)
+        return list(postings.vocabulary), sizes, counts.data, texts
     kept = texts >= 0
     ends = np.zeros(len(kept) + 1, dtype=smallest_int_type(len(kept)))
     np.cumsum(kept, out=ends[1:])
