@@ -194,6 +194,13 @@ def _is_mentioned(
     return bool((chunk_documents[chunks] != document).any())
 
 
+def _joined(names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+    """Return all names, without decoding those that are stored in an array."""
+    if isinstance(names, StringArray):
+        return StringArray.joined([names, StringArray.of(others)])
+    return [*names, *others]
+
+
 @dataclass(frozen=True, eq=False)
 class Subjects:
     """The subjects of all documents and sections, as entities.
@@ -244,11 +251,8 @@ class Subjects:
             for chunk in range(section.first, section.end)
         }
         in_sections = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-        names: Sequence[str] = [*graph.names, *new]
-        if isinstance(graph.names, StringArray):
-            names = StringArray.joined([graph.names, StringArray.of(new)])
         return cls(
-            names,
+            _joined(graph.names, new),
             np.asarray([*chain.from_iterable(of_documents)], dtype=np.int64),
             np.repeat(np.arange(len(of_documents)), [len(some) for some in of_documents]),
             np.ascontiguousarray(in_sections[:, 1]),
