@@ -40,7 +40,7 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.settings import Settings
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from goals import Goal, exit_if_missed

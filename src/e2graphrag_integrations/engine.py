@@ -112,7 +112,7 @@ from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.queue import queue_states
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags

@@ -347,7 +347,7 @@ def test_a_full_disk_aborts_the_run_and_leaves_a_valid_file(tmp_path, open_index
     rag = open_index(tmp_path / "i.e2g", **parts("none"))
     rag.add(numbered(6, "old"))
     before = list(rag.export())
-    db = rag.store._connection
+    db = rag.store.database._connection
     [pages] = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count = {pages + room}")
     documents = [numbered(30, f"d{n}", 100 * n) for n in range(3)]

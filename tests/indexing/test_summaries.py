@@ -11,7 +11,7 @@ from e2graphrag_integrations._utils.event_loop import OwnLoop
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.indexing.run import WorkStopped
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees, summary_key
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts

@@ -185,7 +185,8 @@ def test_a_full_disk_raises_a_store_error_and_changes_nothing(path, open_index, 
             return getattr(self._db, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rag.store, "_connection", FullDisk(rag.store._connection))
+        database = rag.store.database
+        patch.setattr(database, "_connection", FullDisk(database._connection))
         with pytest.raises(StoreError, match="disk is full"):
             rag.compact()
     assert answers(rag) == expected

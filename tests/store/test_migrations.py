@@ -28,7 +28,7 @@ from e2graphrag_integrations.store import connection, migrations
 from e2graphrag_integrations.store.pending_documents import read_pending
 from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION, TABLES, checksum
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from fakes import STORY, CountingLLM, NameExtractor, numbered, without_markers
 
 VERSION_1 = Path(__file__).parent / "data" / "schema_v1.e2g"
@@ -388,7 +388,7 @@ def test_two_threads_can_open_an_old_file_at_once(old, open_old):
 
 OPEN = """
 import sys
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 print("ready", flush=True)
 sys.stdin.readline()

@@ -9,7 +9,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.store.pending_documents import drop_pending, put_pending, read_pending
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from fakes import NameExtractor
 
 

@@ -25,7 +25,7 @@ from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from fakes import CountingLLM, NameExtractor, numbered, run_as_nobody
 
 

@@ -19,7 +19,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
 )
 from e2graphrag_integrations.reports import DeleteReport
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from fakes import BlockingLLM, numbered, start_in_thread
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}

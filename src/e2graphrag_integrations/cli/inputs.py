@@ -105,7 +105,7 @@ def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
 
 
 def _remove_if_empty(index: str, *, uses_llm: bool) -> None:
-    from e2graphrag_integrations.store.sqlite import Store
+    from e2graphrag_integrations.store.store import Store
 
     # The lock fails if another process has begun to write the same file: then it is kept.
     with (

@@ -21,7 +21,7 @@ from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.report_cache import ReportCache
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.text.tokens import count_tokens
 

@@ -22,7 +22,7 @@ from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.records import DocumentSink
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 _POLL_SECONDS = 0.05

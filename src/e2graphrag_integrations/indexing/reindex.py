@@ -23,7 +23,7 @@ from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkSt
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.records import ContentCache
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node
 
 _BATCH_NODES = 1000

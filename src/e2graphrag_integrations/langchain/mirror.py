@@ -25,7 +25,7 @@ from e2graphrag_integrations.search.external import VectorStoreSearch
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Namespace of the vector ids. A new value would orphan all copied vectors."""

@@ -36,7 +36,7 @@ from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.entity_edits import write_edits
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.lexrank import with_rules
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words

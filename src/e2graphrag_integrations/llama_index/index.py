@@ -95,7 +95,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, 
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import count_tags
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags

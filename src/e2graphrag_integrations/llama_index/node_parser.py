@@ -42,7 +42,7 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     tree_to_nodes,
 )
 from e2graphrag_integrations.settings import Cut, Settings
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter

@@ -22,7 +22,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
     document_fields,
 )
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import SourceDocument
 
 

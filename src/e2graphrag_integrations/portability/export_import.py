@@ -47,7 +47,7 @@ from e2graphrag_integrations.store.records import (
     document_from_fields,
     encode_sentences,
 )
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span

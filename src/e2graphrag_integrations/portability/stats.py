@@ -7,8 +7,7 @@ from collections import Counter
 from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.connection import file_size
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 
 def index_stats(store: Store, snapshot: Snapshot) -> Stats:
@@ -31,7 +30,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         mentions=int(snapshot.graph.postings.sum()),
         windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
-        bytes=file_size(store.path),
+        bytes=store.database.size(),
         extraction_rules=index_version(manifest),
         is_outdated=is_outdated(manifest),
         subjects=dict(subjects.most_common()),

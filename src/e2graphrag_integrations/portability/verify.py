@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
@@ -21,7 +20,7 @@ from e2graphrag_integrations.store.pending_documents import read_pending
 from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.words import count_unmarked_words, count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Span
@@ -40,7 +39,7 @@ def verify_store(store: Store) -> VerifyReport:
 
     The checks cover:
 
-    - SQLite's integrity and foreign keys;
+    - the database's own integrity, and foreign keys;
     - the checksum of every row;
     - the validity of the settings;
     - the tree of each document and the spans of its nodes;
@@ -70,18 +69,15 @@ def verify_store(store: Store) -> VerifyReport:
                         return VerifyReport(dict(checked), (*problems, "and more"))
             except (ClosedError, StoreLockedError):
                 raise  # not a problem in the file
-            except (E2GraphRAGError, sqlite3.Error, *_INVALID) as error:
+            except (E2GraphRAGError, *_INVALID) as error:
                 problems.append(f"{type(error).__name__}: {error}")
     return VerifyReport(dict(checked), tuple(problems))
 
 
 def _check_structure(store: Store, checked: Counter[str]) -> Iterator[str]:
-    for (line,) in store.read("PRAGMA integrity_check"):
-        checked["integrity lines"] += 1
-        if line != "ok":
-            yield f"SQLite: {line}"
-    for table, row, parent, _ in store.read("PRAGMA foreign_key_check"):
-        yield f"row {row} of table {table} references a missing row of table {parent}"
+    checks, problems = store.database.check_structure()
+    checked["integrity lines"] += checks
+    yield from problems
 
 
 def _check_manifest(store: Store, checked: Counter[str]) -> Iterator[str]:
@@ -193,4 +189,4 @@ def _check_edits(store: Store, checked: Counter[str]) -> Iterator[str]:
 
 def _check_snapshot(store: Store, checked: Counter[str]) -> Iterator[str]:  # noqa: ARG001 - all checks have one signature
     for part in find_stale_parts(store):
-        yield f"{part!r} in the snapshot does not match the rows: delete {store.path}.snapshot"
+        yield f"{part!r} in the snapshot does not match the rows: delete {store.snapshot_folder}"

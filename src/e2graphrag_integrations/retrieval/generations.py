@@ -26,9 +26,8 @@ from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.files import merge_segments
 from e2graphrag_integrations.snapshot.incremental import needs_merge
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.records import StaleSnapshotError
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -351,10 +350,11 @@ class GenerationKeeper:
 
         An in-memory database has only one connection.
         """
-        if self._store.path == MEMORY:
-            return self._store
         if self._background_store is None:
-            self._background_store = Store(self._store.path)
+            store = self._store.reopen()
+            if store is self._store:
+                return store
+            self._background_store = store
         return self._background_store
 
     # End

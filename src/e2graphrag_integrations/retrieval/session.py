@@ -26,7 +26,7 @@ from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Sentences
 
 _ATTEMPTS = 5

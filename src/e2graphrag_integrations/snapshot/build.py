@@ -40,7 +40,7 @@ from e2graphrag_integrations.store.records import (
     canonical_json,
     decode_sentences,
 )
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Segment, Sentences
 
 logger = logging.getLogger(__name__)

@@ -54,9 +54,8 @@ from e2graphrag_integrations.snapshot.validation import (
     is_consistent_ivf,
     is_consistent_tags,
 )
-from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import TERM_RULES
 
@@ -89,12 +88,12 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
-    if store.path == MEMORY:
+    if store.snapshot_folder is None:
         return update_snapshot(store, older, None if older is None else older.loaded_bm25)
     if not _GENERATION.fullmatch(store.generation):
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
-    files = _SnapshotFiles(store)
+    files = _SnapshotFiles(store, store.snapshot_folder)
     if older is None or not is_large(older):  # otherwise, an update takes less time than loading
         loaded = files.load(store.generation)
         if loaded is not None:
@@ -117,9 +116,9 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
     Returns:
         The snapshot; None if it cannot be saved, because it would then need too much memory.
     """
-    if store.path == MEMORY:
+    if store.snapshot_folder is None:
         return merged_segments(snapshot)
-    return _SnapshotFiles(store).save_in_one(snapshot)
+    return _SnapshotFiles(store, store.snapshot_folder).save_in_one(snapshot)
 
 
 def update_snapshot(
@@ -167,9 +166,9 @@ def find_stale_parts(store: Store) -> list[str]:
     The result is empty if the snapshot of the current generation is missing from disk or damaged,
     because it is then rebuilt on the next use.
     """
-    if store.path == MEMORY or not _GENERATION.fullmatch(store.generation):
+    if store.snapshot_folder is None or not _GENERATION.fullmatch(store.generation):
         return []
-    files = _SnapshotFiles(store)
+    files = _SnapshotFiles(store, store.snapshot_folder)
     loaded = files.load(store.generation)
     if loaded is None:
         return []
@@ -193,9 +192,9 @@ def find_stale_parts(store: Store) -> list[str]:
 class _SnapshotFiles:
     """Reads and writes the snapshot folders of one store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
-        self._folder = Path(f"{store.path}.snapshot")
+        self._folder = folder
 
     def load(self, generation: str) -> Snapshot | None:
         """Return the snapshot of a generation, or None if a part is missing or damaged."""

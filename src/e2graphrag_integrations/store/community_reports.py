@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.store.rows import checked_row
 from e2graphrag_integrations.store.schema import checksum
@@ -25,6 +25,11 @@ REPORT_INDEX = "report index"
 """Kind of the content that lists the chunks of each report."""
 
 _INDEX_KEY = hashlib.sha256(REPORT_INDEX.encode()).digest()
+
+_PUT = (
+    "INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
+    "SET kind = excluded.kind, value = excluded.value, checksum = excluded.checksum"
+)
 
 _BATCH = 500
 """Keys per query."""
@@ -44,7 +49,7 @@ class ReportSource:
 
 
 def put_reports(
-    db: sqlite3.Connection, path: str, reports: Mapping[bytes, bytes], chunks: Sequence[str]
+    db: Transaction, path: str, reports: Mapping[bytes, bytes], chunks: Sequence[str]
 ) -> None:
     """Store reports by key, unless one of the chunks that they were written from is missing."""
     if _missing(db, chunks):
@@ -52,12 +57,12 @@ def put_reports(
     index = _read_index(db, path)
     for key, value in reports.items():
         row = (key, REPORT, value, checksum(key, REPORT, value))
-        db.execute("INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?)", row)
+        db.execute(_PUT, row)
         index[key.hex()] = list(chunks)
     _write_index(db, index)
 
 
-def drop_stale_reports(db: sqlite3.Connection, path: str) -> None:
+def drop_stale_reports(db: Transaction, path: str) -> None:
     """Delete the reports of which a chunk no longer exists.
 
     Raises:
@@ -74,7 +79,7 @@ def drop_stale_reports(db: sqlite3.Connection, path: str) -> None:
         _write_index(db, {key: chunks for key, chunks in index.items() if key not in stale})
 
 
-def _read_index(db: sqlite3.Connection, path: str) -> dict[str, list[str]]:
+def _read_index(db: Transaction, path: str) -> dict[str, list[str]]:
     row = db.execute("SELECT * FROM content WHERE key = ?", (_INDEX_KEY,)).fetchone()
     if row is None:
         return {}
@@ -86,13 +91,13 @@ def _read_index(db: sqlite3.Connection, path: str) -> dict[str, list[str]]:
         }
 
 
-def _write_index(db: sqlite3.Connection, index: dict[str, list[str]]) -> None:
+def _write_index(db: Transaction, index: dict[str, list[str]]) -> None:
     value = canonical_json(index).encode()
     row = (_INDEX_KEY, REPORT_INDEX, value, checksum(_INDEX_KEY, REPORT_INDEX, value))
-    db.execute("INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?)", row)
+    db.execute(_PUT, row)
 
 
-def _missing(db: sqlite3.Connection, chunks: Iterable[str]) -> set[str]:
+def _missing(db: Transaction, chunks: Iterable[str]) -> set[str]:
     wanted = sorted(set(chunks))
     missing = set(wanted)
     for start in range(0, len(wanted), _BATCH):

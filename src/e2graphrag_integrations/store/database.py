@@ -1,161 +1,103 @@
-"""Opening the index file, transactions, and reads that do not wait for a writer."""
+"""The interface between the store and the database that keeps its rows.
+
+`store.py` and the modules beside it contain all logic and all SQL. A database runs the SQL in
+transactions, and knows what differs between SQLite and Postgres: connections, locks, the tables,
+and errors. The SQL has `?` for parameters and is valid in both.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
-import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-
-from e2graphrag_integrations._utils.processes import process_rlock
-from e2graphrag_integrations.errors import (
-    ClosedError,
-    CorruptStoreError,
-    ForkedProcessError,
-    InvalidInputError,
-    NotAnIndexError,
-    SchemaVersionError,
-    StoreError,
-)
-from e2graphrag_integrations.store.connection import (
-    MEMORY,
-    connect,
-    file_identity,
-    is_read_only,
-    translate_error,
-)
-from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
-from e2graphrag_integrations.store.lock import IndexLock
-from e2graphrag_integrations.store.migrations import migrate
-from e2graphrag_integrations.store.rows import new_generation
-from e2graphrag_integrations.store.schema import (
-    APPLICATION_ID,
-    READABLE_VERSION,
-    SCHEMA_VERSION,
-    TABLES,
-    check_schema,
-)
-
-_CHECKPOINT_TIMEOUT = 1000
-"""Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
+from typing import Any, Protocol, Self
 
 
-class Database:
-    """An SQLite database in a file or in memory; safe to share between threads.
+class Rows(Protocol):
+    """The result of a statement."""
 
-    In a forked process, the database can be read but not written.
+    @property
+    def rowcount(self) -> int:
+        """Number of rows that the statement inserted, changed or deleted."""
+        ...
 
-    Args:
-        path: The index file, or `":memory:"` to keep everything in memory.
-        timeout: Seconds to wait for a lock that another process holds.
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the remaining rows."""
+        ...
+
+
+class Transaction(Protocol):
+    """A write transaction."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows:
+        """Run a statement."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        """Run a statement once for each of the given parameters."""
+        ...
+
+
+class WriteLock(Protocol):
+    """Lets only one process at a time change an index, for longer than one transaction."""
+
+    def acquire(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
+        """Hold the lock while the block runs; reentrant within a thread.
+
+        Args:
+            cancelled: Called repeatedly while waiting. If it returns True, the wait ends as after a
+                timeout.
+
+        Raises:
+            StoreLockedError: If the wait ends while another process still holds the lock. The
+                message names that process.
+            StoreError: If the lock cannot be acquired for another reason.
+        """
+        ...
+
+    def is_held_elsewhere(self) -> bool:
+        """Return whether another process, or another handle in this one, holds the lock now."""
+        ...
+
+
+class Database(Protocol):
+    """A database with the tables of one index; safe to share between threads.
+
+    Every error of the database is raised as one of this package's errors. In a forked process, the
+    database can be read but not written.
 
     Attributes:
+        path: The file or the URL, without a password, for messages.
         index_lock: Excludes other writers during an operation that spans many transactions.
-
-    Raises:
-        NotAnIndexError: If the file is not an index created by this package.
-        SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
-            a migration and is read-only.
-        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
-        ForkedProcessError: If this process inherited a connection to the file.
+        reference_error: The error of a statement that references a missing row, in a transaction.
     """
 
-    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
-        self.path = str(path)
-        self._timeout = timeout
-        self._write_lock = process_rlock()
-        # A file has a second connection for reads, so that readers do not wait while a writer
-        # waits for SQLite's lock. An in-memory database can have only one connection.
-        self._read_lock = self._write_lock if self.path == MEMORY else process_rlock()
-        if self.path != MEMORY:
-            if Path(path).is_dir():
-                raise InvalidInputError(f"{path} is a folder: pass the path of a file")
-            if not Path(path).absolute().parent.is_dir():
-                raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
-        self.index_lock = IndexLock(self.path, timeout)
-        self._connection: sqlite3.Connection | None = None
-        self._read_connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
-        self._is_closed = False
-        self._owner = self._process = os.getpid()
-        self._locked_for_fork: list[Any] = []
-        self._is_given_up = False
-        if file_identity(self.path) in OPEN_DATABASES.given_up:
-            raise self._given_up_error()
-        OPEN_DATABASES.add(self)
-        try:
-            with self._write_lock, self._read_lock:  # no fork until the connections are complete
-                self._connection = connect(self.path, timeout)
-                self._identity = file_identity(self.path)
-                self._prepare(self._connection)
-                self._read_connection = (
-                    self._connection if self.path == MEMORY else connect(self.path, timeout)
-                )
-        except BaseException as error:
-            self.close()
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise translate_error(error, self.path) from error
-            raise
-
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA trusted_schema = OFF")
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not empty and application != APPLICATION_ID:
-            raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
-        if application == APPLICATION_ID and (empty or version < 1):
-            raise CorruptStoreError(f"the tables in {self.path} are missing: restore a backup")
-        if version > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"{self.path} has schema version {version}, but this package supports versions up "
-                f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
-            )
-        if not empty:
-            check_schema(db, self.path)
-        outdated = not empty and version < SCHEMA_VERSION
-        if is_read_only(self.path):
-            if outdated and version < READABLE_VERSION:
-                raise SchemaVersionError(
-                    f"{self.path} has schema version {version} and is read-only, so it cannot be "
-                    f"migrated to version {SCHEMA_VERSION}: copy it to a writable folder"
-                )
-            return
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        if empty:
-            self._create()
-        elif outdated:
-            db.execute("PRAGMA foreign_keys = OFF")  # else DROP TABLE deletes child rows
-            with self.transaction():
-                migrate(db, self.path)
-            db.execute("PRAGMA foreign_keys = ON")
-
-    def _create(self) -> None:
-        with self.transaction() as db:
-            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return  # another process created the tables first
-            for statement in TABLES.split(";"):
-                if statement.strip():
-                    db.execute(statement)
-            new_generation(db)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    path: str
+    index_lock: WriteLock
+    reference_error: type[Exception]
 
     @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
-        return self._is_closed
+        ...
 
     @property
     def is_forked(self) -> bool:
         """Whether this process is a fork of the one that opened the database."""
-        return self._owner != os.getpid()
+        ...
+
+    @property
+    def snapshot_folder(self) -> Path | None:
+        """The folder for the search indexes derived from the rows; None keeps them in memory."""
+        ...
 
     def check_writable(self) -> None:
         """Reject a write in a forked process.
@@ -163,210 +105,54 @@ class Database:
         Raises:
             ForkedProcessError: If this process is a fork of the one that opened the database.
         """
-        if self.is_forked:
-            self._check_usable()
-            raise ForkedProcessError(
-                f"{self.path} was opened by process {self._owner}, of which this process is a "
-                "fork: a forked process can only read; to write, open the index again in this "
-                "process"
-            )
+        ...
 
-    def _writer(self) -> sqlite3.Connection:
-        """Return the connection for writes. Needs the write lock."""
-        self._check_usable()
-        self.check_writable()
-        self._check_identity()
-        if self._connection is None:  # closed before a fork
-            self._connection = self._connect_again()
-        return self._connection
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Run the block in a write transaction: commit at the end, or roll back on an exception.
 
-    def _reader(self) -> sqlite3.Connection:
-        """Return the connection for reads. Needs the read lock."""
-        self._check_usable()
-        if self._read_connection is None:  # closed before a fork
-            self._read_connection = self._connect_again()
-        return self._read_connection
-
-    def _connect_again(self) -> sqlite3.Connection:
-        self._check_identity()
-        try:
-            connection = connect(self.path, self._timeout)
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = NORMAL")
-        except sqlite3.DatabaseError as error:
-            raise translate_error(error, self.path) from error
-        return connection
-
-    def _check_usable(self) -> None:
-        if self._is_closed:
-            raise ClosedError(f"index {self.path} is closed: open it again")
-        if self._process != os.getpid():  # a fork that bypassed Python's hooks
-            self.after_fork_in_child()
-        if self._is_given_up:
-            raise self._given_up_error()
-
-    def _given_up_error(self) -> ForkedProcessError:
-        return ForkedProcessError(
-            f"{self.path} was in use when this process was forked, so this process cannot use it: "
-            "fork while no thread uses the index, open the index only after the fork, or start "
-            "the process with 'spawn'"
-        )
-
-    def before_fork(self, deadline: float) -> None:
-        """Close the connections, and keep other threads from opening new ones; see `forks`."""
-        for lock in dict.fromkeys((self._write_lock, self._read_lock)):
-            if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                return
-            self._locked_for_fork.append(lock)
-        if self.path != MEMORY and not self._in_transaction():
-            self._close_connections()
-
-    def after_fork_in_parent(self) -> None:
-        """Allow connections again."""
-        while self._locked_for_fork:
-            self._locked_for_fork.pop().release()
-
-    def after_fork_in_child(self) -> None:
-        """Give up the connections that are still open."""
-        self._process = os.getpid()
-        was_idle = len(self._locked_for_fork) == len({self._write_lock, self._read_lock})
-        self._locked_for_fork = []
-        inherited = [one for one in (self._connection, self._read_connection) if one is not None]
-        if not inherited or (self.path == MEMORY and was_idle and not self._in_transaction()):
-            return
-        self._is_given_up = True
-        for connection in inherited:
-            leak(connection)
-        self._connection = self._read_connection = None
-        if self._identity is not None:
-            OPEN_DATABASES.given_up.add(self._identity)
-
-    def _in_transaction(self) -> bool:
-        connections = (self._connection, self._read_connection)
-        return any(one is not None and one.in_transaction for one in connections)
-
-    def _check_identity(self) -> None:
-        """Raise if the path now has a different file: reads would be stale and writes lost."""
-        if self.path != MEMORY and self._identity != file_identity(self.path):
-            raise StoreError(
-                f"{self.path} was replaced or removed while it was open: close the index and open "
-                "it again"
-            )
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in a write transaction: commit at the end, or roll back on an exception."""
-        with self._write_lock:
-            db = self._writer()
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                yield db
-                db.execute("COMMIT")
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate_error(error, self.path) from error
-            finally:
-                if db.in_transaction:  # the commit did not happen
-                    db.execute("ROLLBACK")
+        Write transactions of all processes run one after the other.
+        """
+        ...
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows."""
-        with self._read_lock:
-            db = self._reader()
-            self._check_identity()
-            try:
-                return db.execute(query, parameters).fetchall()
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate_error(error, self.path) from error
+        ...
 
-    @contextlib.contextmanager
-    def read_transaction(self) -> Iterator[None]:
+    def read_transaction(self) -> AbstractContextManager[None]:
         """Run the block in a read transaction, so that all its reads see the same state.
 
         A nested block joins the outer transaction.
         """
-        with self._read_lock:
-            db = self._reader()
-            if db.in_transaction:
-                yield
-                return
-            db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if db.in_transaction:  # SQLite itself rolls back after a severe error
-                    db.execute("ROLLBACK")
+        ...
+
+    def has_table(self, name: str, db: Transaction | None = None) -> bool:
+        """Return whether a table exists; in a write transaction if one is given."""
+        ...
+
+    def create_table(self, name: str, db: Transaction) -> None:
+        """Create one of the tables that an index has only once it is used, unless it exists."""
+        ...
+
+    def check_structure(self) -> tuple[int, list[str]]:
+        """Return the number of checks by the database itself, and the problems that they found."""
+        ...
+
+    def size(self) -> int:
+        """Return the number of bytes of all rows."""
+        ...
 
     def vacuum(self) -> None:
-        """Rewrite the file without its free pages, and merge the write-ahead log into it."""
-        with self._write_lock:
-            db = self._writer()
-            try:
-                db.execute("VACUUM")
-                # If a reader is active, the log remains, and the next `close` merges it.
-                [(timeout,)] = db.execute("PRAGMA busy_timeout").fetchall()
-                db.execute(f"PRAGMA busy_timeout = {min(timeout, _CHECKPOINT_TIMEOUT)}")
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                db.execute(f"PRAGMA busy_timeout = {timeout}")
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate_error(error, self.path) from error
+        """Give back the space of deleted rows."""
+        ...
 
-    def dump(self) -> bytes:
-        """Return the content of an in-memory database."""
-        with self._read_lock:
-            return self._reader().serialize()
-
-    def load(self, content: bytes) -> None:
-        """Replace the content of an in-memory database by the result of `dump`.
-
-        Raises:
-            CorruptStoreError: If the content is damaged.
-        """
-        with self._write_lock, contextlib.closing(sqlite3.connect(MEMORY)) as source:
-            try:
-                source.deserialize(content)
-                source.backup(self._writer())  # a deserialized database has a maximum size
-                self._prepare(self._writer())
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                raise translate_error(error, self.path) from error
-
-    def copy_to(self, path: str | Path) -> None:
-        """Copy the current state to a different file, atomically.
-
-        Raises:
-            StoreError: If the copy cannot be written.
-        """
-        temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
-        try:
-            with self._read_lock:
-                db = self._reader()
-                self._check_identity()
-                db.execute("VACUUM INTO ?", (str(temporary),))
-            temporary.replace(path)
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise translate_error(error, str(path)) from error
-        except OSError as error:
-            raise StoreError(f"{path} could not be written: {error}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+    def reopen(self) -> Self:
+        """Return a second handle to the same database, whose reads do not wait for this one."""
+        ...
 
     def close(self, *, merge_log: bool = True) -> None:
-        """Merge the write-ahead log into the file, then close the file; idempotent.
+        """Close the database; idempotent.
 
         Args:
-            merge_log: False only closes the file, for a second handle of the same process.
+            merge_log: False only closes it, for a second handle of the same process.
         """
-        with self._write_lock, self._read_lock:
-            if self._process != os.getpid():
-                self.after_fork_in_child()
-            self._is_closed = True
-            if self._connection is not None and merge_log:
-                # A damaged file cannot be merged.
-                with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._close_connections()
-
-    def _close_connections(self) -> None:
-        for connection in {self._read_connection, self._connection}:
-            if connection is not None:
-                connection.close()
-        self._connection = self._read_connection = None
+        ...

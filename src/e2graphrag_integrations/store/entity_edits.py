@@ -9,7 +9,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.store.rows import checked_row, new_generation
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 
 def read_edits(store: Store) -> EntityEdits:
@@ -20,7 +20,7 @@ def read_edits(store: Store) -> EntityEdits:
     """
     with store.read_transaction():
         # A read-only file of schema version 2 has no such table.
-        if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'entity_edits'"):
+        if not store.database.has_table("entity_edits"):
             return EntityEdits()
         rows = store.read("SELECT * FROM entity_edits ORDER BY id")
     with invalid_rows(store.path, "an entity edit"):

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
-_TABLE = "CREATE TABLE IF NOT EXISTS mirrored (store TEXT, id TEXT, PRIMARY KEY (store, id))"
+_TABLE = "mirrored"
 
 
 def read_mirrored(store: Store, name: str) -> set[str]:
     """Return the ids of all vectors that the named vector store may contain."""
     with store.read_transaction():
-        if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'mirrored'"):
+        if not store.database.has_table(_TABLE):
             return set()
         return {id_ for (id_,) in store.read("SELECT id FROM mirrored WHERE store = ?", (name,))}
 
@@ -24,7 +24,7 @@ def read_mirrored(store: Store, name: str) -> set[str]:
 def put_mirrored(store: Store, name: str, ids: Collection[str]) -> None:
     """Record the ids of all vectors that the named vector store may contain."""
     with store.transaction() as db:
-        db.execute(_TABLE)
+        store.database.create_table(_TABLE, db)
         old = {id_ for (id_,) in db.execute("SELECT id FROM mirrored WHERE store = ?", (name,))}
         rows = [(name, id_) for id_ in old - set(ids)]
         db.executemany("DELETE FROM mirrored WHERE store = ? AND id = ?", rows)

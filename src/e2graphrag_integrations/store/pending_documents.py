@@ -15,11 +15,13 @@ from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.store.rows import GENERATION, checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
-_TABLE = """CREATE TABLE IF NOT EXISTS pending (
-    id TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
-) WITHOUT ROWID"""
+_TABLE = "pending"
+_PUT = (
+    "INSERT INTO pending VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE "
+    "SET value = excluded.value, checksum = excluded.checksum"
+)
 _STAMP = "pending"
 _STATE = f"SELECT key, value FROM manifest WHERE key IN ('{GENERATION}', '{_STAMP}')"  # noqa: S608 - constants only
 
@@ -31,7 +33,7 @@ def read_pending(store: Store) -> dict[str, Any]:
         CorruptStoreError: If a row does not match its checksum.
     """
     with store.read_transaction():
-        if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'pending'"):
+        if not store.database.has_table(_TABLE):
             return {}
         rows = store.read("SELECT * FROM pending ORDER BY id")
     with invalid_rows(store.path, "a pending document"):
@@ -59,9 +61,9 @@ def put_pending(
     with store.transaction() as db:
         if expected_state is not None and expected_state != _state(db.execute(_STATE).fetchall()):
             return None
-        db.execute(_TABLE)
+        store.database.create_table(_TABLE, db)
         db.executemany(
-            "INSERT OR REPLACE INTO pending VALUES (?, ?, ?)",
+            _PUT,
             ((id_, value, checksum(id_, value)) for id_, value in rows),
         )
         put_manifest(db, _STAMP, uuid.uuid4().hex)
@@ -72,7 +74,7 @@ def drop_pending(store: Store, values: Mapping[str, Any]) -> None:
     """Delete pending documents, except those whose stored value differs from the given one."""
     rows = [(id_, canonical_json(value)) for id_, value in values.items()]
     with store.transaction() as db:
-        db.execute(_TABLE)
+        store.database.create_table(_TABLE, db)
         db.executemany("DELETE FROM pending WHERE id = ? AND value = ?", rows)
         put_manifest(db, _STAMP, uuid.uuid4().hex)
 

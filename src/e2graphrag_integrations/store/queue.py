@@ -21,10 +21,16 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.sqlite import QUEUE_MANIFEST, Store
+from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
 from e2graphrag_integrations.types import SourceDocument
 
 QueueStatus = Literal["pending", "processing", "failed"]
+
+_PUT = (
+    "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "number = excluded.number, document = excluded.document, status = excluded.status, "
+    "reason = excluded.reason, checksum = excluded.checksum"
+)
 
 _MAX_REASON = 2000
 """Maximum number of characters stored for the reason of a failure."""
@@ -90,7 +96,7 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
             for number, document in enumerate(documents, last + 1)
         ]
         db.executemany(
-            "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?, ?, ?)",
+            _PUT,
             ((*row, checksum(*row)) for row in rows),
         )
 

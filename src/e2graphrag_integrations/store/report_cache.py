@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from e2graphrag_integrations.store.community_reports import put_reports
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 
 
 class ReportCache:

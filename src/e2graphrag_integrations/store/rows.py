@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.languages.language import checked_code
+from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -102,9 +102,7 @@ def _check_types(values: Sequence[Any], types: Sequence[type]) -> None:
             raise TypeError(f"{type(value).__name__} instead of {type_.__name__}")
 
 
-def insert_document(
-    db: sqlite3.Connection, document: SourceDocument, nodes: Sequence[StoredNode]
-) -> None:
+def insert_document(db: Transaction, document: SourceDocument, nodes: Sequence[StoredNode]) -> None:
     """Insert a document and its nodes."""
     encoded = document_fields(document)
     metadata, segments = canonical_json(encoded["metadata"]), canonical_json(encoded["segments"])
@@ -117,7 +115,7 @@ def insert_document(
         insert_node(db, stored)
 
 
-def insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
+def insert_node(db: Transaction, stored: StoredNode) -> None:
     """Insert a node and its windows."""
     node = stored.node
     fields = (
@@ -132,23 +130,23 @@ def insert_node(db: sqlite3.Connection, stored: StoredNode) -> None:
         db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
 
-def delete_document(db: sqlite3.Connection, document_id: str) -> list[bytes] | None:
+def delete_document(db: Transaction, document_id: str) -> list[bytes] | None:
     """Delete a document and its nodes.
 
     Returns:
         The keys of the content that the nodes referenced, or None if there is no such document.
     """
     keys = db.execute(
-        "SELECT content_key FROM nodes WHERE document_id = :id UNION "
+        "SELECT content_key FROM nodes WHERE document_id = ? UNION "
         "SELECT w.content_key FROM windows w JOIN nodes n ON n.id = w.node_id "
-        "WHERE n.document_id = :id",
-        {"id": document_id},
+        "WHERE n.document_id = ?",
+        (document_id, document_id),
     ).fetchall()
     deleted = db.execute("DELETE FROM documents WHERE id = ?", (document_id,)).rowcount
     return [key for (key,) in keys] if deleted else None
 
 
-def relink_chunks(db: sqlite3.Connection, path: str, keys: Mapping[str, bytes]) -> Iterator[bytes]:
+def relink_chunks(db: Transaction, path: str, keys: Mapping[str, bytes]) -> Iterator[bytes]:
     """Replace the content keys of chunks, given by node id, and yield the old keys.
 
     Raises:
@@ -164,7 +162,7 @@ def relink_chunks(db: sqlite3.Connection, path: str, keys: Mapping[str, bytes]) 
         )
 
 
-def renew_stamps(db: sqlite3.Connection, path: str) -> None:
+def renew_stamps(db: Transaction, path: str) -> None:
     """Replace the stamps of all documents.
 
     Raises:
@@ -184,13 +182,17 @@ def _document_checksum(fields: Sequence[Any], language: str | None) -> int:
     return checksum(*fields) if language is None else checksum(*fields, language)
 
 
-def put_manifest(db: sqlite3.Connection, key: str, value: str) -> None:
+def put_manifest(db: Transaction, key: str, value: str) -> None:
     """Insert or replace an entry in the manifest."""
     row = (key, value, checksum(key, value))
-    db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?, ?)", row)
+    db.execute(
+        "INSERT INTO manifest VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
+        "SET value = excluded.value, checksum = excluded.checksum",
+        row,
+    )
 
 
-def new_generation(db: sqlite3.Connection) -> None:
+def new_generation(db: Transaction) -> None:
     """Give the current state of the file a new name.
 
     The name is random. With a counter, a restored backup could reach the same number as a later,

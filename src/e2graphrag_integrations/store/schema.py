@@ -54,6 +54,17 @@ ENTITY_EDITS = """CREATE TABLE entity_edits (
     id TEXT PRIMARY KEY, edit TEXT NOT NULL, checksum INTEGER NOT NULL
 ) WITHOUT ROWID"""
 
+PENDING = """CREATE TABLE IF NOT EXISTS pending (
+    id TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID"""
+
+MIRRORED = """CREATE TABLE IF NOT EXISTS mirrored (
+    store TEXT, id TEXT, PRIMARY KEY (store, id)
+)"""
+
+LATER_TABLES = {"pending": PENDING, "mirrored": MIRRORED}
+"""Tables that are created on first use."""
+
 TABLES = f"""
 CREATE TABLE manifest (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL

@@ -1,524 +1,415 @@
-"""The store, which reads and writes the documents, nodes and cached content of an index."""
+"""The index file: transactions in an SQLite database, and reads that do not wait for a writer."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
 
-from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations.errors import (
+    ClosedError,
     CorruptStoreError,
-    DuplicateDocumentError,
-    IndexingError,
-    SettingsMismatchError,
-    UnknownDocumentError,
+    ForkedProcessError,
+    InvalidInputError,
+    NotAnIndexError,
+    SchemaVersionError,
+    StoreError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.reports import CompactReport, DeleteReport
-from e2graphrag_integrations.store.community_reports import (
-    REPORT,
-    REPORT_INDEX,
-    drop_stale_reports,
+from e2graphrag_integrations.store.connection import (
+    MEMORY,
+    connect,
+    file_identity,
+    file_size,
+    is_read_only,
+    translate_error,
 )
-from e2graphrag_integrations.store.connection import MEMORY, file_size
-from e2graphrag_integrations.store.database import Database
-from e2graphrag_integrations.store.records import (
-    DocumentHeader,
-    StaleSnapshotError,
-    StoredNode,
-    canonical_json,
-    content_hash,
-    decode_sentences,
-)
-from e2graphrag_integrations.store.rows import (
-    GENERATION,
-    checked_row,
-    delete_document,
-    insert_document,
-    new_generation,
-    put_manifest,
-    relink_chunks,
-    renew_stamps,
-    row_to_document,
-    row_to_header,
-    row_to_node,
-)
-from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.text.tags import TagSet
-from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
-
-_BATCH = 500
-"""Keys per query; below the limit on bound variables in every SQLite build."""
-
-_MADE_WITH = "made_with"
-"""Manifest key for the settings and model fingerprints of the indexed documents."""
-
-_TAGS = "tags"
-"""Manifest key for the tag set; missing if the index has none."""
-
-_LEFTOVERS = "leftovers"
-"""Manifest key that exists while the file may contain unused content."""
-
-QUEUE_MANIFEST = "waiting_with"
-"""Manifest key for the settings and model fingerprints of the queued documents."""
-
-_DROP_UNUSED = (
-    f"DELETE FROM content WHERE kind NOT IN ('{REPORT}', '{REPORT_INDEX}') "  # noqa: S608 - constants
-    "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
-    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
+from e2graphrag_integrations.store.database import Transaction
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
+from e2graphrag_integrations.store.lock import IndexLock
+from e2graphrag_integrations.store.migrations import migrate
+from e2graphrag_integrations.store.rows import new_generation
+from e2graphrag_integrations.store.schema import (
+    APPLICATION_ID,
+    LATER_TABLES,
+    READABLE_VERSION,
+    SCHEMA_VERSION,
+    TABLES,
+    check_schema,
 )
 
-StampOf = Callable[[str], str | None]
-"""Returns the stamp of a document by its id, or None if there is no such document."""
-
-_NODES = "SELECT * FROM nodes {}"
-
-_NODES_AND_GENERATION = (
-    f"SELECT *, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
-)
-"""One statement, because a second one would add about 0.1 ms to each query."""
+_CHECKPOINT_TIMEOUT = 1000
+"""Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
 
 
-class Store(Database):
-    """One index file: its manifest, cached content, documents and nodes.
+class SQLiteDatabase:
+    """An SQLite database in a file or in memory; safe to share between threads.
 
-    The file uses SQLite's WAL mode. Each document is written in one transaction.
+    In a forked process, the database can be read but not written.
+
+    Args:
+        path: The index file, or `":memory:"` to keep everything in memory.
+        timeout: Seconds to wait for a lock that another process holds.
+
+    Attributes:
+        index_lock: Excludes other writers during an operation that spans many transactions.
+        reference_error: The error of a statement that references a missing row.
+
+    Raises:
+        NotAnIndexError: If the file is not an index created by this package.
+        SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
+            a migration and is read-only.
+        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+        ForkedProcessError: If this process inherited a connection to the file.
     """
 
-    # Manifest
+    reference_error: type[Exception] = sqlite3.IntegrityError
 
-    def manifest(self) -> dict[str, str]:
-        """Return the settings and model fingerprints of the indexed documents.
-
-        The result is empty if there are no documents, so an index accepts new settings once all
-        documents are deleted.
-        """
-        with self.read_transaction():
-            if not self.read("SELECT 1 FROM documents LIMIT 1"):
-                return {}
-            return self._model_entries(_MADE_WITH)
-
-    def queue_manifest(self) -> dict[str, str]:
-        """Return the settings and model fingerprints for the queue, or {} if the queue is empty."""
-        with self.read_transaction():
-            if not self.read("SELECT 1 FROM queue LIMIT 1"):
-                return {}
-            return self._model_entries(QUEUE_MANIFEST)
-
-    def tag_set(self) -> TagSet:
-        """Return the tags that chunks can have.
-
-        Raises:
-            CorruptStoreError: If the row is damaged.
-        """
-        rows = self.read("SELECT * FROM manifest WHERE key = ?", (_TAGS,))
-        if not rows:
-            return TagSet()
-        _, text = checked_row(rows[0], self.path, "tags in the manifest")
-        with invalid_rows(self.path, "tags in the manifest"):
-            return TagSet.from_json(text)
-
-    def put_tag_set(self, tag_set: TagSet) -> None:
-        """Replace the tags that chunks can have, in one transaction."""
-        with self.transaction() as db:
-            if tag_set.tags:
-                put_manifest(db, _TAGS, tag_set.to_json())
-            else:
-                db.execute("DELETE FROM manifest WHERE key = ?", (_TAGS,))
-            new_generation(db)
-
-    def _model_entries(self, key: str) -> dict[str, str]:
-        with invalid_rows(self.path, f"{key} in the manifest"):
-            entries = json.loads(self._manifest_row(key)).items()
-            if not all(isinstance(value, str) for _, value in entries):
-                raise TypeError("a value is not a string")
-            return dict(entries)
-
-    def _manifest_row(self, key: str) -> str:
-        rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
-        if not rows:
-            raise CorruptStoreError(
-                f"{self.path}: {key} is missing from the manifest: restore a backup"
-            )
-        return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
-
-    def check_manifest(self, values: Mapping[str, str]) -> None:
-        """Compare entries with the manifest, which may have changed since the file was opened.
-
-        Raises:
-            SettingsMismatchError: If an entry differs from the manifest's entry.
-        """
-        made_with = self.manifest()
-        for key, value in values.items():
-            # Model names are not compared: a model can have several. Its fingerprint identifies it.
-            if made_with.get(key, value) != value and not key.endswith("_model"):
-                raise SettingsMismatchError(
-                    f"{self.path} was built with {key}={made_with[key]}, not {value}: open it "
-                    "again with its own settings and models, or index into a new file"
+    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        self.path = str(path)
+        self._timeout = timeout
+        self._write_lock = process_rlock()
+        # A file has a second connection for reads, so that readers do not wait while a writer
+        # waits for SQLite's lock. An in-memory database can have only one connection.
+        self._read_lock = self._write_lock if self.path == MEMORY else process_rlock()
+        if self.path != MEMORY:
+            if Path(path).is_dir():
+                raise InvalidInputError(f"{path} is a folder: pass the path of a file")
+            if not Path(path).absolute().parent.is_dir():
+                raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+        self.index_lock = IndexLock(self.path, timeout)
+        self._connection: sqlite3.Connection | None = None
+        self._read_connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._is_closed = False
+        self._owner = self._process = os.getpid()
+        self._locked_for_fork: list[Any] = []
+        self._is_given_up = False
+        if file_identity(self.path) in OPEN_DATABASES.given_up:
+            raise self._given_up_error()
+        OPEN_DATABASES.add(self)
+        try:
+            with self._write_lock, self._read_lock:  # no fork until the connections are complete
+                self._connection = connect(self.path, timeout)
+                self._identity = file_identity(self.path)
+                self._prepare(self._connection)
+                self._read_connection = (
+                    self._connection if self.path == MEMORY else connect(self.path, timeout)
                 )
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+                raise translate_error(error, self.path) from error
+            raise
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA trusted_schema = OFF")
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not empty and application != APPLICATION_ID:
+            raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
+        if application == APPLICATION_ID and (empty or version < 1):
+            raise CorruptStoreError(f"the tables in {self.path} are missing: restore a backup")
+        if version > SCHEMA_VERSION:
+            raise SchemaVersionError(
+                f"{self.path} has schema version {version}, but this package supports versions up "
+                f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
+            )
+        if not empty:
+            check_schema(db, self.path)
+        outdated = not empty and version < SCHEMA_VERSION
+        if is_read_only(self.path):
+            if outdated and version < READABLE_VERSION:
+                raise SchemaVersionError(
+                    f"{self.path} has schema version {version} and is read-only, so it cannot be "
+                    f"migrated to version {SCHEMA_VERSION}: copy it to a writable folder"
+                )
+            return
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if empty:
+            self._create()
+        elif outdated:
+            db.execute("PRAGMA foreign_keys = OFF")  # else DROP TABLE deletes child rows
+            with self.transaction():
+                migrate(db, self.path)
+            db.execute("PRAGMA foreign_keys = ON")
+
+    def _create(self) -> None:
+        with self.transaction() as db:
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return  # another process created the tables first
+            for statement in TABLES.split(";"):
+                if statement.strip():
+                    db.execute(statement)
+            new_generation(db)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @property
-    def generation(self) -> str:
-        """The name of the file's current state, which changes whenever a document is written."""
-        return self._manifest_row(GENERATION)
+    def is_closed(self) -> bool:
+        """Whether the database is closed."""
+        return self._is_closed
 
-    # Cached content
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the database."""
+        return self._owner != os.getpid()
 
-    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the cached content by key; keys without cached content are omitted.
+    @property
+    def snapshot_folder(self) -> Path | None:
+        """The folder beside the file; None for an in-memory database."""
+        return None if self.path == MEMORY else Path(f"{self.path}.snapshot")
 
-        Raises:
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        contents: dict[bytes, bytes] = {}
-        for row in self._select("SELECT * FROM content {}", "key", list(dict.fromkeys(keys))):
-            what = f"cached {row[1]} {row[0].hex()[:16]}"
-            key, _, value = checked_row(row, self.path, what)
-            contents[key] = value
-        return contents
-
-    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Store content in one transaction; the content of existing keys is not replaced."""
-        rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
-        with self.transaction() as db:
-            db.executemany("INSERT OR IGNORE INTO content VALUES (?, ?, ?, ?)", rows)
-
-    def has_cached(self, kind: str) -> bool:
-        """Return whether the cache has content of a kind, such as `summary`."""
-        return bool(list(self._select("SELECT 1 FROM content {} LIMIT 1", "kind", [kind])))
-
-    # Documents
-
-    def content_hashes(self) -> dict[str, str]:
-        """Return the content hash of each document by id."""
-        return dict(self.read("SELECT id, content_hash FROM documents"))
-
-    def languages(self) -> dict[str, str]:
-        """Return the language of each document by id."""
-        return self.hashes_and_languages()[1]
-
-    def hashes_and_languages(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the content hash and the language of each document by id.
-
-        One query reads both, because each reads through the texts of all documents.
-        """
-        rows = self.read("SELECT id, content_hash, language FROM documents")
-        hashes = {id_: hash_ for id_, hash_, _ in rows}
-        return hashes, {id_: language or ENGLISH for id_, _, language in rows}
-
-    def write_document(
-        self,
-        document: SourceDocument,
-        nodes: Sequence[StoredNode],
-        manifest: Mapping[str, str],
-        replaces: str | None = None,
-    ) -> Sequence[bytes]:
-        """Write a document and its nodes in one transaction.
-
-        Args:
-            document: The document.
-            nodes: All nodes of the document's tree. Their content must already be cached.
-            manifest: The settings and model fingerprints that produced the nodes.
-            replaces: Content hash of the stored version that `document` replaces.
-
-        Returns:
-            Keys of the content that the previous version referenced, to be passed to `drop_unused`.
+    def check_writable(self) -> None:
+        """Reject a write in a forked process.
 
         Raises:
-            SettingsMismatchError: If `manifest` differs from the file's manifest.
-            DuplicateDocumentError: If another writer has written a different version.
-            IndexingError: If another writer has deleted content that the nodes reference.
+            ForkedProcessError: If this process is a fork of the one that opened the database.
         """
-        with self.transaction() as db:
-            self.check_manifest(manifest)
-            put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
-            existing = db.execute(
-                "SELECT content_hash FROM documents WHERE id = ?", (document.id,)
-            ).fetchone()
-            if existing and existing[0] not in (replaces, content_hash(document)):
-                raise DuplicateDocumentError(
-                    f"another writer changed document {document.id!r} in {self.path}: check its "
-                    "current version, then call update()"
-                )
-            db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
-            old_keys = delete_document(db, document.id)
+        if self.is_forked:
+            self._check_usable()
+            raise ForkedProcessError(
+                f"{self.path} was opened by process {self._owner}, of which this process is a "
+                "fork: a forked process can only read; to write, open the index again in this "
+                "process"
+            )
+
+    def _writer(self) -> sqlite3.Connection:
+        """Return the connection for writes. Needs the write lock."""
+        self._check_usable()
+        self.check_writable()
+        self._check_identity()
+        if self._connection is None:  # closed before a fork
+            self._connection = self._connect_again()
+        return self._connection
+
+    def _reader(self) -> sqlite3.Connection:
+        """Return the connection for reads. Needs the read lock."""
+        self._check_usable()
+        if self._read_connection is None:  # closed before a fork
+            self._read_connection = self._connect_again()
+        return self._read_connection
+
+    def _connect_again(self) -> sqlite3.Connection:
+        self._check_identity()
+        try:
+            connection = connect(self.path, self._timeout)
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.DatabaseError as error:
+            raise translate_error(error, self.path) from error
+        return connection
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"index {self.path} is closed: open it again")
+        if self._process != os.getpid():  # a fork that bypassed Python's hooks
+            self.after_fork_in_child()
+        if self._is_given_up:
+            raise self._given_up_error()
+
+    def _given_up_error(self) -> ForkedProcessError:
+        return ForkedProcessError(
+            f"{self.path} was in use when this process was forked, so this process cannot use it: "
+            "fork while no thread uses the index, open the index only after the fork, or start "
+            "the process with 'spawn'"
+        )
+
+    def before_fork(self, deadline: float) -> None:
+        """Close the connections, and keep other threads from opening new ones; see `forks`."""
+        for lock in dict.fromkeys((self._write_lock, self._read_lock)):
+            if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                return
+            self._locked_for_fork.append(lock)
+        if self.path != MEMORY and not self._in_transaction():
+            self._close_connections()
+
+    def after_fork_in_parent(self) -> None:
+        """Allow connections again."""
+        while self._locked_for_fork:
+            self._locked_for_fork.pop().release()
+
+    def after_fork_in_child(self) -> None:
+        """Give up the connections that are still open."""
+        self._process = os.getpid()
+        was_idle = len(self._locked_for_fork) == len({self._write_lock, self._read_lock})
+        self._locked_for_fork = []
+        inherited = [one for one in (self._connection, self._read_connection) if one is not None]
+        if not inherited or (self.path == MEMORY and was_idle and not self._in_transaction()):
+            return
+        self._is_given_up = True
+        for connection in inherited:
+            leak(connection)
+        self._connection = self._read_connection = None
+        if self._identity is not None:
+            OPEN_DATABASES.given_up.add(self._identity)
+
+    def _in_transaction(self) -> bool:
+        connections = (self._connection, self._read_connection)
+        return any(one is not None and one.in_transaction for one in connections)
+
+    def _check_identity(self) -> None:
+        """Raise if the path now has a different file: reads would be stale and writes lost."""
+        if self.path != MEMORY and self._identity != file_identity(self.path):
+            raise StoreError(
+                f"{self.path} was replaced or removed while it was open: close the index and open "
+                "it again"
+            )
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run the block in a write transaction: commit at the end, or roll back on an exception."""
+        with self._write_lock:
+            db = self._writer()
             try:
-                insert_document(db, document, nodes)
-            except sqlite3.IntegrityError as error:
-                raise IndexingError(
-                    f"another writer deleted cached content that document {document.id!r} needs: "
-                    "call add() again, which regenerates only the missing content"
-                ) from error
-            new_generation(db)
-        return old_keys or ()
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise translate_error(error, self.path) from error
+            finally:
+                if db.in_transaction:  # the commit did not happen
+                    db.execute("ROLLBACK")
 
-    def replace_extractions(
-        self,
-        keys: Mapping[str, bytes],
-        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
-    ) -> None:
-        """Link all chunks to new extractions in one transaction, and drop the old ones.
-
-        Args:
-            keys: Key of the cached extraction of every chunk, by node id.
-            change_manifest: Changes the entries in the manifests of the documents and the queue.
-
-        Raises:
-            IndexingError: If another writer has changed the documents or deleted the extractions.
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        problem = f"another writer changed {self.path}: call reindex() again"
-        with self.transaction() as db:
-            chunks = db.execute("SELECT id FROM nodes WHERE level = 0").fetchall()
-            if {id_ for (id_,) in chunks} != keys.keys():
-                raise IndexingError(problem)
+    def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a query and return all rows."""
+        with self._read_lock:
+            db = self._reader()
+            self._check_identity()
             try:
-                old_keys = set(relink_chunks(db, self.path, keys))
-            except sqlite3.IntegrityError as error:
-                raise IndexingError(problem) from error
-            renew_stamps(db, self.path)
-            for name in (_MADE_WITH, QUEUE_MANIFEST):
-                row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
-                if row is not None:
-                    _, value = checked_row(row, self.path, f"{name} in the manifest")
-                    put_manifest(db, name, canonical_json(dict(change_manifest(json.loads(value)))))
-            _drop_unused(db, self.path, old_keys)
-            new_generation(db)
+                return db.execute(query, parameters).fetchall()
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise translate_error(error, self.path) from error
 
-    def count_chunks(self) -> int:
-        """Return the number of chunks of all documents."""
-        [(count,)] = self.read("SELECT count(*) FROM nodes WHERE level = 0")
-        return int(count)
+    @contextlib.contextmanager
+    def read_transaction(self) -> Iterator[None]:
+        """Run the block in a read transaction, so that all its reads see the same state.
 
-    def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
-        """Delete cached content that no node references.
-
-        While documents are waiting to be indexed, nothing is deleted, because they may need the
-        content. Once no documents are waiting, the next call checks all content.
-
-        Args:
-            keys: Keys of content that may be unused; None checks all content.
+        A nested block joins the outer transaction.
         """
-        with self.transaction() as db:
-            _drop_unused(db, self.path, keys)
+        with self._read_lock:
+            db = self._reader()
+            if db.in_transaction:
+                yield
+                return
+            db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if db.in_transaction:  # SQLite itself rolls back after a severe error
+                    db.execute("ROLLBACK")
 
-    def compact(self) -> CompactReport:
-        """Delete unused cached content and shrink the file.
+    def has_table(self, name: str, db: Transaction | None = None) -> bool:
+        """Return whether a table exists; in a write transaction if one is given."""
+        query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        rows = self.read(query, (name,)) if db is None else db.execute(query, (name,)).fetchall()
+        return bool(rows)
 
-        While documents are waiting to be indexed, unused content is kept because they may need it.
-        """
-        bytes_before = self._size()
-        [(rows_before,)] = self.read("SELECT count(*) FROM content")
-        self.drop_unused()
-        [(rows_after,)] = self.read("SELECT count(*) FROM content")
-        self.vacuum()
-        return CompactReport(bytes_before, self._size(), rows_before - rows_after)
+    def create_table(self, name: str, db: Transaction) -> None:
+        """Create a table that only some index files have, unless it exists."""
+        db.execute(LATER_TABLES[name])
 
-    def _size(self) -> int:
+    def check_structure(self) -> tuple[int, list[str]]:
+        """Return the number of checks by SQLite, and the problems that they found."""
+        lines = [line for (line,) in self.read("PRAGMA integrity_check")]
+        problems = [f"SQLite: {line}" for line in lines if line != "ok"]
+        problems += [
+            f"row {row} of table {table} references a missing row of table {parent}"
+            for table, row, parent, _ in self.read("PRAGMA foreign_key_check")
+        ]
+        return len(lines), problems
+
+    def size(self) -> int:
+        """Return the size of the database in bytes."""
         if self.path != MEMORY:
             return file_size(self.path)
         [(pages,)] = self.read("PRAGMA page_count")
         [(page_size,)] = self.read("PRAGMA page_size")
         return int(pages) * int(page_size)
 
-    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
-        """Delete documents, their nodes and any content left unused, in one transaction.
+    def reopen(self) -> Self:
+        """Return a second handle to the file; an in-memory database has only one."""
+        return self if self.path == MEMORY else type(self)(self.path)
 
-        Queued documents are removed from the queue.
+    def vacuum(self) -> None:
+        """Rewrite the file without its free pages, and merge the write-ahead log into it."""
+        with self._write_lock:
+            db = self._writer()
+            try:
+                db.execute("VACUUM")
+                # If a reader is active, the log remains, and the next `close` merges it.
+                [(timeout,)] = db.execute("PRAGMA busy_timeout").fetchall()
+                db.execute(f"PRAGMA busy_timeout = {min(timeout, _CHECKPOINT_TIMEOUT)}")
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                db.execute(f"PRAGMA busy_timeout = {timeout}")
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise translate_error(error, self.path) from error
+
+    def dump(self) -> bytes:
+        """Return the content of an in-memory database."""
+        with self._read_lock:
+            return self._reader().serialize()
+
+    def load(self, content: bytes) -> None:
+        """Replace the content of an in-memory database by the result of `dump`.
 
         Raises:
-            UnknownDocumentError: If an id is neither indexed nor in the queue. In that case,
-                nothing is deleted.
+            CorruptStoreError: If the content is damaged.
         """
-        chunks = nodes = queued = 0
-        unused: list[bytes] = []
-        with self.transaction() as db:
-            for document_id in ids:
-                count = "SELECT count(*), total(level = 0) FROM nodes WHERE document_id = ?"
-                node_count, chunk_count = db.execute(count, (document_id,)).fetchone()
-                nodes, chunks = nodes + node_count, chunks + int(chunk_count)
-                in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
-                keys = delete_document(db, document_id)
-                if keys is None and not in_queue:
-                    raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-                queued += in_queue
-                unused += keys or ()
-            # It is unknown which content was produced for queued documents.
-            _drop_unused(db, self.path, None if queued else unused)
-            new_generation(db)
-        return DeleteReport(len(ids), chunks, nodes - chunks)
+        with self._write_lock, contextlib.closing(sqlite3.connect(MEMORY)) as source:
+            try:
+                source.deserialize(content)
+                source.backup(self._writer())  # a deserialized database has a maximum size
+                self._prepare(self._writer())
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise translate_error(error, self.path) from error
 
-    def stamps(self) -> dict[str, str]:
-        """Return the stamp of each document by id, ordered by id."""
-        return dict(self.read("SELECT id, stamp FROM documents ORDER BY id"))
+    def copy_to(self, path: str | Path) -> None:
+        """Copy the current state to a different file, atomically.
 
-    def document_headers(self, ids: Sequence[str] | None = None) -> list[DocumentHeader]:
-        """Return documents without their texts, ordered by id.
+        Raises:
+            StoreError: If the copy cannot be written.
+        """
+        temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
+        try:
+            with self._read_lock:
+                db = self._reader()
+                self._check_identity()
+                db.execute("VACUUM INTO ?", (str(temporary),))
+            temporary.replace(path)
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise translate_error(error, str(path)) from error
+        except OSError as error:
+            raise StoreError(f"{path} could not be written: {error}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def close(self, *, merge_log: bool = True) -> None:
+        """Merge the write-ahead log into the file, then close the file; idempotent.
 
         Args:
-            ids: Ids of the documents to return; None returns all documents.
-
-        Raises:
-            CorruptStoreError: If a row does not match its checksum.
+            merge_log: False only closes the file, for a second handle of the same process.
         """
-        rows = self._select("SELECT * FROM documents {} ORDER BY id", "id", ids)
-        headers = (row_to_header(row, self.path) for row in rows)
-        return sorted(headers, key=lambda header: header.id)
+        with self._write_lock, self._read_lock:
+            if self._process != os.getpid():
+                self.after_fork_in_child()
+            self._is_closed = True
+            if self._connection is not None and merge_log:
+                # A damaged file cannot be merged.
+                with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._close_connections()
 
-    def _select(self, query: str, column: str, keys: Sequence[Any] | None) -> Iterator[Any]:
-        """Yield the rows that have one of the keys in a column.
-
-        Args:
-            query: SQL that contains `{}` in the place of the `WHERE` clause.
-            column: Name of the column.
-            keys: Values of the column to select; None selects all rows.
-        """
-        if keys is None:
-            yield from self.read(query.format(""))
-            return
-        for start in range(0, len(keys), _BATCH):
-            batch = keys[start : start + _BATCH]
-            placeholders = ",".join("?" * len(batch))
-            yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
-
-    def document(self, document_id: str) -> SourceDocument:
-        """Return a document.
-
-        Raises:
-            UnknownDocumentError: If there is no such document.
-            CorruptStoreError: If its row does not match its checksum.
-        """
-        rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
-        if not rows:
-            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
-        return row_to_document(rows[0], self.path)
-
-    # Nodes
-
-    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Return nodes by id; ids of nodes that do not exist are omitted.
-
-        Raises:
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        rows = self._select(_NODES, "id", ids)
-        return {row[0]: row_to_node(row, self.path).node for row in rows}
-
-    def nodes_at(
-        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
-    ) -> dict[str, Node]:
-        """Return nodes by id, as they were in the given generation of the store.
-
-        Args:
-            generation: Name of the generation.
-            ids: Ids of the nodes.
-            stamp_of: Returns the stamp of a document in that generation. With it, the store may be
-                newer if these documents are unchanged.
-
-        Raises:
-            StaleSnapshotError: If the store has a different generation or a node does not exist.
-                With `stamp_of`, the error names the nodes whose documents were changed.
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        nodes: dict[str, Node] = {}
-        is_newer = False
-        for *row, found in self._select(_NODES_AND_GENERATION, "id", ids):
-            is_newer |= found != generation
-            nodes[row[0]] = row_to_node(row, self.path).node
-        missing = [id_ for id_ in ids if id_ not in nodes]
-        if stamp_of is not None and (is_newer or (missing and self.generation != generation)):
-            self._check_unchanged(nodes, missing, stamp_of)
-        elif is_newer:
-            raise StaleSnapshotError("the file is newer than the snapshot")
-        if missing:
-            raise StaleSnapshotError("a node of the snapshot is missing from the file")
-        return nodes
-
-    def mentions_at(
-        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
-    ) -> dict[str, Sentences]:
-        """Return the mentions in each sentence of chunks, by id; see `nodes_at`.
-
-        Raises:
-            StaleSnapshotError: If the store has a different generation or a chunk does not exist.
-                With `stamp_of`, the error names the chunks whose documents were changed.
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        stored = [row_to_node(row, self.path) for row in self._select(_NODES, "id", ids)]
-        keys = {one.node.id: one.content_key for one in stored}
-        cached = self.cached(keys.values())
-        missing = [id_ for id_ in ids if keys.get(id_) not in cached]
-        if self.generation != generation:
-            if stamp_of is None:
-                raise StaleSnapshotError("the file is newer than the snapshot")
-            self._check_unchanged({one.node.id: one.node for one in stored}, missing, stamp_of)
-        if missing:
-            raise StaleSnapshotError("a chunk of the snapshot is missing from the file")
-        with invalid_rows(self.path, "the mentions of a chunk"):
-            return {id_: decode_sentences(cached[key]) for id_, key in keys.items()}
-
-    def _check_unchanged(
-        self, nodes: Mapping[str, Node], missing: Collection[str], stamp_of: StampOf
-    ) -> None:
-        """Check that the documents of nodes are those of an older generation.
-
-        The nodes must have been read before: a stamp that is as it was proves that its document
-        did not change before either, because every write replaces the stamp by a new one.
-
-        Raises:
-            StaleSnapshotError: If one was changed or deleted. It names the nodes.
-        """
-        documents = list(dict.fromkeys(node.document_id for node in nodes.values()))
-        stamps = dict(self._select("SELECT id, stamp FROM documents {}", "id", documents))
-        unchanged = {id_ for id_ in documents if stamps.get(id_) == stamp_of(id_)}
-        changed = {id_ for id_, node in nodes.items() if node.document_id not in unchanged}
-        if changed or missing:
-            raise StaleSnapshotError(
-                "documents of the snapshot were changed or deleted", {*changed, *missing}
-            )
-
-    def all_nodes(self, document_ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
-        """Yield nodes with their windows, ordered by document, level and position.
-
-        Args:
-            document_ids: Ids of the documents, ascending; None yields the nodes of all documents.
-
-        Raises:
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        windows: dict[str, list[tuple[Span, bytes]]] = {}
-        window_query = "SELECT * FROM windows {} ORDER BY node_id, number"
-        if document_ids is not None:
-            window_query = (
-                "SELECT w.* FROM windows w JOIN nodes n ON n.id = w.node_id {} "
-                "ORDER BY node_id, number"
-            )
-        for row in self._select(window_query, "document_id", document_ids):
-            what = f"a window of node {row[0]}"
-            node_id, _, start, end, key = checked_row(row, self.path, what)
-            with invalid_rows(self.path, what):
-                if not (0 <= start <= end and isinstance(key, bytes)):
-                    raise ValueError("the span is invalid")
-            windows.setdefault(node_id, []).append((Span(start, end), key))
-        query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
-        for row in self._select(query, "document_id", document_ids):
-            yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
-
-
-def _drop_unused(db: sqlite3.Connection, path: str, keys: Collection[bytes] | None) -> None:
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-    for table in tables & {"queue", "pending"}:
-        if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
-            if keys is None or keys:
-                put_manifest(db, _LEFTOVERS, "")
-            return
-    leftovers = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
-    empty = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
-    if keys is None or leftovers or empty:
-        db.execute(_DROP_UNUSED)
-    else:
-        db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
-    drop_stale_reports(db, path)
+    def _close_connections(self) -> None:
+        for connection in {self._read_connection, self._connection}:
+            if connection is not None:
+                connection.close()
+        self._connection = self._read_connection = None

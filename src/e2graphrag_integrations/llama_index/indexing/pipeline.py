@@ -63,7 +63,7 @@ from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.records import StoredNode
-from e2graphrag_integrations.store.sqlite import Store
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument

@@ -1,0 +1,628 @@
+"""The store, which reads and writes the documents, nodes and cached content of an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    DuplicateDocumentError,
+    IndexingError,
+    InvalidInputError,
+    SettingsMismatchError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.reports import CompactReport, DeleteReport
+from e2graphrag_integrations.store.community_reports import (
+    REPORT,
+    REPORT_INDEX,
+    drop_stale_reports,
+)
+from e2graphrag_integrations.store.database import Database, Transaction, WriteLock
+from e2graphrag_integrations.store.records import (
+    DocumentHeader,
+    StaleSnapshotError,
+    StoredNode,
+    canonical_json,
+    content_hash,
+    decode_sentences,
+)
+from e2graphrag_integrations.store.rows import (
+    GENERATION,
+    checked_row,
+    delete_document,
+    insert_document,
+    new_generation,
+    put_manifest,
+    relink_chunks,
+    renew_stamps,
+    row_to_document,
+    row_to_header,
+    row_to_node,
+)
+from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.sqlite import SQLiteDatabase
+from e2graphrag_integrations.text.tags import TagSet
+from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
+
+_BATCH = 500
+"""Keys per query; below the limit on bound variables in every SQLite build."""
+
+_MADE_WITH = "made_with"
+"""Manifest key for the settings and model fingerprints of the indexed documents."""
+
+_TAGS = "tags"
+"""Manifest key for the tag set; missing if the index has none."""
+
+_LEFTOVERS = "leftovers"
+"""Manifest key that exists while the file may contain unused content."""
+
+QUEUE_MANIFEST = "waiting_with"
+"""Manifest key for the settings and model fingerprints of the queued documents."""
+
+_DROP_UNUSED = (
+    f"DELETE FROM content WHERE kind NOT IN ('{REPORT}', '{REPORT_INDEX}') "  # noqa: S608 - constants
+    "AND NOT EXISTS (SELECT 1 FROM nodes WHERE content_key = key) "
+    "AND NOT EXISTS (SELECT 1 FROM windows WHERE content_key = key)"
+)
+
+_COUNT_NODES = "SELECT count(*), count(*) FILTER (WHERE level = 0) FROM nodes WHERE document_id = ?"
+
+StampOf = Callable[[str], str | None]
+"""Returns the stamp of a document by its id, or None if there is no such document."""
+
+_NODES = "SELECT * FROM nodes {}"
+
+_NODES_AND_GENERATION = (
+    f"SELECT *, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
+)
+"""One statement, because a second one would add about 0.1 ms to each query."""
+
+
+class Store:
+    """One index: its manifest, cached content, documents and nodes.
+
+    Each document is written in one transaction.
+
+    Args:
+        path: The index file, or `":memory:"` to keep everything in memory.
+        timeout: Seconds to wait for a lock that another process holds.
+
+    Attributes:
+        database: The database that contains the rows.
+        path: The path, for messages.
+
+    Raises:
+        StoreError: If the index cannot be opened.
+        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+    """
+
+    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        self._open(SQLiteDatabase(path, timeout=timeout))
+
+    def _open(self, database: Database) -> None:
+        self.database = database
+        self.path = database.path
+
+    # Database
+
+    @property
+    def index_lock(self) -> WriteLock:
+        """Excludes other writers during an operation that spans many transactions."""
+        return self.database.index_lock
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the index is closed."""
+        return self.database.is_closed
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the index."""
+        return self.database.is_forked
+
+    @property
+    def snapshot_folder(self) -> Path | None:
+        """The folder for the search indexes derived from the store; None keeps them in memory."""
+        return self.database.snapshot_folder
+
+    def check_writable(self) -> None:
+        """Reject a write in a forked process.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the index.
+        """
+        self.database.check_writable()
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Run the block in a write transaction: commit at the end, or roll back on an exception."""
+        return self.database.transaction()
+
+    def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a query and return all rows."""
+        return self.database.read(query, parameters)
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Run the block in a read transaction, so that all its reads see the same state.
+
+        A nested block joins the outer transaction.
+        """
+        return self.database.read_transaction()
+
+    def reopen(self) -> Self:
+        """Return a second handle to the same index, whose reads do not wait for this one."""
+        database = self.database.reopen()
+        if database is self.database:
+            return self
+        store = object.__new__(type(self))
+        store._open(database)
+        return store
+
+    def dump(self) -> bytes:
+        """Return the content of an in-memory index."""
+        return self._sqlite().dump()
+
+    def load(self, content: bytes) -> None:
+        """Replace the content of an in-memory index by the result of `dump`.
+
+        Raises:
+            CorruptStoreError: If the content is damaged.
+        """
+        self._sqlite().load(content)
+
+    def copy_to(self, path: str | Path) -> None:
+        """Copy the current state to a different file, atomically.
+
+        Raises:
+            StoreError: If the copy cannot be written.
+        """
+        self._sqlite().copy_to(path)
+
+    def _sqlite(self) -> SQLiteDatabase:
+        if not isinstance(self.database, SQLiteDatabase):
+            raise InvalidInputError(f"{self.path} is not an index file")
+        return self.database
+
+    def close(self, *, merge_log: bool = True) -> None:
+        """Close the index; idempotent.
+
+        Args:
+            merge_log: False only closes it, for a second handle of the same process.
+        """
+        self.database.close(merge_log=merge_log)
+
+    # Manifest
+
+    def manifest(self) -> dict[str, str]:
+        """Return the settings and model fingerprints of the indexed documents.
+
+        The result is empty if there are no documents, so an index accepts new settings once all
+        documents are deleted.
+        """
+        with self.read_transaction():
+            if not self.read("SELECT 1 FROM documents LIMIT 1"):
+                return {}
+            return self._model_entries(_MADE_WITH)
+
+    def queue_manifest(self) -> dict[str, str]:
+        """Return the settings and model fingerprints for the queue, or {} if the queue is empty."""
+        with self.read_transaction():
+            if not self.read("SELECT 1 FROM queue LIMIT 1"):
+                return {}
+            return self._model_entries(QUEUE_MANIFEST)
+
+    def tag_set(self) -> TagSet:
+        """Return the tags that chunks can have.
+
+        Raises:
+            CorruptStoreError: If the row is damaged.
+        """
+        rows = self.read("SELECT * FROM manifest WHERE key = ?", (_TAGS,))
+        if not rows:
+            return TagSet()
+        _, text = checked_row(rows[0], self.path, "tags in the manifest")
+        with invalid_rows(self.path, "tags in the manifest"):
+            return TagSet.from_json(text)
+
+    def put_tag_set(self, tag_set: TagSet) -> None:
+        """Replace the tags that chunks can have, in one transaction."""
+        with self.transaction() as db:
+            if tag_set.tags:
+                put_manifest(db, _TAGS, tag_set.to_json())
+            else:
+                db.execute("DELETE FROM manifest WHERE key = ?", (_TAGS,))
+            new_generation(db)
+
+    def _model_entries(self, key: str) -> dict[str, str]:
+        with invalid_rows(self.path, f"{key} in the manifest"):
+            entries = json.loads(self._manifest_row(key)).items()
+            if not all(isinstance(value, str) for _, value in entries):
+                raise TypeError("a value is not a string")
+            return dict(entries)
+
+    def _manifest_row(self, key: str) -> str:
+        rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
+        if not rows:
+            raise CorruptStoreError(
+                f"{self.path}: {key} is missing from the manifest: restore a backup"
+            )
+        return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
+
+    def check_manifest(self, values: Mapping[str, str]) -> None:
+        """Compare entries with the manifest, which may have changed since the file was opened.
+
+        Raises:
+            SettingsMismatchError: If an entry differs from the manifest's entry.
+        """
+        made_with = self.manifest()
+        for key, value in values.items():
+            # Model names are not compared: a model can have several. Its fingerprint identifies it.
+            if made_with.get(key, value) != value and not key.endswith("_model"):
+                raise SettingsMismatchError(
+                    f"{self.path} was built with {key}={made_with[key]}, not {value}: open it "
+                    "again with its own settings and models, or index into a new file"
+                )
+
+    @property
+    def generation(self) -> str:
+        """The name of the file's current state, which changes whenever a document is written."""
+        return self._manifest_row(GENERATION)
+
+    # Cached content
+
+    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the cached content by key; keys without cached content are omitted.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        contents: dict[bytes, bytes] = {}
+        for row in self._select("SELECT * FROM content {}", "key", list(dict.fromkeys(keys))):
+            what = f"cached {row[1]} {row[0].hex()[:16]}"
+            key, _, value = checked_row(row, self.path, what)
+            contents[key] = value
+        return contents
+
+    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
+        """Store content in one transaction; the content of existing keys is not replaced."""
+        rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
+        with self.transaction() as db:
+            db.executemany("INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+
+    def has_cached(self, kind: str) -> bool:
+        """Return whether the cache has content of a kind, such as `summary`."""
+        return bool(list(self._select("SELECT 1 FROM content {} LIMIT 1", "kind", [kind])))
+
+    # Documents
+
+    def content_hashes(self) -> dict[str, str]:
+        """Return the content hash of each document by id."""
+        return dict(self.read("SELECT id, content_hash FROM documents"))
+
+    def languages(self) -> dict[str, str]:
+        """Return the language of each document by id."""
+        return self.hashes_and_languages()[1]
+
+    def hashes_and_languages(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the content hash and the language of each document by id.
+
+        One query reads both, because each reads through the texts of all documents.
+        """
+        rows = self.read("SELECT id, content_hash, language FROM documents")
+        hashes = {id_: hash_ for id_, hash_, _ in rows}
+        return hashes, {id_: language or ENGLISH for id_, _, language in rows}
+
+    def write_document(
+        self,
+        document: SourceDocument,
+        nodes: Sequence[StoredNode],
+        manifest: Mapping[str, str],
+        replaces: str | None = None,
+    ) -> Sequence[bytes]:
+        """Write a document and its nodes in one transaction.
+
+        Args:
+            document: The document.
+            nodes: All nodes of the document's tree. Their content must already be cached.
+            manifest: The settings and model fingerprints that produced the nodes.
+            replaces: Content hash of the stored version that `document` replaces.
+
+        Returns:
+            Keys of the content that the previous version referenced, to be passed to `drop_unused`.
+
+        Raises:
+            SettingsMismatchError: If `manifest` differs from the file's manifest.
+            DuplicateDocumentError: If another writer has written a different version.
+            IndexingError: If another writer has deleted content that the nodes reference.
+        """
+        with self.transaction() as db:
+            self.check_manifest(manifest)
+            put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
+            existing = db.execute(
+                "SELECT content_hash FROM documents WHERE id = ?", (document.id,)
+            ).fetchone()
+            if existing and existing[0] not in (replaces, content_hash(document)):
+                raise DuplicateDocumentError(
+                    f"another writer changed document {document.id!r} in {self.path}: check its "
+                    "current version, then call update()"
+                )
+            db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
+            old_keys = delete_document(db, document.id)
+            try:
+                insert_document(db, document, nodes)
+            except self.database.reference_error as error:
+                raise IndexingError(
+                    f"another writer deleted cached content that document {document.id!r} needs: "
+                    "call add() again, which regenerates only the missing content"
+                ) from error
+            new_generation(db)
+        return old_keys or ()
+
+    def replace_extractions(
+        self,
+        keys: Mapping[str, bytes],
+        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
+        """Link all chunks to new extractions in one transaction, and drop the old ones.
+
+        Args:
+            keys: Key of the cached extraction of every chunk, by node id.
+            change_manifest: Changes the entries in the manifests of the documents and the queue.
+
+        Raises:
+            IndexingError: If another writer has changed the documents or deleted the extractions.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        problem = f"another writer changed {self.path}: call reindex() again"
+        with self.transaction() as db:
+            chunks = db.execute("SELECT id FROM nodes WHERE level = 0").fetchall()
+            if {id_ for (id_,) in chunks} != keys.keys():
+                raise IndexingError(problem)
+            try:
+                old_keys = set(relink_chunks(db, self.path, keys))
+            except self.database.reference_error as error:
+                raise IndexingError(problem) from error
+            renew_stamps(db, self.path)
+            for name in (_MADE_WITH, QUEUE_MANIFEST):
+                row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
+                if row is not None:
+                    _, value = checked_row(row, self.path, f"{name} in the manifest")
+                    put_manifest(db, name, canonical_json(dict(change_manifest(json.loads(value)))))
+            self._drop_unused(db, old_keys)
+            new_generation(db)
+
+    def count_chunks(self) -> int:
+        """Return the number of chunks of all documents."""
+        [(count,)] = self.read("SELECT count(*) FROM nodes WHERE level = 0")
+        return int(count)
+
+    def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
+        """Delete cached content that no node references.
+
+        While documents are waiting to be indexed, nothing is deleted, because they may need the
+        content. Once no documents are waiting, the next call checks all content.
+
+        Args:
+            keys: Keys of content that may be unused; None checks all content.
+        """
+        with self.transaction() as db:
+            self._drop_unused(db, keys)
+
+    def compact(self) -> CompactReport:
+        """Delete unused cached content and shrink the file.
+
+        While documents are waiting to be indexed, unused content is kept because they may need it.
+        """
+        bytes_before = self.database.size()
+        [(rows_before,)] = self.read("SELECT count(*) FROM content")
+        self.drop_unused()
+        [(rows_after,)] = self.read("SELECT count(*) FROM content")
+        self.database.vacuum()
+        bytes_after = self.database.size()
+        return CompactReport(bytes_before, bytes_after, rows_before - rows_after)
+
+    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
+        """Delete documents, their nodes and any content left unused, in one transaction.
+
+        Queued documents are removed from the queue.
+
+        Raises:
+            UnknownDocumentError: If an id is neither indexed nor in the queue. In that case,
+                nothing is deleted.
+        """
+        chunks = nodes = queued = 0
+        unused: list[bytes] = []
+        with self.transaction() as db:
+            for document_id in ids:
+                node_count, chunk_count = db.execute(_COUNT_NODES, (document_id,)).fetchone()
+                nodes, chunks = nodes + node_count, chunks + chunk_count
+                in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
+                keys = delete_document(db, document_id)
+                if keys is None and not in_queue:
+                    raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                queued += in_queue
+                unused += keys or ()
+            # It is unknown which content was produced for queued documents.
+            self._drop_unused(db, None if queued else unused)
+            new_generation(db)
+        return DeleteReport(len(ids), chunks, nodes - chunks)
+
+    def stamps(self) -> dict[str, str]:
+        """Return the stamp of each document by id, ordered by id."""
+        return dict(self.read("SELECT id, stamp FROM documents ORDER BY id"))
+
+    def document_headers(self, ids: Sequence[str] | None = None) -> list[DocumentHeader]:
+        """Return documents without their texts, ordered by id.
+
+        Args:
+            ids: Ids of the documents to return; None returns all documents.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        rows = self._select("SELECT * FROM documents {} ORDER BY id", "id", ids)
+        headers = (row_to_header(row, self.path) for row in rows)
+        return sorted(headers, key=lambda header: header.id)
+
+    def _select(self, query: str, column: str, keys: Sequence[Any] | None) -> Iterator[Any]:
+        """Yield the rows that have one of the keys in a column.
+
+        Args:
+            query: SQL that contains `{}` in the place of the `WHERE` clause.
+            column: Name of the column.
+            keys: Values of the column to select; None selects all rows.
+        """
+        if keys is None:
+            yield from self.read(query.format(""))
+            return
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            placeholders = ",".join("?" * len(batch))
+            yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
+
+    def document(self, document_id: str) -> SourceDocument:
+        """Return a document.
+
+        Raises:
+            UnknownDocumentError: If there is no such document.
+            CorruptStoreError: If its row does not match its checksum.
+        """
+        rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
+        if not rows:
+            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+        return row_to_document(rows[0], self.path)
+
+    # Nodes
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Return nodes by id; ids of nodes that do not exist are omitted.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        rows = self._select(_NODES, "id", ids)
+        return {row[0]: row_to_node(row, self.path).node for row in rows}
+
+    def nodes_at(
+        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
+    ) -> dict[str, Node]:
+        """Return nodes by id, as they were in the given generation of the store.
+
+        Args:
+            generation: Name of the generation.
+            ids: Ids of the nodes.
+            stamp_of: Returns the stamp of a document in that generation. With it, the store may be
+                newer if these documents are unchanged.
+
+        Raises:
+            StaleSnapshotError: If the store has a different generation or a node does not exist.
+                With `stamp_of`, the error names the nodes whose documents were changed.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        nodes: dict[str, Node] = {}
+        is_newer = False
+        for *row, found in self._select(_NODES_AND_GENERATION, "id", ids):
+            is_newer |= found != generation
+            nodes[row[0]] = row_to_node(row, self.path).node
+        missing = [id_ for id_ in ids if id_ not in nodes]
+        if stamp_of is not None and (is_newer or (missing and self.generation != generation)):
+            self._check_unchanged(nodes, missing, stamp_of)
+        elif is_newer:
+            raise StaleSnapshotError("the file is newer than the snapshot")
+        if missing:
+            raise StaleSnapshotError("a node of the snapshot is missing from the file")
+        return nodes
+
+    def mentions_at(
+        self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
+    ) -> dict[str, Sentences]:
+        """Return the mentions in each sentence of chunks, by id; see `nodes_at`.
+
+        Raises:
+            StaleSnapshotError: If the store has a different generation or a chunk does not exist.
+                With `stamp_of`, the error names the chunks whose documents were changed.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        stored = [row_to_node(row, self.path) for row in self._select(_NODES, "id", ids)]
+        keys = {one.node.id: one.content_key for one in stored}
+        cached = self.cached(keys.values())
+        missing = [id_ for id_ in ids if keys.get(id_) not in cached]
+        if self.generation != generation:
+            if stamp_of is None:
+                raise StaleSnapshotError("the file is newer than the snapshot")
+            self._check_unchanged({one.node.id: one.node for one in stored}, missing, stamp_of)
+        if missing:
+            raise StaleSnapshotError("a chunk of the snapshot is missing from the file")
+        with invalid_rows(self.path, "the mentions of a chunk"):
+            return {id_: decode_sentences(cached[key]) for id_, key in keys.items()}
+
+    def _check_unchanged(
+        self, nodes: Mapping[str, Node], missing: Collection[str], stamp_of: StampOf
+    ) -> None:
+        """Check that the documents of nodes are those of an older generation.
+
+        The nodes must have been read before: a stamp that is as it was proves that its document
+        did not change before either, because every write replaces the stamp by a new one.
+
+        Raises:
+            StaleSnapshotError: If one was changed or deleted. It names the nodes.
+        """
+        documents = list(dict.fromkeys(node.document_id for node in nodes.values()))
+        stamps = dict(self._select("SELECT id, stamp FROM documents {}", "id", documents))
+        unchanged = {id_ for id_ in documents if stamps.get(id_) == stamp_of(id_)}
+        changed = {id_ for id_, node in nodes.items() if node.document_id not in unchanged}
+        if changed or missing:
+            raise StaleSnapshotError(
+                "documents of the snapshot were changed or deleted", {*changed, *missing}
+            )
+
+    def all_nodes(self, document_ids: Sequence[str] | None = None) -> Iterator[StoredNode]:
+        """Yield nodes with their windows, ordered by document, level and position.
+
+        Args:
+            document_ids: Ids of the documents, ascending; None yields the nodes of all documents.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        windows: dict[str, list[tuple[Span, bytes]]] = {}
+        window_query = "SELECT * FROM windows {} ORDER BY node_id, number"
+        if document_ids is not None:
+            window_query = (
+                "SELECT w.* FROM windows w JOIN nodes n ON n.id = w.node_id {} "
+                "ORDER BY node_id, number"
+            )
+        for row in self._select(window_query, "document_id", document_ids):
+            what = f"a window of node {row[0]}"
+            node_id, _, start, end, key = checked_row(row, self.path, what)
+            with invalid_rows(self.path, what):
+                if not (0 <= start <= end and isinstance(key, bytes)):
+                    raise ValueError("the span is invalid")
+            windows.setdefault(node_id, []).append((Span(start, end), key))
+        query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
+        for row in self._select(query, "document_id", document_ids):
+            yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
+
+    def _drop_unused(self, db: Transaction, keys: Collection[bytes] | None) -> None:
+        for table in ("queue", "pending"):
+            if (
+                self.database.has_table(table, db)
+                and db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
+            ):
+                if keys is None or keys:
+                    put_manifest(db, _LEFTOVERS, "")
+                return
+        leftovers = db.execute("DELETE FROM manifest WHERE key = ?", (_LEFTOVERS,)).rowcount
+        empty = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
+        if keys is None or leftovers or empty:
+            db.execute(_DROP_UNUSED)
+        else:
+            db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
+        drop_stale_reports(db, self.path)
