@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from fakes import STORY, NameExtractor
+from postgres_server import PostgresServer, missing_postgres, running_postgres
 from vector_cache import VectorCache
 
 # `strategies.examples` scales every test's number of examples with the profile.
@@ -159,3 +161,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(root).as_posix() in SLOW_MODULES:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A local Postgres server, one for each process of the tests."""
+    problem = missing_postgres()
+    if problem and not os.environ.get("E2GRAPHRAG_REQUIRE_POSTGRES"):
+        pytest.skip(problem)
+    assert not problem, problem
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: Any) -> str:
+    """The URL of an index that does not exist yet; its search index is cached in `tmp_path`."""
+    monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
+    return f"{postgres.url}?schema=s{uuid.uuid4().hex[:20]}"

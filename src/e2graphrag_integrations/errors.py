@@ -28,6 +28,7 @@
         ├── SchemaVersionError       the file was written by a newer version
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
+        ├── StoreConnectionError     the database server cannot be reached
         ├── CorruptStoreError        stored data is damaged
         ├── ClosedError              the index is closed
         └── ForkedProcessError       a forked process uses an index that its parent opened
@@ -160,6 +161,10 @@ class SettingsMismatchError(StoreError):
 
 class StoreLockedError(StoreError):
     """Raised when another process holds the write lock longer than the timeout."""
+
+
+class StoreConnectionError(StoreError):
+    """Raised when a database server cannot be reached, or the connection to it is lost."""
 
 
 class CorruptStoreError(StoreError):

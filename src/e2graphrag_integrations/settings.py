@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url, parse_postgres_url
 from e2graphrag_integrations._utils.validation import check_choice, check_int, short_repr
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
@@ -135,7 +136,9 @@ def resolve_settings(
 
 
 def checked_path(path: Any) -> str:
-    """Return the path of an index file as a string. The file need not exist.
+    """Return the path of an index file, or the URL of an index in Postgres, as a string.
+
+    The index need not exist.
 
     Raises:
         InvalidInputError: If the path cannot be used.
@@ -143,6 +146,9 @@ def checked_path(path: Any) -> str:
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(given, str) or not given.strip():
         raise InvalidInputError(f"path={short_repr(path)} must name a file: pass a str or a Path")
+    if is_postgres_url(given):
+        parse_postgres_url(given)  # raises if it is invalid
+        return given
     try:
         Path(given).stat()
     except FileNotFoundError:

@@ -46,8 +46,9 @@ def test_main_help_lists_every_command(call):
 
 
 @pytest.mark.slow
-def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call):
+def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, postgres):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
     (tmp_path / "novels").mkdir()
@@ -57,6 +58,7 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call):
     (tmp_path / "novels" / "the_time_machine.txt").write_text(text)
     for name in COMMANDS:
         for example in examples(name):
+            example = example.replace("postgresql://host/db", postgres.url)  # noqa: PLW2901 - the server of the tests
             result = call(*shlex.split(example))
             assert (result.code, result.err) == (0, ""), (example, result)
 

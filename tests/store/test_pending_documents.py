@@ -51,8 +51,8 @@ def test_a_copy_is_an_independent_index(open_index, story, tmp_path):
     rag = open_index()
     rag.add(story)
     target = tmp_path / "copy.e2g"
-    rag.store.copy_to(target)
-    rag.store.copy_to(target)  # replaces the first copy
+    rag.copy_to(target)
+    rag.copy_to(target)  # replaces the first copy
     rag.delete("story")
     with E2GraphRAG.open(target, extractor=NameExtractor()) as copy:
         assert copy.document_ids == ["story"]
@@ -64,4 +64,4 @@ def test_a_failed_copy_raises_an_error_with_its_path(open_index, story, tmp_path
     rag = open_index()
     rag.add(story)
     with pytest.raises(StoreError, match="nowhere"):
-        rag.store.copy_to(tmp_path / "nowhere" / "copy.e2g")
+        rag.copy_to(tmp_path / "nowhere" / "copy.e2g")

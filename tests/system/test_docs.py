@@ -46,7 +46,7 @@ COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("code", SNIPPETS)
-def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys):
+def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     for framework in re.findall(r"^from ((?:llama_index|langchain)\w*)", code, re.MULTILINE):
         pytest.importorskip(framework)
@@ -59,6 +59,10 @@ def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys):
     with contextlib.ExitStack() as stack:
         if "falkordb://localhost:6379" in code:
             code = code.replace("falkordb://localhost:6379", stack.enter_context(graph_server()))
+        if "postgresql://localhost/db" in code:
+            monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
+            server = request.getfixturevalue("postgres")
+            code = code.replace("postgresql://localhost/db", server.url)
         exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
     printed = capsys.readouterr().out.strip()
     assert printed

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument, drop_index
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 
@@ -153,10 +160,7 @@ class Histories(RuleBasedStateMachine):
 
     def recover(self, batch, calls):
         """Continue with the files as they were at the crash, like a new process."""
-        crashed, self.crashes = self.path, self.crashes + 1
-        for suffix in ("", "-wal"):
-            if Path(f"{crashed}{suffix}").exists():
-                shutil.copy(f"{crashed}{suffix}", f"{self.path}{suffix}")
+        self.keep_state_of_crash()
         old, self.rag = self.rag, open_rag(self.path, self.llm, self.method)
         old.close()
         assert self.rag.verify().problems == ()
@@ -170,6 +174,13 @@ class Histories(RuleBasedStateMachine):
         prompts = self.llm.prompts[calls:]
         # Calls that finished before the crash are not repeated.
         assert len(prompts) == len(set(prompts))
+
+    def keep_state_of_crash(self):
+        """Copy the files, before the crashed process closes them."""
+        crashed, self.crashes = self.path, self.crashes + 1
+        for suffix in ("", "-wal"):
+            if Path(f"{crashed}{suffix}").exists():
+                shutil.copy(f"{crashed}{suffix}", f"{self.path}{suffix}")
 
     @invariant()
     def index_equals_a_rebuild(self):
@@ -198,3 +209,28 @@ TestFixed.settings = HISTORY_SETTINGS
 TestContent = ContentHistories.TestCase
 TestContent.pytestmark = [pytest.mark.slow]
 TestContent.settings = HISTORY_SETTINGS
+
+
+@pytest.mark.slow
+def test_histories_in_postgres(postgres, tmp_path, monkeypatch):
+    monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path))
+
+    class PostgresHistories(Histories):
+        def __init__(self):
+            self.schema = f"h{uuid.uuid4().hex[:20]}"
+            super().__init__()
+
+        @property
+        def path(self):
+            return f"{postgres.url}?schema={self.schema}"
+
+        def keep_state_of_crash(self):
+            postgres.end_connections()
+
+        def teardown(self):
+            super().teardown()
+            drop_index(self.path)
+
+    run_state_machine_as_test(
+        PostgresHistories, settings=settings(examples(3), stateful_step_count=10)
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,6 +13,12 @@ from e2graphrag_integrations.cli.boosts import parse_weights, read_tags
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.errors import DuplicateDocumentError, TagError
+from e2graphrag_integrations.store.location import (
+    drop_index,
+    index_exists,
+    list_indexes,
+    shown_path,
+)
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.indexing.community_reports import Reports
@@ -74,7 +79,7 @@ def index(
     inputs.check_new_index(out, paths)
     sources = inputs.read_sources(paths, out)
     # An estimate must not create a file.
-    in_memory = estimate and not Path(out).exists()
+    in_memory = estimate and not index_exists(out)
     with (
         inputs.remove_if_failed(out, uses_llm=summarizer is not None),
         E2GraphRAG.open(
@@ -106,7 +111,9 @@ def index(
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
                 raise DuplicateDocumentError(f"{error}; {hint}") from error
-    output.print_report(report, out, unread=sources.skipped, profile=profile, as_json=json)
+    output.print_report(
+        report, shown_path(out), unread=sources.skipped, profile=profile, as_json=json
+    )
     return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
 
@@ -371,7 +378,7 @@ def tag(
             rag.set_tags(None)
         elif names or file:
             rag.set_tags(read_tags(names or (), file))
-        output.print_tags(rag.tag_counts(), index, as_json=json)
+        output.print_tags(rag.tag_counts(), rag.path, as_json=json)
 
 
 @command
@@ -435,7 +442,9 @@ def update(
         "deleted": deleted_ids,
     }
     unread = sources.skipped
-    output.print_report(report, index, changes, unread=unread, profile=profile, as_json=json)
+    output.print_report(
+        report, shown_path(index), changes, unread=unread, profile=profile, as_json=json
+    )
     return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
 
@@ -457,8 +466,8 @@ def delete(
     with inputs.open_index(index) as rag:
         report = rag.delete(ids)
     text = (
-        f"{index}: {report.documents} document(s) deleted with {report.chunks} chunks and "
-        f"{report.summaries} summaries"
+        f"{shown_path(index)}: {report.documents} document(s) deleted with {report.chunks} chunks "
+        f"and {report.summaries} summaries"
     )
     output.print_summary(text, report.to_dict(), as_json=json)
 
@@ -489,7 +498,7 @@ def resume(
         output.progress_bar() as progress,
     ):
         report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
-    output.print_report(report, index, profile=profile, as_json=json)
+    output.print_report(report, shown_path(index), profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
 
@@ -520,7 +529,7 @@ def reindex(
         output.progress_bar() as progress,
     ):
         report = rag.reindex(progress=progress)
-    output.print_reindexed(report, index, profile=profile, as_json=json)
+    output.print_reindexed(report, shown_path(index), profile=profile, as_json=json)
 
 
 @command
@@ -535,7 +544,7 @@ def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     """
     with inputs.open_index(index) as rag:
         states, version = rag.status(), rag.extraction_rules
-        outdated_path = index if rag.is_outdated else None
+        outdated_path = rag.path if rag.is_outdated else None
     output.print_states(states, version, outdated_path, as_json=json)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
@@ -562,7 +571,7 @@ def verify(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     """
     with inputs.open_index(index) as rag:
         report = rag.verify()
-    output.print_verification(report, index, as_json=json)
+    output.print_verification(report, shown_path(index), as_json=json)
     return ExitCode.OK if report.ok else ExitCode.ERROR
 
 
@@ -576,7 +585,7 @@ def compact(index: options.IndexFile, *, json: options.Json = False) -> None:
     with inputs.open_index(index) as rag:
         report = rag.compact()
     text = (
-        f"{index}: {report.bytes_before} to {report.bytes_after} bytes, "
+        f"{shown_path(index)}: {report.bytes_before} to {report.bytes_after} bytes, "
         f"{report.dropped} cached results dropped"
     )
     output.print_summary(text, asdict(report), as_json=json)
@@ -643,6 +652,56 @@ def export_graph(
 
 
 @command
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Index to read.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Index to create.")],
+    *,
+    json: options.Json = False,
+) -> None:
+    """Copy an index between files and Postgres databases.
+
+    Examples:
+      e2graphrag copy novels.e2g "postgresql://host/db?schema=novels"
+      e2graphrag copy "postgresql://host/db?schema=novels" novels-2.e2g
+    """
+    from e2graphrag_integrations.portability.copying import copy_index
+
+    copy_index(source, target)
+    name = shown_path(target)
+    output.print_summary(f"wrote {name}", {"file": name}, as_json=json)
+
+
+@command
+def list_(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Postgres database.")],
+    *,
+    json: options.Json = False,
+) -> None:
+    """List the indexes in a Postgres database.
+
+    Examples:
+      e2graphrag list postgresql://host/db
+    """
+    output.print_indexes(list_indexes(url), as_json=json)
+
+
+@command
+def drop(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Index in a Postgres database.")],
+    *,
+    json: options.Json = False,
+) -> None:
+    """Delete an index from a Postgres database. This cannot be undone.
+
+    Examples:
+      e2graphrag drop "postgresql://host/db?schema=novels"
+    """
+    drop_index(url)
+    name = shown_path(url)
+    output.print_summary(f"deleted {name}", {"deleted": name}, as_json=json)
+
+
+@command
 def import_(
     folder: Annotated[
         str, typer.Argument(metavar="FOLDER", help="Folder that `e2graphrag export` created.")
@@ -660,7 +719,8 @@ def import_(
 
     inputs.check_new_index(out)
     E2GraphRAG.import_from(folder, out)
-    output.print_summary(f"wrote {out}", {"file": out}, as_json=json)
+    name = shown_path(out)
+    output.print_summary(f"wrote {name}", {"file": name}, as_json=json)
 
 
 @command

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.output import print_skipped
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
@@ -23,6 +24,7 @@ from e2graphrag_integrations.loaders import (
     source_files,
 )
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.location import drop_index, index_exists, shown_path
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
@@ -77,7 +79,9 @@ def read_sources(paths: Sequence[str], index: str) -> Sources:
 
 
 def _index_files(index: str) -> list[Path]:
-    """Return the paths of an index file, its WAL, lock and snapshots."""
+    """Return the paths of an index file, its WAL, lock and snapshots; none for a database."""
+    if is_postgres_url(index):
+        return []
     endings = ("", "-wal", "-shm", "-journal", ".lock", ".snapshot")
     return [Path(f"{index}{ending}") for ending in endings]
 
@@ -93,13 +97,13 @@ def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
         index: The index file.
         uses_llm: Whether a language model writes the summaries.
     """
-    if Path(index).exists():
+    if index_exists(index):
         yield
         return
     try:
         yield
     except Exception:
-        if Path(index).is_file():
+        if index_exists(index):
             _remove_if_empty(index, uses_llm=uses_llm)
         raise
 
@@ -116,6 +120,8 @@ def _remove_if_empty(index: str, *, uses_llm: bool) -> None:
         if store.content_hashes() or (uses_llm and store.has_cached("summary")):
             return
         store.close()
+        if is_postgres_url(index):
+            drop_index(index)
         for path in _index_files(index):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -133,6 +139,9 @@ def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
     Raises:
         InvalidInputError: If the path is invalid, is `:memory:`, or is one of the source files.
     """
+    if is_postgres_url(path):
+        shown_path(path)  # raises if it is invalid
+        return
     if path == MEMORY:
         raise InvalidInputError(f"--out {path}: the index would be lost at exit; name a file")
     if path_exists(path) and any(Path(path).samefile(source) for source in source_files(sources)):
@@ -143,8 +152,14 @@ def check_index(path: str) -> None:
     """Check that an index file exists.
 
     Raises:
-        InvalidInputError: If the file does not exist or is empty.
+        InvalidInputError: If the index does not exist or is empty.
     """
+    if is_postgres_url(path):
+        if not index_exists(path):
+            raise InvalidInputError(
+                f"index {shown_path(path)} does not exist: create it with `e2graphrag index`"
+            )
+        return
     if not path_exists(path) or not Path(path).is_file():
         raise InvalidInputError(f"index {path} does not exist: create it with `e2graphrag index`")
     if Path(path).stat().st_size == 0:

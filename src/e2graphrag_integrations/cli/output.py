@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
 from e2graphrag_integrations.cli.excerpt import excerpt
 from e2graphrag_integrations.languages.language import ENGLISH
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entity_paths import EntityPath
     from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+    from e2graphrag_integrations.store.location import IndexInfo
 
 _HIT_CHARACTERS = 240
 """Maximum number of characters per hit in the text output."""
@@ -240,7 +242,7 @@ def print_report(
         as_json: Whether to print JSON, which always contains the times.
     """
     changes = changes or {}
-    size = Path(path).stat().st_size
+    size = None if is_postgres_url(path) else Path(path).stat().st_size
     if as_json:
         reasons = {file.document_id: file.reason for file in unread}
         values = {**report.to_dict(), **changes, "unread_files": reasons}
@@ -262,13 +264,18 @@ def print_report(
         )
         if report.seconds:
             print_line("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
-        print_line(f"file: {size / 1e6:.2f} MB")
+        _print_size(size)
         for document_id in report.empty:
             print_line(f"warning: {document_id} contains no text", error=True)
     else:
         print_line(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
     if profile:
         _print_profile(report.seconds)
+
+
+def _print_size(size: int | None) -> None:
+    if size is not None:  # the size of a database takes a query
+        print_line(f"file: {size / 1e6:.2f} MB")
 
 
 def print_reindexed(
@@ -434,6 +441,18 @@ def print_tags(counts: Mapping[str, int], path: str, *, as_json: bool) -> None:
         return
     rows = [(printable(name), str(count)) for name, count in counts.items()]
     _print_table(("tag", "chunks"), rows, (f"{count}\t{name}" for name, count in rows))
+
+
+def print_indexes(indexes: Sequence[IndexInfo], *, as_json: bool) -> None:
+    """Print the indexes in a database, one per line."""
+    if as_json:
+        _print_json({"indexes": [asdict(one) for one in indexes]})
+        return
+    rows = [
+        (one.schema, "?" if one.documents is None else str(one.documents), f"{one.bytes / 1e6:.1f}")
+        for one in indexes
+    ]
+    _print_table(("schema", "documents", "MB"), rows, ("\t".join(row) for row in rows))
 
 
 def print_verification(report: reports.VerifyReport, path: str, *, as_json: bool) -> None:

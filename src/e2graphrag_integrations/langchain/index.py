@@ -1017,7 +1017,7 @@ class E2GraphRAGIndex(DocumentIndex):
         """Return a second handle to the file with the same models; copy an in-memory index."""
         del memo
         rag = self.corpus.rag
-        path = absolute_path(rag.path)
+        path = rag.store.database.location
         return self._reopen(path, self._opened_with(), rag.content(), rag.not_recorded)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1069,7 +1069,7 @@ class E2GraphRAGIndex(DocumentIndex):
         self.build()
         target = _local_file(path, creates=True)
         own_path = self.corpus.rag.path
-        if own_path != ":memory:" and target.exists() and target.samefile(own_path):
+        if Path(own_path).is_file() and target.exists() and target.samefile(own_path):
             return
         self.corpus.rag.copy_to(target)
 

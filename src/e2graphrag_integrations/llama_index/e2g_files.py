@@ -12,6 +12,7 @@ from pathlib import Path
 
 from llama_index.core.schema import Document
 
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import extractor_fingerprint
@@ -30,11 +31,14 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.settings import Settings, checked_path
 from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import write_edits
+from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.lexrank import with_rules
@@ -75,8 +79,8 @@ def read_e2g(path: str | os.PathLike[str]) -> E2gContent:
         StoreError: If the file is damaged or is not an index file.
     """
     name = checked_path(path)
-    if not Path(name).is_file():
-        raise InvalidInputError(f"{name} is not a file")
+    if not (index_exists(name) if is_postgres_url(name) else Path(name).is_file()):
+        raise InvalidInputError(f"{shown_path(name)} is not a file or a database with an index")
     with closing(Store(name)) as store, store.read_transaction():
         snapshot = build_snapshot(store)
         nodes: dict[str, list[StoredNode]] = {id_: [] for id_ in snapshot.documents}
@@ -171,9 +175,9 @@ def write_e2g(
         CorruptStoreError: If nodes are missing from the docstore.
     """
     name = checked_path(path)
-    if Path(name).exists():
-        raise InvalidInputError(f"{name} exists: delete it, or choose another name")
-    temporary = f"{name}.new-{uuid.uuid4().hex}"
+    if index_exists(name):
+        raise InvalidInputError(f"{shown_path(name)} exists: delete it, or choose another name")
+    temporary = MEMORY if is_postgres_url(name) else f"{name}.new-{uuid.uuid4().hex}"
     try:
         with closing(Store(temporary)) as store:
             for record in storage.struct.records():
@@ -182,10 +186,14 @@ def write_e2g(
                 write_edits(store, storage.struct.edits)
             if storage.struct.tag_set:
                 store.put_tag_set(storage.struct.tags())
-        Path(temporary).rename(name)
+            if temporary == MEMORY:
+                copy_store(store, name)
+        if temporary != MEMORY:
+            Path(temporary).rename(name)
     finally:
-        for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
-            Path(leftover).unlink(missing_ok=True)
+        if temporary != MEMORY:
+            for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
+                Path(leftover).unlink(missing_ok=True)
 
 
 def _write_document(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 import uuid
 import zipfile
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import used_entries
@@ -35,11 +35,13 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
+from e2graphrag_integrations.portability.copying import copy_store, move_to_new
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
+from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -159,21 +161,21 @@ def _update_digest(digest: Any, path: Path) -> None:
 
 
 def import_folder(folder: str | Path, path: str | Path) -> None:
-    """Create an index file from an exported folder, atomically, and verify it.
+    """Create an index from an exported folder, atomically, and verify it.
 
     Args:
         folder: A folder written by `export_folder`.
-        path: The index file to create.
+        path: The index file, or the URL of the index in Postgres, to create.
 
     Raises:
-        InvalidInputError: If the folder is not a complete, unmodified export, or if the index file
+        InvalidInputError: If the folder is not a complete, unmodified export, or if the index
             already exists.
         StoreError: If the file cannot be written.
     """
-    source, target = Path(folder), Path(path)
-    if str(path) == MEMORY or target.exists():
-        raise InvalidInputError(f"{path} already exists: choose a new file")
-    temporary = f"{target}.new-{uuid.uuid4().hex}"
+    source, target = Path(folder), str(path)
+    if target == MEMORY or index_exists(target):
+        raise InvalidInputError(f"{shown_path(target)} already exists: choose a new file")
+    temporary = MEMORY if is_postgres_url(target) else f"{target}.new-{uuid.uuid4().hex}"
     try:
         with (source / _LINES).open("rb") as file:
             _check_digest(file, source)
@@ -181,26 +183,18 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
             with contextlib.closing(Store(temporary)) as store:
                 _import_lines(store, source, file)
                 problems = verify_store(store).problems
-            if problems:
-                raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
-        _move(Path(temporary), target)
+                if problems:
+                    raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
+                if temporary == MEMORY:
+                    copy_store(store, target)
+        if temporary != MEMORY:
+            move_to_new(Path(temporary), Path(target))
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read as an export: {error}") from error
     finally:
-        for file_name in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
-            Path(file_name).unlink(missing_ok=True)
-
-
-def _move(temporary: Path, target: Path) -> None:
-    try:
-        os.link(temporary, target)  # unlike `rename`, fails if the target now exists
-    except FileExistsError as error:
-        raise InvalidInputError(f"{target} already exists: choose a new file") from error
-    except OSError:  # a file system without hard links
-        try:
-            temporary.rename(target)
-        except OSError as error:
-            raise StoreError(f"{target} could not be written: {error}") from error
+        if temporary != MEMORY:
+            for file_name in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
+                Path(file_name).unlink(missing_ok=True)
 
 
 def _check_digest(file: BinaryIO, source: Path) -> None:

@@ -14,9 +14,11 @@ from pickle import PicklingError, dumps
 from types import FunctionType
 from typing import Any
 
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.location import index_exists, shown_path
 
 CALLBACKS = frozenset({"callback_manager", "config", "show_progress"})
 """Arguments that change no result. They are left out of a pickle."""
@@ -147,16 +149,21 @@ def _describe(name: str, value: object) -> str:
 
 
 def absolute_path(path: str) -> str:
-    """Return the absolute path of an index file; ":memory:" remains."""
-    return path if path == MEMORY else str(Path(path).absolute())
+    """Return the absolute path of an index file; ":memory:" and URLs remain."""
+    return path if path == MEMORY or is_postgres_url(path) else str(Path(path).absolute())
 
 
 def check_exists(path: str) -> None:
-    """Check that the file of a copied or pickled index exists, so that no new one is created.
+    """Check that a copied or pickled index exists, so that no new one is created.
 
     Raises:
         InvalidInputError: If it does not exist.
+        StoreError: If it is in a database that cannot be read.
     """
+    if is_postgres_url(path):
+        if not index_exists(path):
+            raise InvalidInputError(f"the pickled index {shown_path(path)} does not exist")
+        return
     if path != MEMORY and not Path(path).is_file():
         raise InvalidInputError(
             f"the pickled index {path} does not exist here: a pickle contains the path of an index "

@@ -73,16 +73,27 @@ class Database(Protocol):
 
     Every error of the database is raised as one of this package's errors. In a forked process, the
     database can be read but not written.
-
-    Attributes:
-        path: The file or the URL, without a password, for messages.
-        index_lock: Excludes other writers during an operation that spans many transactions.
-        reference_error: The error of a statement that references a missing row, in a transaction.
     """
 
-    path: str
-    index_lock: WriteLock
-    reference_error: type[Exception]
+    @property
+    def path(self) -> str:
+        """The file or the URL, without a password, for messages."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """The file, or the URL with a password, to open the index again. Not for messages."""
+        ...
+
+    @property
+    def index_lock(self) -> WriteLock:
+        """Excludes other writers during an operation that spans many transactions."""
+        ...
+
+    @property
+    def reference_error(self) -> type[Exception]:
+        """The error of a statement in a transaction that references a missing row."""
+        ...
 
     @property
     def is_closed(self) -> bool:

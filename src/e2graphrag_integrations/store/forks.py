@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import sqlite3
 import threading
 import time
 from typing import Protocol
@@ -92,7 +91,7 @@ OPEN_DATABASES = _OpenDatabases()
 one set of hooks serves all databases."""
 
 
-def leak(connection: sqlite3.Connection) -> None:
+def leak(connection: object) -> None:
     """Keep a connection from being closed, even when the interpreter exits."""
     with contextlib.suppress(AttributeError):  # not CPython
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

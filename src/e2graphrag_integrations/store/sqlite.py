@@ -154,6 +154,11 @@ class SQLiteDatabase:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @property
+    def location(self) -> str:
+        """The absolute path of the file; ":memory:" remains."""
+        return self.path if self.path == MEMORY else str(Path(self.path).absolute())
+
+    @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
         return self._is_closed

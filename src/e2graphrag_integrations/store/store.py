@@ -26,6 +26,7 @@ from e2graphrag_integrations.store.community_reports import (
     drop_stale_reports,
 )
 from e2graphrag_integrations.store.database import Database, Transaction, WriteLock
+from e2graphrag_integrations.store.location import open_database
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StaleSnapshotError,
@@ -92,12 +93,13 @@ class Store:
     Each document is written in one transaction.
 
     Args:
-        path: The index file, or `":memory:"` to keep everything in memory.
+        path: The index file, `":memory:"` to keep everything in memory, or the URL of a Postgres
+            database.
         timeout: Seconds to wait for a lock that another process holds.
 
     Attributes:
         database: The database that contains the rows.
-        path: The path, for messages.
+        path: The path, or the URL without a password, for messages.
 
     Raises:
         StoreError: If the index cannot be opened.
@@ -105,7 +107,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
-        self._open(SQLiteDatabase(path, timeout=timeout))
+        self._open(open_database(path, timeout))
 
     def _open(self, database: Database) -> None:
         self.database = database
@@ -176,14 +178,6 @@ class Store:
             CorruptStoreError: If the content is damaged.
         """
         self._sqlite().load(content)
-
-    def copy_to(self, path: str | Path) -> None:
-        """Copy the current state to a different file, atomically.
-
-        Raises:
-            StoreError: If the copy cannot be written.
-        """
-        self._sqlite().copy_to(path)
 
     def _sqlite(self) -> SQLiteDatabase:
         if not isinstance(self.database, SQLiteDatabase):

@@ -18,12 +18,14 @@ from e2graphrag_integrations.testing.checks import (
     check_token_counter,
 )
 from e2graphrag_integrations.testing.fakes import CapitalizedWordExtractor, DigestLLM
+from e2graphrag_integrations.testing.store_checks import check_store
 
 __all__ = [
     "CapitalizedWordExtractor",
     "DigestLLM",
     "check_embedder",
     "check_extractor",
+    "check_store",
     "check_strategy",
     "check_summarizer",
     "check_token_counter",

@@ -1,0 +1,192 @@
+"""Copying an index between a file and a Postgres database, row by row.
+
+The copy has the same rows, and therefore the same ids, stamps, cached content and queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
+from e2graphrag_integrations.settings import checked_path
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.location import drop_index, index_exists, shown_path
+from e2graphrag_integrations.store.rows import checked_row, row_to_header
+from e2graphrag_integrations.store.store import Store
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "manifest": ("key",),
+    "content": ("key",),
+    "documents": ("id",),
+    "queue": ("id",),
+    "entity_edits": ("id",),
+    "nodes": ("id",),
+    "windows": ("node_id", "number"),
+    "pending": ("id",),
+    "mirrored": ("store", "id"),
+}
+"""The primary key of each table, in its first columns; each table after those it references."""
+
+_WITHOUT_CHECKSUM = frozenset({"mirrored"})
+_LATER = frozenset({"pending", "mirrored"})
+
+_BATCH = 500
+_DOCUMENTS = 20
+"""Rows per batch; documents may be long."""
+
+_DOCUMENT_COLUMNS = 11
+
+
+def copy_index(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, timeout: float = 30.0
+) -> None:
+    """Copy an index: from a file or a Postgres database to another file or database.
+
+    Args:
+        source: The index file or URL to read.
+        target: The index file or URL to create.
+        timeout: Seconds to wait for a lock.
+
+    Raises:
+        InvalidInputError: If the source does not exist, or the target does.
+        CorruptStoreError: If a row of the source is damaged.
+        StoreError: If the source cannot be read, or the target cannot be written.
+        MissingDependencyError: If psycopg is needed and not installed.
+    """
+    origin, destination = checked_path(source), checked_path(target)
+    if MEMORY in (origin, destination):
+        raise InvalidInputError("an in-memory index cannot be copied: pass a file or a URL")
+    if not index_exists(origin):
+        raise InvalidInputError(f"{shown_path(origin)} does not exist")
+    if not is_postgres_url(destination) and index_exists(destination):
+        raise InvalidInputError(f"{destination} already exists: choose a new file")
+    with contextlib.closing(Store(origin, timeout=timeout)) as store:
+        copy_store(store, destination, timeout=timeout)
+
+
+def copy_store(store: Store, target: str, *, replace: bool = False, timeout: float = 30.0) -> None:
+    """Copy the current state of an open index to a new one, atomically.
+
+    Args:
+        store: The index to read.
+        target: The index file or URL to create.
+        replace: Whether to replace an existing file.
+        timeout: Seconds to wait for a lock.
+
+    Raises:
+        InvalidInputError: If the target exists.
+        CorruptStoreError: If a row is damaged.
+        StoreError: If the target cannot be written.
+    """
+    if is_postgres_url(target):
+        _copy_to_database(store, target, timeout)
+        return
+    temporary = f"{target}.new-{uuid.uuid4().hex}"
+    try:
+        with contextlib.closing(Store(temporary)) as copy:
+            _copy_rows(store, copy)
+        if replace:
+            Path(temporary).replace(target)
+        else:
+            move_to_new(Path(temporary), Path(target))
+    except OSError as error:
+        raise StoreError(f"{target} could not be written: {error}") from error
+    finally:
+        for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
+            Path(leftover).unlink(missing_ok=True)
+
+
+def move_to_new(temporary: Path, target: Path) -> None:
+    """Rename a file, unless the target exists.
+
+    Raises:
+        InvalidInputError: If the target exists.
+        StoreError: If the file cannot be renamed.
+    """
+    try:
+        os.link(temporary, target)  # unlike `rename`, fails if the target now exists
+    except FileExistsError as error:
+        raise InvalidInputError(f"{target} already exists: choose a new file") from error
+    except OSError:  # a file system without hard links
+        try:
+            temporary.rename(target)
+        except OSError as error:
+            raise StoreError(f"{target} could not be written: {error}") from error
+
+
+def _copy_to_database(store: Store, target: str, timeout: float) -> None:
+    is_new = not index_exists(target)
+    try:
+        with (
+            contextlib.closing(Store(target, timeout=timeout)) as copy,
+            copy.index_lock.acquire(),
+        ):
+            _copy_rows(store, copy)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(StoreError, InvalidInputError), _closed_if_empty(target):
+                drop_index(target, timeout=0)
+        raise
+
+
+@contextlib.contextmanager
+def _closed_if_empty(target: str) -> Iterator[None]:
+    with contextlib.closing(Store(target, timeout=0)) as store:
+        _check_empty(store)
+    yield
+
+
+def _check_empty(store: Store) -> None:
+    for table in ("documents", "queue", "pending", "content"):
+        if store.database.has_table(table) and store.read(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - constants
+            raise InvalidInputError(f"{store.path} already contains an index: choose a new schema")
+
+
+def _copy_rows(source: Store, target: Store) -> None:
+    """Copy all rows in one transaction.
+
+    Raises:
+        InvalidInputError: If the target is not empty.
+        CorruptStoreError: If a row does not match its checksum.
+    """
+    with source.read_transaction(), target.transaction() as db:
+        _check_empty(target)
+        db.execute("DELETE FROM manifest")
+        db.execute("DELETE FROM entity_edits")
+        for table in _KEYS:
+            if not source.database.has_table(table):
+                continue  # also in a read-only file of an older version
+            if table in _LATER:
+                target.database.create_table(table, db)
+            for rows in _batches(source, table):
+                places = ", ".join("?" * len(rows[0]))
+                db.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - placeholders only
+
+
+def _batches(store: Store, table: str) -> Iterator[list[Sequence[Any]]]:
+    keys = _KEYS[table]
+    columns = ", ".join(keys)
+    size = _DOCUMENTS if table == "documents" else _BATCH
+    order = f"ORDER BY {columns} LIMIT {size}"
+    after = f"WHERE ({columns}) > ({', '.join('?' * len(keys))}) {order}"
+    rows = store.read(f"SELECT * FROM {table} {order}")  # noqa: S608 - constants
+    while rows:
+        yield [_checked(row, table, store.path) for row in rows]
+        last = rows[-1][: len(keys)]
+        rows = store.read(f"SELECT * FROM {table} {after}", last)  # noqa: S608 - constants
+
+
+def _checked(row: Sequence[Any], table: str, path: str) -> Sequence[Any]:
+    if table == "documents":
+        row_to_header(row, path)
+        missing = _DOCUMENT_COLUMNS - len(row)  # a read-only file of an older version
+        return (*row, *[None] * missing)
+    if table not in _WITHOUT_CHECKSUM:
+        checked_row(row, path, f"a row of {table}")
+    return row

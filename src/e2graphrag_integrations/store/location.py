@@ -1,0 +1,133 @@
+"""Where an index is: a file, in memory, or in a schema of a Postgres database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from e2graphrag_integrations._utils.postgres_urls import (
+    is_postgres_url,
+    parse_postgres_url,
+)
+from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
+from e2graphrag_integrations.store.database import Database
+from e2graphrag_integrations.store.sqlite import SQLiteDatabase
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.store.postgres import PostgresDatabase
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """An index in a database.
+
+    Attributes:
+        schema: Name of its schema.
+        url: Its URL, without a password.
+        documents: Number of documents; None if the user may not read them.
+        bytes: Size of the tables.
+    """
+
+    schema: str
+    url: str
+    documents: int | None
+    bytes: int
+
+
+def shown_path(path: str) -> str:
+    """Return a path or a URL without a password, for messages.
+
+    Raises:
+        InvalidInputError: If it is an invalid URL.
+    """
+    return parse_postgres_url(path).shown if is_postgres_url(path) else path
+
+
+def open_database(path: str | Path, timeout: float) -> Database:
+    """Open the database of an index, or create it.
+
+    Args:
+        path: The index file, `":memory:"`, or a URL such as `postgresql://host/db?schema=novels`.
+        timeout: Seconds to wait for a lock that another process holds.
+
+    Raises:
+        StoreError: If the index cannot be opened.
+        InvalidInputError: If the path or the URL is invalid.
+        MissingDependencyError: If the path is a URL, and psycopg is not installed.
+    """
+    if not is_postgres_url(str(path)):
+        return SQLiteDatabase(path, timeout=timeout)
+    return _postgres()(parse_postgres_url(str(path)), timeout=timeout)
+
+
+def index_exists(path: str) -> bool:
+    """Return whether there is something at a path, or an index at a URL.
+
+    Raises:
+        StoreError: If the database cannot be read.
+        InvalidInputError: If the URL is invalid.
+        MissingDependencyError: If the path is a URL, and psycopg is not installed.
+    """
+    if not is_postgres_url(path):
+        return Path(path).exists()
+    url = parse_postgres_url(path)
+    return _postgres().exists(url)
+
+
+def list_indexes(url: str) -> Sequence[IndexInfo]:
+    """Return the indexes in a Postgres database, sorted by schema.
+
+    Args:
+        url: A URL such as `postgresql://host/db`.
+
+    Raises:
+        StoreError: If the database cannot be read.
+        InvalidInputError: If the URL is invalid.
+        MissingDependencyError: If psycopg is not installed.
+    """
+    if not is_postgres_url(url):
+        raise InvalidInputError(f"{url} is not the URL of a database: pass postgresql://host/db")
+    parsed = parse_postgres_url(url)
+    return [
+        IndexInfo(schema, parsed.with_schema(schema).shown, documents, size)
+        for schema, documents, size in _postgres().list(parsed)
+    ]
+
+
+def drop_index(url: str, *, timeout: float = 30.0) -> None:
+    """Delete the index in a schema of a Postgres database, and the search index in the cache.
+
+    The schema is deleted if nothing else is in it.
+
+    Args:
+        url: A URL such as `postgresql://host/db?schema=novels`.
+        timeout: Seconds to wait for a process that is writing to the index.
+
+    Raises:
+        InvalidInputError: If the URL is invalid or names no schema, or if there is no such index.
+        StoreLockedError: If another process is writing to the index.
+        StoreError: If the index cannot be deleted.
+        MissingDependencyError: If psycopg is not installed.
+    """
+    if not is_postgres_url(url):
+        raise InvalidInputError(f"{url} is not the URL of an index in a database: delete the file")
+    if "schema=" not in url:
+        raise InvalidInputError("the URL must name the index to delete: add ?schema=NAME")
+    if not index_exists(url):
+        raise InvalidInputError(f"{shown_path(url)} does not exist: see `e2graphrag list`")
+    with closing(_postgres()(parse_postgres_url(url), timeout=timeout)) as database:
+        database.drop()
+
+
+def _postgres() -> type[PostgresDatabase]:
+    try:
+        from e2graphrag_integrations.store.postgres import PostgresDatabase
+    except ImportError as error:  # without psycopg, or psycopg without libpq
+        raise MissingDependencyError(
+            f"an index in Postgres needs psycopg ({error}): pip install "
+            "'e2graphrag-integrations[postgres]'"
+        ) from error
+    return PostgresDatabase

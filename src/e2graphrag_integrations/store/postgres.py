@@ -1,0 +1,442 @@
+"""An index in a schema of a Postgres database.
+
+Writes use one connection, which also holds the index lock: if it is lost, so is the lock. Write
+transactions of all processes run one after the other, as in SQLite. Each read uses a connection of
+a small pool, so that reads wait neither for writes nor for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+from psycopg import sql
+
+from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
+from e2graphrag_integrations._utils.processes import process_rlock
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    ForkedProcessError,
+    StoreConnectionError,
+)
+from e2graphrag_integrations.store.database import Transaction
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
+from e2graphrag_integrations.store.postgres_connection import (
+    Connection,
+    ConnectionPool,
+    Statements,
+    connect,
+    in_transaction,
+    is_lost,
+    translate_error,
+)
+from e2graphrag_integrations.store.postgres_lock import PostgresLock, lock_key
+from e2graphrag_integrations.store.postgres_schema import (
+    MARKER,
+    OWN_TABLES,
+    drop_tables,
+    is_prepared,
+    list_schemas,
+    prepare,
+    relations,
+)
+
+_READERS = 8
+"""Maximum number of connections for reads."""
+
+_REFERENCES = (
+    ("nodes", "document_id", "documents", "id"),
+    ("nodes", "content_key", "content", "key"),
+    ("windows", "node_id", "nodes", "id"),
+    ("windows", "content_key", "content", "key"),
+)
+"""Columns that reference another table."""
+
+
+class PostgresDatabase:
+    """A schema of a Postgres database; safe to share between threads.
+
+    In a forked process, the database can be read but not written.
+
+    Args:
+        url: The URL of the index.
+        timeout: Seconds to wait for a lock or for a free connection.
+
+    Attributes:
+        path: The URL without a password.
+        index_lock: Excludes other writers during an operation that spans many transactions.
+        reference_error: The error of a statement that references a missing row.
+
+    Raises:
+        InvalidInputError: If the URL is invalid.
+        StoreConnectionError: If the server cannot be reached, or refuses the connection.
+        NotAnIndexError: If the schema contains other tables.
+        SchemaVersionError: If a newer version of this package created the tables.
+        StoreError: If a privilege is missing.
+    """
+
+    reference_error: type[Exception] = psycopg.errors.ForeignKeyViolation
+
+    def __init__(self, url: str | PostgresURL, *, timeout: float = 30.0) -> None:
+        self._url = url if isinstance(url, PostgresURL) else parse_postgres_url(url)
+        self.path = self._url.shown
+        self._timeout = timeout
+        self.index_lock = PostgresLock(self, self._url.schema, timeout)
+        self._write_lock = process_rlock()
+        self._writer_connection: Connection | None = None
+        self._holds_session_lock = False
+        self._pool = ConnectionPool(self._url, _READERS, timeout)
+        self._held = threading.local()  # the connection of the thread's read transaction
+        self._is_closed = False
+        self._owner = self._process = os.getpid()
+        OPEN_DATABASES.add(self)
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        connection = self._pool.take()
+        try:
+            is_complete = is_prepared(connection, self._url)
+        except psycopg.Error as error:
+            raise translate_error(error, self._url) from error
+        finally:
+            self._pool.give_back(connection)
+        if not is_complete:
+            with self._write_transaction() as writer:
+                prepare(writer, self._url)
+
+    @property
+    def location(self) -> str:
+        """The URL with the password."""
+        return self._url.complete
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the database is closed."""
+        return self._is_closed
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the database."""
+        return self._owner != os.getpid()
+
+    @property
+    def session_id(self) -> int:
+        """The server's id of the connection that writes; 0 if there is none."""
+        connection = self._writer_connection
+        return 0 if connection is None else connection.info.backend_pid
+
+    @property
+    def snapshot_folder(self) -> Path:
+        """A folder in the user's cache. Its name contains no secret.
+
+        Users of the database have different folders, because they may see different rows.
+        """
+        key = hashlib.sha256(self.path.encode()).hexdigest()[:32]
+        cache = _cache_folder()
+        with contextlib.suppress(OSError):  # then the search index stays in memory
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cache / f"{self._url.schema}-{key}.snapshot"
+
+    def check_writable(self) -> None:
+        """Reject a write in a forked process.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the database.
+        """
+        if self.is_forked:
+            self._check_usable()
+            raise ForkedProcessError(
+                f"{self.path} was opened by process {self._owner}, of which this process is a "
+                "fork: a forked process can only read; to write, open the index again in this "
+                "process"
+            )
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"index {self.path} is closed: open it again")
+        if self._process != os.getpid():  # a fork that bypassed Python's hooks
+            self.after_fork_in_child()
+
+    # Forks: a connection belongs to the process that opened it.
+
+    def before_fork(self, deadline: float) -> None:
+        """Do nothing: the child never uses or closes an inherited connection."""
+
+    def after_fork_in_parent(self) -> None:
+        """Do nothing."""
+
+    def after_fork_in_child(self) -> None:
+        """Leave the inherited connections to the parent."""
+        self._process = os.getpid()
+        for connection in (self._writer_connection, *self._pool.idle):
+            if connection is not None:
+                leak(connection)
+        held = getattr(self._held, "connection", None)
+        if held is not None:
+            leak(held)
+        self._held = threading.local()
+        self._held.is_inherited = held is not None
+        self._writer_connection, self._holds_session_lock = None, False
+        self._pool = ConnectionPool(self._url, _READERS, self._timeout)
+
+    # Writes
+
+    def _writer(self) -> Connection:
+        """Return the connection for writes. Needs the write lock."""
+        self._check_usable()
+        self.check_writable()
+        connection = self._writer_connection
+        if connection is not None and is_lost(connection):
+            connection.close()
+            connection = self._writer_connection = None
+        if connection is None:
+            if self._holds_session_lock:
+                raise self._lost_lock_error()
+            connection = self._writer_connection = connect(self._url)
+        return connection
+
+    def _lost_lock_error(self) -> StoreConnectionError:
+        return StoreConnectionError(
+            f"the connection to {self.path} was lost during an operation, and with it the lock "
+            "against other writers: call again (finished work is saved)"
+        )
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Run the block in a write transaction: commit at the end, or roll back on an exception."""
+        with self._write_transaction() as connection:
+            yield Statements(connection)
+
+    @contextlib.contextmanager
+    def _write_transaction(self) -> Iterator[Connection]:
+        with self._write_lock:
+            connection = self._begin()
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except psycopg.Error as error:
+                raise translate_error(error, self._url) from error
+            finally:
+                if in_transaction(connection):  # the commit did not happen
+                    with contextlib.suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
+
+    def _begin(self) -> Connection:
+        """Begin a write transaction that excludes those of other processes."""
+        begin = sql.SQL(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {timeout}; "
+            "SELECT pg_advisory_xact_lock({key}); SET LOCAL lock_timeout = 0"
+        ).format(
+            timeout=sql.Literal(max(1, int(self._timeout * 1000))),
+            key=sql.Literal(lock_key("write", self._url.schema)),
+        )
+        return self._on_writer(begin)
+
+    def _on_writer(self, statement: sql.SQL | sql.Composed) -> Connection:
+        """Run a first statement on the connection for writes; connect again if it is lost."""
+        for is_last in (False, True):
+            connection = self._writer()
+            try:
+                connection.execute(statement)
+            except psycopg.Error as error:
+                if in_transaction(connection):
+                    with contextlib.suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
+                if is_last or not is_lost(connection):
+                    raise translate_error(error, self._url) from error
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
+    def lock_session(self, key: int) -> bool:
+        """Try to acquire an advisory lock that the connection for writes holds."""
+        with self._write_lock:
+            try:
+                connection = self._on_writer(sql.SQL("SELECT 1"))
+                query = "SELECT pg_try_advisory_lock(%s)"
+                row = connection.execute(query, (key,)).fetchone()
+            except psycopg.Error as error:
+                raise translate_error(error, self._url) from error
+            self._holds_session_lock = row is not None and bool(row[0])
+            return self._holds_session_lock
+
+    def unlock_session(self, key: int) -> None:
+        """Release the advisory lock; a lost connection has released it."""
+        with self._write_lock:
+            held, self._holds_session_lock = self._holds_session_lock, False
+            connection = self._writer_connection
+            if held and connection is not None and not is_lost(connection):
+                with contextlib.suppress(psycopg.Error):
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+
+    # Reads
+
+    def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a query and return all rows; once more if the server has closed the connection."""
+        held = self._held_connection()
+        if held is not None:
+            try:
+                return Statements(held).execute(query, parameters).fetchall()
+            except psycopg.Error as error:
+                raise translate_error(error, self._url) from error
+        for is_last in (False, True):
+            connection = self._pool.take(new=is_last)
+            try:
+                return Statements(connection).execute(query, parameters).fetchall()
+            except psycopg.Error as error:
+                if is_last or not is_lost(connection):
+                    raise translate_error(error, self._url) from error
+            finally:
+                self._pool.give_back(connection)
+        raise AssertionError("unreachable")
+
+    def _held_connection(self) -> Connection | None:
+        self._check_usable()
+        if getattr(self._held, "is_inherited", False):
+            raise ForkedProcessError(
+                f"{self.path} was being read when this process was forked, so this process cannot "
+                "continue: fork outside of a read transaction"
+            )
+        connection: Connection | None = getattr(self._held, "connection", None)
+        return connection
+
+    @contextlib.contextmanager
+    def read_transaction(self) -> Iterator[None]:
+        """Run the block in a read transaction, so that all its reads see the same state.
+
+        A nested block joins the outer transaction.
+        """
+        if self._held_connection() is not None:
+            yield
+            return
+        pool = self._pool
+        connection = self._begin_read(pool)
+        self._held.connection = connection
+        process = os.getpid()
+        try:
+            yield
+        finally:
+            if process == os.getpid():
+                self._held.connection = None
+                with contextlib.suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+                pool.give_back(connection)
+
+    def _begin_read(self, pool: ConnectionPool) -> Connection:
+        for is_last in (False, True):
+            connection = pool.take(new=is_last)
+            try:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            except psycopg.Error as error:
+                pool.give_back(connection)
+                if is_last or not is_lost(connection):
+                    raise translate_error(error, self._url) from error
+            except BaseException:
+                pool.give_back(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
+    # Tables
+
+    def has_table(self, name: str, db: Transaction | None = None) -> bool:
+        """Return whether a table exists: all are created together."""
+        del db
+        return name in OWN_TABLES
+
+    def create_table(self, name: str, db: Transaction) -> None:
+        """Do nothing: all tables are created together."""
+
+    def check_structure(self) -> tuple[int, list[str]]:
+        """Return the number of checked references, and those to missing rows."""
+        problems = []
+        for table, column, parent, key in _REFERENCES:
+            [(count,)] = self.read(
+                f"SELECT count(*) FROM {table} c WHERE NOT EXISTS "  # noqa: S608 - constants
+                f"(SELECT 1 FROM {parent} p WHERE p.{key} = c.{column})"
+            )
+            if count:
+                problems.append(f"{count} rows of table {table} reference missing rows of {parent}")
+        return len(_REFERENCES), problems
+
+    def size(self) -> int:
+        """Return the size of all tables and their indexes in bytes."""
+        [(size,)] = self.read(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = current_schema() AND c.relkind = 'r'"
+        )
+        return int(size)
+
+    def vacuum(self) -> None:
+        """Let new rows use the space of deleted ones. Reads continue."""
+        with self._write_lock:
+            for table in OWN_TABLES:
+                name = sql.Identifier(self._url.schema, table)
+                self._on_writer(sql.SQL("VACUUM {}").format(name))
+
+    def reopen(self) -> Self:
+        """Return a second handle to the same index."""
+        return type(self)(self._url)
+
+    def drop(self) -> None:
+        """Delete the tables, the schema if nothing else is in it, and the cached search index.
+
+        Raises:
+            StoreLockedError: If another process is writing to the index.
+        """
+        with self.index_lock.acquire(), self._write_transaction() as connection:
+            drop_tables(connection, self._url.schema)
+        shutil.rmtree(self.snapshot_folder, ignore_errors=True)
+
+    @staticmethod
+    def exists(url: PostgresURL) -> bool:
+        """Return whether the schema of a URL contains an index."""
+        with contextlib.closing(connect(url)) as connection:
+            try:
+                return MARKER in (relations(connection, url.schema) or ())
+            except psycopg.Error as error:
+                raise translate_error(error, url) from error
+
+    @staticmethod
+    def list(url: PostgresURL) -> Sequence[tuple[str, int | None, int]]:
+        """Return the schema, the number of documents and the size of each index in a database."""
+        with contextlib.closing(connect(url)) as connection:
+            try:
+                return list_schemas(connection)
+            except psycopg.Error as error:
+                raise translate_error(error, url) from error
+
+    def close(self, *, merge_log: bool = True) -> None:
+        """Close all connections; idempotent."""
+        del merge_log
+        with self._write_lock:
+            if self._process != os.getpid():
+                self.after_fork_in_child()
+            self._is_closed = True
+            if self._writer_connection is not None:
+                self._writer_connection.close()
+                self._writer_connection = None
+            self._pool.close()
+
+
+def _cache_folder() -> Path:
+    """Return the folder for the search indexes of databases."""
+    own = os.environ.get("E2GRAPHRAG_CACHE")
+    if own:
+        return Path(own)
+    import platformdirs
+
+    return platformdirs.user_cache_path("e2graphrag", appauthor=False)

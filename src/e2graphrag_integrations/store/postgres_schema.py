@@ -1,0 +1,159 @@
+"""The tables of an index in a schema of a Postgres database, and their migrations.
+
+The tables are those of an index file; see `schema.py`. The table `e2graphrag` contains the version
+of the schema, and identifies the schema as an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from e2graphrag_integrations._utils.postgres_urls import PostgresURL
+from e2graphrag_integrations.errors import NotAnIndexError, SchemaVersionError
+from e2graphrag_integrations.store.postgres_connection import Statements
+from e2graphrag_integrations.store.rows import new_generation
+from e2graphrag_integrations.store.schema import MIRRORED, PENDING, TABLES
+
+POSTGRES_VERSION = 1
+"""Version of the tables in a Postgres database, in the table `e2graphrag`."""
+
+MARKER = "e2graphrag"
+"""The table that identifies a schema as an index."""
+
+OWN_TABLES = (
+    *("windows", "nodes", "content", "documents", "queue", "entity_edits", "pending", "mirrored"),
+    *("manifest", "e2graphrag"),
+)
+"""All tables, each before those that it references."""
+
+Connection = psycopg.Connection[Any]
+
+_MIGRATIONS: Mapping[int, Callable[[Statements], None]] = {}
+"""For each old version, the migration to the next version."""
+
+
+def _translated(tables: str) -> str:
+    """Return the definitions of tables for Postgres.
+
+    Rows are sorted by code points, as in SQLite and in Python, whatever the collation of the
+    database is: exports depend on the order.
+    """
+    translations = {
+        " WITHOUT ROWID": "",
+        " TEXT": ' TEXT COLLATE "C"',
+        " INTEGER": " BIGINT",
+        " BLOB": " BYTEA",
+    }
+    for old, new in translations.items():
+        tables = tables.replace(old, new)
+    return tables
+
+
+def relations(connection: Connection, schema: str) -> set[str] | None:
+    """Return the names of the tables and views in a schema, or None if it does not exist."""
+    rows = connection.execute(
+        "SELECT c.relname FROM pg_namespace n LEFT JOIN pg_class c "
+        "ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+        "WHERE n.nspname = %s",
+        (schema,),
+    ).fetchall()
+    return {name for (name,) in rows if name is not None} if rows else None
+
+
+def is_prepared(connection: Connection, url: PostgresURL) -> bool:
+    """Return whether a schema contains the tables of the current version.
+
+    Raises:
+        NotAnIndexError: If the schema contains other tables.
+        SchemaVersionError: If a newer version of this package created the tables.
+    """
+    found = relations(connection, url.schema)
+    if not found:
+        return False
+    if MARKER not in found:
+        raise NotAnIndexError(
+            f"{url.shown}: the schema {url.schema} contains tables but no e2graphrag index: choose "
+            "another schema"
+        )
+    version = stored_version(connection, url.schema)
+    if version > POSTGRES_VERSION:
+        raise SchemaVersionError(
+            f"{url.shown} has schema version {version}, but this package supports versions up to "
+            f"{POSTGRES_VERSION}: upgrade e2graphrag-integrations"
+        )
+    return version == POSTGRES_VERSION
+
+
+def stored_version(connection: Connection, schema: str) -> int:
+    """Return the version of the tables in a schema."""
+    query = sql.SQL("SELECT value FROM {} WHERE key = 'version'")
+    row = connection.execute(query.format(sql.Identifier(schema, MARKER))).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def prepare(connection: Connection, url: PostgresURL) -> None:
+    """Create or migrate the tables, in a transaction that excludes all other writers."""
+    if is_prepared(connection, url):
+        return  # another process was first
+    statements = Statements(connection)
+    found = relations(connection, url.schema)
+    if found:
+        for version in range(stored_version(connection, url.schema), POSTGRES_VERSION):
+            _MIGRATIONS[version](statements)
+        statements.execute("UPDATE e2graphrag SET value = ?", (POSTGRES_VERSION,))
+        return
+    if found is None:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(url.schema)))
+    for statement in _translated(f"{TABLES}{PENDING};{MIRRORED}").split(";"):
+        if statement.strip():
+            statements.execute(statement)
+    statements.execute("CREATE TABLE e2graphrag (key TEXT PRIMARY KEY, value BIGINT NOT NULL)")
+    statements.execute("INSERT INTO e2graphrag VALUES ('version', ?)", (POSTGRES_VERSION,))
+    new_generation(statements)
+
+
+def drop_tables(connection: Connection, schema: str) -> None:
+    """Delete the tables of an index, and the schema if nothing else is in it."""
+    for table in OWN_TABLES:
+        name = sql.Identifier(schema, table)
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+    if not relations(connection, schema) and schema != "public":
+        try:
+            with connection.transaction():
+                connection.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
+        except (
+            psycopg.errors.DependentObjectsStillExist,
+            psycopg.errors.InsufficientPrivilege,
+        ):
+            pass  # it contains something else, or belongs to someone else
+
+
+def list_schemas(connection: Connection) -> list[tuple[str, int | None, int]]:
+    """Return the schema, the number of documents and the size of each index in a database.
+
+    The number is None if the user may not read the documents.
+    """
+    rows = connection.execute(
+        "SELECT n.nspname, has_schema_privilege(n.oid, 'USAGE') AND "
+        "has_table_privilege(d.oid, 'SELECT'), "
+        "(SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+        "WHERE c.relnamespace = n.oid AND c.relkind = 'r') "
+        "FROM pg_namespace n "
+        "JOIN pg_class m ON m.relnamespace = n.oid AND m.relname = %s AND m.relkind = 'r' "
+        "JOIN pg_class d ON d.relnamespace = n.oid AND d.relname = 'documents' "
+        'ORDER BY n.nspname COLLATE "C"',
+        (MARKER,),
+    ).fetchall()
+    found = []
+    for schema, is_readable, size in rows:
+        count = None
+        if is_readable:
+            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, "documents"))
+            row = connection.execute(query).fetchone()
+            count = None if row is None else int(row[0])
+        found.append((schema, count, int(size)))
+    return found

@@ -1,0 +1,50 @@
+"""The command line accepts the URL of an index in Postgres, and shows no password."""
+
+from __future__ import annotations
+
+from cli_helpers import SMALL_CHUNKS
+from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.store.location import index_exists
+
+PASSWORD = "hunter2-canary"  # noqa: S105 - of a server on loopback
+
+
+def test_commands_accept_a_url(postgres_url, tmp_path, call, book):
+    url = postgres_url.replace("e2g@", f"e2g:{PASSWORD}@")
+    copy = tmp_path / "copy.e2g"
+    shown = []
+
+    def run(*arguments, code=0):
+        result = call(*arguments)
+        assert result.code == code, result
+        shown.extend([result.out, result.err])
+        return result.out
+
+    run("query", url, "Who met Alice?", code=2)
+    assert not index_exists(url)
+    run("index", book, "--out", url, *SMALL_CHUNKS)
+    assert "Hatter" in run("query", url, "Who met Alice?")
+    assert "sound" in run("verify", url)
+    run("update", url, book)
+    run("compact", url)
+    schema = url.partition("schema=")[2]
+    assert f"{schema}\t1\t" in run("list", url)
+    run("copy", url, copy)
+    run("copy", url, copy, code=2)
+    run("drop", url)
+    assert schema not in run("list", url)
+    run("copy", copy, url)
+    assert "Hatter" in run("query", url, "Who met Alice?")
+    run("list", copy, code=2)
+    assert not [text for text in shown if PASSWORD in text]
+
+
+def test_a_first_run_that_fails_leaves_no_index(postgres_url, call, book, monkeypatch):
+    def fail(*_args, **_options):
+        assert index_exists(postgres_url)
+        raise SummaryError("no")
+
+    monkeypatch.setattr(E2GraphRAG, "add", fail)
+    assert call("index", book, "--out", postgres_url, *SMALL_CHUNKS).code == 2
+    assert not index_exists(postgres_url)
