@@ -90,11 +90,16 @@ def test_every_command_is_swept():
         "edit",
         "tag",
         "communities",
+        "copy",
+        "list",
+        "drop",
     }
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
     question = f"Who met the Hatter?{CONTROLS}"
+    assert check("copy", hostile_index, tmp_path / f"copy{CONTROLS}.e2g").code == 0
+    assert check("list", hostile_index).code == check("drop", hostile_index).code == 2  # no URL
     for options in (
         [],
         ["--explain"],

@@ -94,13 +94,18 @@ def check_schema_name(name: str) -> str:
     Raises:
         InvalidInputError: If the name is not one that needs no quotes in SQL.
     """
-    is_reserved = name.startswith("pg_") or name == "information_schema"
-    if not _SCHEMA.fullmatch(name) or is_reserved:
+    if not is_schema_name(name):
         raise InvalidInputError(
             f"schema={name[:80]!r} is not allowed: use up to 63 lowercase letters, digits and _, "
             "starting with a letter, and not with pg_"
         )
     return name
+
+
+def is_schema_name(name: str) -> bool:
+    """Return whether a schema with this name can contain an index."""
+    is_reserved = name.startswith("pg_") or name == "information_schema"
+    return _SCHEMA.fullmatch(name) is not None and not is_reserved
 
 
 def _join(authority: str, database: str, parameters: list[tuple[str, str]]) -> str:

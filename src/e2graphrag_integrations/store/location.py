@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from e2graphrag_integrations._utils.postgres_urls import (
     is_postgres_url,
+    is_schema_name,
     parse_postgres_url,
 )
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
@@ -94,6 +95,7 @@ def list_indexes(url: str) -> Sequence[IndexInfo]:
     return [
         IndexInfo(schema, parsed.with_schema(schema).shown, documents, size)
         for schema, documents, size in _postgres().list(parsed)
+        if is_schema_name(schema)  # others were not created by this package
     ]
 
 
