@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -210,6 +210,11 @@ bench-speed: $(STAMP)
 	$(BIN)/python benchmarks/index_speed.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
 		--out benchmarks/results/index_speed.json || missed=1; \
 	exit $$missed
+
+# Ways to run the default embedding model on a CPU (onnxruntime, openvino and nncf are measured only; ten minutes).
+bench-embedding: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group embedding-candidates
+	$(BIN)/python benchmarks/embedding_speed.py --data ../shared/data --out benchmarks/results/embedding_speed.json
 
 # Ten thousand to a million chunks, and eight shards (55 minutes, 12 GB of temporary disk space).
 bench-scale: $(STAMP)

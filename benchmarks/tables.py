@@ -397,6 +397,38 @@ def language_speed(result: Result) -> str:
     return markdown(("embedder", "language", *columns, "tokens per character"), rows)
 
 
+def embedding(result: Result) -> str:
+    """One row for each candidate: speedups by set, and the vectors of the set that has them all."""
+    speeds = result["one thread"]
+    [vectors] = [row for row in result["vectors"].values() if len(row) > 1]
+    first = next(iter(speeds.values()))
+    sets = [f"{name}, {result['tokens per text'][name]} tokens" for name in speeds]
+    rows = [
+        (
+            name,
+            *(
+                f"{row[name]['texts per second']:g} ({row[name]['speedup']:g})"
+                for row in speeds.values()
+            ),
+            f"{vectors[name]['smallest cosine']:.6f}",
+            f"{vectors[name]['largest difference to the text alone']:g}",
+            *(f"{row[name]:.3f}" if name in row else "" for row in result["dense R@5"].values()),
+        )
+        for name in first
+    ]
+    recall = [f"dense R@5, {name}" for name in result["dense R@5"]]
+    return markdown(("", *sets, "smallest cosine", "difference to the text alone", *recall), rows)
+
+
+def embedding_threads(result: Result) -> str:
+    rows = [
+        (threads, name, f"{row['texts per second']:g}", f"{row['speedup']:g}")
+        for threads, models in result["threads"].items()
+        for name, row in models.items()
+    ]
+    return markdown(("threads of PyTorch", "", "texts per second", "speedup"), rows)
+
+
 def zh_novel(result: Result) -> str:
     rows = [
         (
@@ -496,6 +528,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "llm": ("index_speed", llm),
     "scaling": ("index_speed", scaling),
     "index_goals": ("index_speed", goals),
+    "embedding": ("embedding_speed", embedding),
+    "embedding_threads": ("embedding_speed", embedding_threads),
+    "embedding_goals": ("embedding_speed", goals),
     "scale": ("scale", scale),
     "scale_goals": ("scale", goals),
     "shards": ("shards", shards),
