@@ -190,7 +190,7 @@ def test_two_instances_on_an_empty_file_cannot_mix_models(path, open_index):
 
 def test_models_are_checked_again_when_a_document_is_written(path, open_index):
     other = open_index(path, embedder=HashingEmbedder(16))
-    other.store.index_lock = IndexLock(":memory:", 0)  # as on a file system without locks
+    other.store.database.index_lock = IndexLock(":memory:", 0)  # as on a file system without locks
     llm = CountingLLM()
 
     def summarize(prompt):

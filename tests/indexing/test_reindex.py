@@ -165,7 +165,7 @@ def test_a_failed_run_changes_nothing_and_its_results_are_reused(outdated, open_
 KILLED = """
 import os, sys
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.store import sqlite
+from e2graphrag_integrations.store import store
 from fakes import NameExtractor
 
 class Extractor(NameExtractor):
@@ -174,7 +174,7 @@ class Extractor(NameExtractor):
             os._exit(9)
         return super().extract(texts)
 
-sqlite.new_generation = lambda db: os._exit(9)  # the last step of the transaction
+store.new_generation = lambda db: os._exit(9)  # the last step of the transaction
 E2GraphRAG.open(sys.argv[1], embedder="hashing", extractor=Extractor()).reindex()
 """
 

@@ -7,6 +7,7 @@ from collections import Counter
 from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.store import Store
 
 
@@ -30,7 +31,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         mentions=int(snapshot.graph.postings.sum()),
         windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
-        bytes=store.database.size(),
+        bytes=0 if store.path == MEMORY else store.database.size(),
         extraction_rules=index_version(manifest),
         is_outdated=is_outdated(manifest),
         subjects=dict(subjects.most_common()),
