@@ -33,7 +33,7 @@
         ├── ClosedError              the index is closed
         └── ForkedProcessError       a forked process uses an index that its parent opened
 
-Each message says what is wrong, where, and what to do.
+Each message names the problem, its place and the remedy.
 """
 
 from __future__ import annotations

@@ -284,6 +284,7 @@ def remove_languages(db):
     for *fields, _, _ in db.execute("SELECT * FROM documents").fetchall():
         crc = checksum(*fields)
         db.execute("UPDATE documents SET checksum = ? WHERE id = ?", (crc, fields[0]))
+    db.execute("DROP INDEX documents_by_stamp")
     db.execute("ALTER TABLE documents DROP COLUMN language")
 
 

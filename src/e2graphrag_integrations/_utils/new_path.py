@@ -22,9 +22,28 @@ def check_new(target: Path) -> None:
         raise InvalidInputError(f"{target} already exists: choose a new name")
 
 
+def move_to_new(temporary: Path, target: Path) -> None:
+    """Rename a file or folder, unless the target exists.
+
+    Raises:
+        InvalidInputError: If the target exists.
+        StoreError: If it cannot be renamed.
+    """
+    try:
+        os.link(temporary, target)  # unlike `rename`, fails if the target now exists
+    except FileExistsError as error:
+        raise InvalidInputError(f"{target} already exists: choose a new name") from error
+    except OSError:  # a folder, or a file system without hard links
+        check_new(target)
+        try:
+            temporary.rename(target)
+        except OSError as error:
+            raise StoreError(f"{target} could not be written: {error}") from error
+
+
 @contextmanager
 def new_path(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside the target, which becomes the target after the block.
+    """Yield a temporary path in the same folder, which becomes the target after the block.
 
     If the block raises, the temporary file or folder is removed.
 
@@ -39,8 +58,7 @@ def new_path(target: Path) -> Iterator[Path]:
         for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
             with file.open("rb") as written:
                 os.fsync(written.fileno())
-        check_new(target)
-        temporary.rename(target)
+        move_to_new(temporary, target)
     except OSError as error:
         raise StoreError(
             f"{target} could not be written: {error}; nothing was left behind, so free space or "

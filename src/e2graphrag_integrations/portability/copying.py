@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.settings import checked_path
@@ -102,24 +103,6 @@ def copy_store(store: Store, target: str, *, replace: bool = False, timeout: flo
             Path(leftover).unlink(missing_ok=True)
 
 
-def move_to_new(temporary: Path, target: Path) -> None:
-    """Rename a file, unless the target exists.
-
-    Raises:
-        InvalidInputError: If the target exists.
-        StoreError: If the file cannot be renamed.
-    """
-    try:
-        os.link(temporary, target)  # unlike `rename`, fails if the target now exists
-    except FileExistsError as error:
-        raise InvalidInputError(f"{target} already exists: choose a new file") from error
-    except OSError:  # a file system without hard links
-        try:
-            temporary.rename(target)
-        except OSError as error:
-            raise StoreError(f"{target} could not be written: {error}") from error
-
-
 def _copy_to_database(store: Store, target: str, timeout: float) -> None:
     is_new = not index_exists(target)
     try:
@@ -130,16 +113,11 @@ def _copy_to_database(store: Store, target: str, timeout: float) -> None:
             _copy_rows(store, copy)
     except BaseException:
         if is_new:
-            with contextlib.suppress(StoreError, InvalidInputError), _closed_if_empty(target):
+            with contextlib.suppress(StoreError, InvalidInputError):
+                with contextlib.closing(Store(target, timeout=0)) as copy:
+                    _check_empty(copy)
                 drop_index(target, timeout=0)
         raise
-
-
-@contextlib.contextmanager
-def _closed_if_empty(target: str) -> Iterator[None]:
-    with contextlib.closing(Store(target, timeout=0)) as store:
-        _check_empty(store)
-    yield
 
 
 def _check_empty(store: Store) -> None:

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
+from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
@@ -35,7 +36,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
-from e2graphrag_integrations.portability.copying import copy_store, move_to_new
+from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts

@@ -1,8 +1,8 @@
 """The interface between the store and the database that keeps its rows.
 
-`store.py` and the modules beside it contain all logic and all SQL. A database runs the SQL in
-transactions, and knows what differs between SQLite and Postgres: connections, locks, the tables,
-and errors. The SQL has `?` for parameters and is valid in both.
+`store.py` and the other modules of this folder contain all logic and all SQL. A database runs the
+SQL in transactions, and implements what differs between SQLite and Postgres: connections, locks,
+tables, and errors. The SQL has `?` for parameters and is valid in both.
 """
 
 from __future__ import annotations

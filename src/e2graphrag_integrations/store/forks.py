@@ -21,6 +21,8 @@ import time
 from typing import Protocol
 from weakref import WeakSet
 
+from e2graphrag_integrations.errors import ForkedProcessError
+
 WAIT_SECONDS = 10.0
 """How long a fork waits for the transactions of other threads."""
 
@@ -89,6 +91,14 @@ class _OpenDatabases:
 OPEN_DATABASES = _OpenDatabases()
 """The only state of the package that belongs to a process: hooks for forks cannot be removed, so
 one set of hooks serves all databases."""
+
+
+def forked_error(path: str, owner: int) -> ForkedProcessError:
+    """Return the error of a write in a fork of the process that opened an index."""
+    return ForkedProcessError(
+        f"{path} was opened by process {owner}, of which this process is a fork: a forked process "
+        "can only read; to write, open the index again in this process"
+    )
 
 
 def leak(connection: object) -> None:

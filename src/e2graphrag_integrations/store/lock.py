@@ -48,17 +48,7 @@ class IndexLock:
 
     @contextlib.contextmanager
     def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Hold the lock while the block runs; reentrant within a thread.
-
-        Args:
-            cancelled: Called repeatedly while waiting. If it returns True, the wait ends as after a
-                timeout.
-
-        Raises:
-            StoreLockedError: If the wait ends while another process still holds the lock. The
-                message names that process.
-            StoreError: If the lock file cannot be written.
-        """
+        """Hold the lock while the block runs; see `WriteLock`."""
         with self._thread_lock:
             if self._path == MEMORY or self._file_lock.is_locked:
                 yield

@@ -27,7 +27,7 @@ from e2graphrag_integrations.errors import (
     StoreConnectionError,
 )
 from e2graphrag_integrations.store.database import Transaction
-from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
 from e2graphrag_integrations.store.postgres_connection import (
     Connection,
     ConnectionPool,
@@ -156,11 +156,7 @@ class PostgresDatabase:
         """
         if self.is_forked:
             self._check_usable()
-            raise ForkedProcessError(
-                f"{self.path} was opened by process {self._owner}, of which this process is a "
-                "fork: a forked process can only read; to write, open the index again in this "
-                "process"
-            )
+            raise forked_error(self.path, self._owner)
 
     def _check_usable(self) -> None:
         if self._is_closed:

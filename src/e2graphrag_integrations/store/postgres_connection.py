@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,6 @@ class _BinaryTextLoader(TextBinaryLoader):
         return _unescaped(super().load(data))
 
 
-@lru_cache(maxsize=256)
 def _statement(query: str) -> Any:
     return query.replace("%", "%%").replace("?", "%s")
 
@@ -204,7 +202,7 @@ def translate_error(error: psycopg.Error, url: PostgresURL) -> StoreError:  # no
             f"{path}: the tables of the index are missing ({text}): the index was dropped; open it "
             "again, or restore a backup"
         )
-    if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted | UnicodeError):
+    if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
     if isinstance(error, errors.DiskFull | errors.OutOfMemory):
         return StoreError(

@@ -42,8 +42,11 @@ DOCUMENTS = """CREATE TABLE documents (
 LANGUAGE_COLUMN = "language TEXT"
 """The column of `documents` that is new in version 4."""
 
-STAMPS_INDEX = "CREATE INDEX IF NOT EXISTS documents_by_stamp ON documents (id, stamp)"
-"""The index that is new in version 5: all stamps are read after each change, without the texts."""
+STAMPS_INDEX = (
+    "CREATE INDEX IF NOT EXISTS documents_by_stamp ON documents (id, stamp, content_hash, language)"
+)
+"""The index that is new in version 5. Each write reads the hashes and languages of all documents,
+and each refresh their stamps; the index contains them without the texts."""
 
 QUEUE = """CREATE TABLE queue (
     id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,

@@ -30,7 +30,7 @@ from e2graphrag_integrations.store.connection import (
     translate_error,
 )
 from e2graphrag_integrations.store.database import Transaction
-from e2graphrag_integrations.store.forks import OPEN_DATABASES, leak
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import new_generation
@@ -170,7 +170,7 @@ class SQLiteDatabase:
 
     @property
     def snapshot_folder(self) -> Path | None:
-        """The folder beside the file; None for an in-memory database."""
+        """The folder next to the file; None for an in-memory database."""
         return None if self.path == MEMORY else Path(f"{self.path}.snapshot")
 
     def check_writable(self) -> None:
@@ -181,11 +181,7 @@ class SQLiteDatabase:
         """
         if self.is_forked:
             self._check_usable()
-            raise ForkedProcessError(
-                f"{self.path} was opened by process {self._owner}, of which this process is a "
-                "fork: a forked process can only read; to write, open the index again in this "
-                "process"
-            )
+            raise forked_error(self.path, self._owner)
 
     def _writer(self) -> sqlite3.Connection:
         """Return the connection for writes. Needs the write lock."""

@@ -307,7 +307,7 @@ class Store:
     def hashes_and_languages(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the content hash and the language of each document by id.
 
-        One query reads both, because each reads through the texts of all documents.
+        One query reads both, for all documents.
         """
         rows = self.read("SELECT id, content_hash, language FROM documents")
         hashes = {id_: hash_ for id_, hash_, _ in rows}
