@@ -63,7 +63,7 @@ from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.portability.canonical import export_lines
 from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.portability.export_import import export_folder, import_folder
-from e2graphrag_integrations.portability.graph_files import GraphFormat, export_graph
+from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
@@ -129,7 +129,7 @@ _Write = Callable[[IndexingRun], IndexReport]
 T = TypeVar("T")
 
 
-class E2GraphRAG:
+class E2GraphRAG(GraphExports):
     """An index of documents as summary trees and an entity graph, in one file.
 
     Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close` when
@@ -990,68 +990,8 @@ class E2GraphRAG:
         """
         import_folder(checked_path(folder), checked_path(path))
 
-    def export_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Write the index as a property graph to a new file or folder, in one step.
-
-        The nodes are documents, chunks, summaries, entities and communities. Equal indexes give
-        equal bytes.
-
-        Args:
-            path: The file (GraphML) or folder (CSV, Parquet) to create.
-            format: `neo4j-csv`, for `neo4j-admin database import`; `graphml`; or `parquet` (extra
-                `parquet`).
-            texts: Whether to include the texts of chunks and summaries.
-            communities: Whether to include the communities of the entities.
-            min_weight: Minimum weight of a co-occurrence.
-
-        Returns:
-            The number of nodes and relations, by label.
-
-        Raises:
-            InvalidInputError: If an argument is invalid, or the path already exists.
-            MissingDependencyError: If pyarrow is needed and not installed.
-            StoreError: If the path cannot be written. Nothing remains there.
-        """
-        options = GraphOptions(bool(texts), bool(communities), min_weight)
-        return export_graph(self.read_graph, path, format, options)
-
-    async def aexport_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Run `export_graph` in a thread."""
-        return await asyncio.to_thread(
-            self.export_graph,
-            path,
-            format,
-            texts=texts,
-            communities=communities,
-            min_weight=min_weight,
-        )
-
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
-        """Return the result of a function of the property graph, for exports and graph stores.
-
-        The graph is that of a single state of the index. If a write changes the index in the
-        meantime, the function may be called again.
-
-        Args:
-            work: The function.
-            options: The contents of the graph.
-        """
+        """Return the result of a function of the property graph; see `GraphExports`."""
         name = absolute_path(self.path)
         return self._session.read(
             lambda snapshot: work(PropertyGraph(snapshot, self._store, options, name))

@@ -71,7 +71,7 @@ from e2graphrag_integrations.langchain.retriever import (
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
-from e2graphrag_integrations.portability.graph_files import GraphFormat
+from e2graphrag_integrations.portability.graph_files import GraphExports, GraphFormat
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
@@ -100,7 +100,7 @@ _LOCAL_FILE = "index.e2g"
 """Name of the index file in a folder given to `save_local`."""
 
 
-class E2GraphRAGIndex(DocumentIndex):
+class E2GraphRAGIndex(GraphExports, DocumentIndex):
     """An index of LangChain documents in one file, with summary trees and an entity graph.
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
@@ -618,21 +618,6 @@ class E2GraphRAGIndex(DocumentIndex):
         await self.corpus.aensure_built()
         return await self.corpus.rag.aentity(name, top=top, where=where)
 
-    def export_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Index pending documents, then write the graph; see `E2GraphRAG.export_graph`."""
-        self.corpus.ensure_built()
-        return self.corpus.rag.export_graph(
-            path, format, texts=texts, communities=communities, min_weight=min_weight
-        )
-
     async def aexport_graph(
         self,
         path: str | os.PathLike[str],
@@ -644,7 +629,7 @@ class E2GraphRAGIndex(DocumentIndex):
     ) -> dict[str, int]:
         """Run `export_graph` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
-        return await self.corpus.rag.aexport_graph(
+        return await super().aexport_graph(
             path, format, texts=texts, communities=communities, min_weight=min_weight
         )
 

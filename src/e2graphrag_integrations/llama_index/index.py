@@ -69,7 +69,7 @@ from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGI
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
-from e2graphrag_integrations.portability.graph_files import GraphFormat, export_graph
+from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
@@ -107,7 +107,7 @@ _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, Si
 """LlamaIndex's stores that can be copied and pickled."""
 
 
-class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
+class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
     Use it like a `VectorStoreIndex`. It splits texts itself and ignores `Settings.chunk_size` and
@@ -909,44 +909,6 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         self._pipeline.check_not_forked()
         with self.storage.lock:
             self._storage_context.persist(str(persist_dir))
-
-    def export_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Write the index as a property graph to files; see `E2GraphRAG.export_graph`.
-
-        Raises:
-            InvalidInputError: If an argument is invalid, or the path already exists.
-            MissingDependencyError: If pyarrow is needed and not installed.
-            StoreError: If the path cannot be written. Nothing remains there.
-        """
-        options = GraphOptions(bool(texts), bool(communities), min_weight)
-        return export_graph(self.read_graph, path, format, options)
-
-    async def aexport_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Run `export_graph` in a thread."""
-        return await asyncio.to_thread(
-            self.export_graph,
-            path,
-            format,
-            texts=texts,
-            communities=communities,
-            min_weight=min_weight,
-        )
 
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `E2GraphRAG.read_graph`.

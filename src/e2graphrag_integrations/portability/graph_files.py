@@ -5,12 +5,13 @@ The bytes depend only on the graph. Nodes and relations are written in batches.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, Self, get_args
+from typing import IO, Any, Literal, Protocol, Self, TypeVar, get_args
 from xml.sax.saxutils import escape, quoteattr
 
 from e2graphrag_integrations._utils.new_path import check_new, new_path
@@ -31,6 +32,8 @@ from e2graphrag_integrations.portability.property_graph import (
     Value,
 )
 from e2graphrag_integrations.settings import checked_path
+
+T = TypeVar("T")
 
 GraphFormat = Literal["neo4j-csv", "graphml", "parquet"]
 FORMATS: tuple[GraphFormat, ...] = get_args(GraphFormat)
@@ -53,25 +56,82 @@ _COLUMNS: Mapping[str, Mapping[str, type]] = {
     ENTITY: {"name": str, "named": bool, "mentions": int, "chunks": int, "degree": int},
     COMMUNITY: {"community_id": str, "title": str, "level": int, "size": int},
 }
-"""The properties of the nodes with each label, besides text and metadata."""
+"""The properties of the nodes with each label, except text and metadata."""
 
 _RELATION_TYPES: Mapping[str, type] = {"count": int, "weight": float}
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-GraphReader = Callable[[Callable[[PropertyGraph], dict[str, int]], GraphOptions], dict[str, int]]
-"""Calls a function with the property graph of one state of an index."""
+class GraphExports:
+    """The methods with which an index writes its property graph to files."""
 
+    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
+        """Return the result of a function of the property graph, for exports and graph stores.
 
-def export_graph(
-    read: GraphReader, path: str | os.PathLike[str], format_: GraphFormat, options: GraphOptions
-) -> dict[str, int]:
-    """Write the graph of an index to a new file or folder; see `E2GraphRAG.export_graph`."""
-    check_choice("format", format_, FORMATS)
-    target = Path(checked_path(path))
-    check_new(target)
-    return read(lambda graph: write_graph(graph, target, format_), options)
+        The graph is that of a single state of the index. If a write changes the index in the
+        meantime, the function may be called again.
+
+        Args:
+            work: The function.
+            options: The contents of the graph.
+        """
+        raise NotImplementedError
+
+    def export_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
+    ) -> dict[str, int]:
+        """Write the index as a property graph to a new file or folder, in one step.
+
+        The nodes are documents, chunks, summaries, entities and communities. Equal indexes give
+        equal bytes.
+
+        Args:
+            path: The file (GraphML) or folder (CSV, Parquet) to create.
+            format: `neo4j-csv`, for `neo4j-admin database import`; `graphml`; or `parquet` (extra
+                `parquet`).
+            texts: Whether to include the texts of chunks and summaries.
+            communities: Whether to include the communities of the entities.
+            min_weight: Minimum weight of a co-occurrence.
+
+        Returns:
+            The number of nodes and relations, by label.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the path already exists.
+            MissingDependencyError: If pyarrow is needed and not installed.
+            StoreError: If the path cannot be written. Nothing remains there.
+        """
+        options = GraphOptions(bool(texts), bool(communities), min_weight)
+        check_choice("format", format, FORMATS)
+        target = Path(checked_path(path))
+        check_new(target)
+        return self.read_graph(lambda graph: write_graph(graph, target, format), options)
+
+    async def aexport_graph(
+        self,
+        path: str | os.PathLike[str],
+        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        *,
+        texts: bool = True,
+        communities: bool = True,
+        min_weight: float = 0.0,
+    ) -> dict[str, int]:
+        """Run `export_graph` in a thread."""
+        return await asyncio.to_thread(
+            self.export_graph,
+            path,
+            format,
+            texts=texts,
+            communities=communities,
+            min_weight=min_weight,
+        )
 
 
 def write_graph(graph: PropertyGraph, target: Path, format_: GraphFormat) -> dict[str, int]:

@@ -25,7 +25,7 @@ FORMAT = 1
 """Version of the format of the state."""
 
 HEADER, WRITING = "header", "writing"
-"""Names of the entries beside the pages."""
+"""Names of the entries that are not pages."""
 
 _NODES, _RELATIONS = _KINDS = "nodes", "relations"
 """Kinds of pages."""
