@@ -14,9 +14,9 @@ sorted_names = st.lists(st.text("abé", max_size=3), unique=True, max_size=12).m
 @given(sorted_names, sorted_names, st.data())
 def test_merged_names_are_those_left_and_the_newer_ones(older, newer, data):
     rows = st.sets(st.sampled_from(range(len(older)))) if older else st.just(set())
-    gone = data.draw(rows)
-    merged = merge_names(older, newer, np.asarray(sorted(gone), dtype=np.int64))
-    left = {name for row, name in enumerate(older) if row not in gone}
+    removed = data.draw(rows)
+    merged = merge_names(older, newer, np.asarray(sorted(removed), dtype=np.int64))
+    left = {name for row, name in enumerate(older) if row not in removed}
     expected = sorted(left | {*newer})
     places = {name: row for row, name in enumerate(expected)}
     assert list(merged.names) == expected

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.graph import pair_weights
 from e2graphrag_integrations.graph.pair_weights import UNIT, PairWeights
 
 sentence_lists = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8)
@@ -67,12 +65,3 @@ def test_the_heaviest_weights_of_both_entities_are_kept(drawn, max_degree):
         for a in range(8)
     ]
     assert kept.matrix(8).toarray().tolist() == expected
-
-
-@given(sentence_lists, sentence_lists, sentence_lists)
-def test_many_changes_at_once_give_the_same_weights(kept, removed, added):
-    before, fewer, more = weights_of([*kept, *removed]), weights_of(removed), weights_of(added)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_weights, "_MAX_SPLICES", 0)
-        at_once = before.changed(fewer, more)
-    assert as_lists(at_once) == as_lists(before.changed(fewer, more))

@@ -46,6 +46,12 @@ def open_at(path: Path | str) -> E2GraphRAG:
     )
 
 
+def add_base(rag: E2GraphRAG) -> None:
+    """Add the documents of the large segment, and compute what a question uses."""
+    rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
+    rag.retrieve("Anna")
+
+
 def assert_equals_a_build(snapshot: Snapshot, rag: E2GraphRAG) -> None:
     built = build_snapshot(rag.store)
     actual, expected = snapshot_arrays(snapshot), snapshot_arrays(built)
@@ -116,8 +122,7 @@ def test_any_history_gives_the_snapshot_of_a_build(first, history):
 def test_a_small_change_is_saved_as_a_segment_of_its_own(tmp_path):
     path = tmp_path / "i.e2g"
     with open_at(path) as rag:
-        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
-        rag.retrieve("Anna")
+        add_base(rag)
         base = rag._session.snapshot()
         rag.add(SourceDocument("c", "Emil met Anna."))
         snapshot = rag._session.snapshot()
@@ -133,8 +138,7 @@ def test_a_small_change_is_saved_as_a_segment_of_its_own(tmp_path):
 def test_merged_segments_equal_a_build_and_replace_the_folders(tmp_path):
     path = tmp_path / "i.e2g"
     with open_at(path) as rag:
-        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
-        rag.retrieve("Anna")
+        add_base(rag)
         rag.add(SourceDocument("c", "Emil met Anna."))
         snapshot = rag._session.snapshot()
         merged = snapshot_files.merge_segments(rag.store, snapshot)
@@ -150,8 +154,7 @@ def test_merged_segments_equal_a_build_and_replace_the_folders(tmp_path):
 def test_segments_stay_as_they_are_if_the_disk_is_full(tmp_path, monkeypatch):
     path = tmp_path / "i.e2g"
     with open_at(path) as rag:
-        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
-        rag.retrieve("Anna")
+        add_base(rag)
         rag.add(SourceDocument("c", "Emil met Anna."))
         snapshot = rag._session.snapshot()
         before = sorted(one.name for one in Path(f"{path}.snapshot").iterdir())
@@ -171,8 +174,7 @@ def test_segments_stay_as_they_are_if_the_disk_is_full(tmp_path, monkeypatch):
 def test_a_damaged_segment_is_noticed_and_the_snapshot_built_again(tmp_path, file):
     path = tmp_path / "i.e2g"
     with open_at(path) as rag:
-        rag.add([SourceDocument("a", "Anna met Bert."), SourceDocument("b", "Cleo saw Dora.")])
-        rag.retrieve("Anna")
+        add_base(rag)
         rag.add(SourceDocument("c", "Emil met Anna."))
         generation = rag._session.snapshot().generation
     damaged = Path(f"{path}.snapshot") / generation / file

@@ -18,7 +18,7 @@ class MergedNames:
 
     Attributes:
         names: The distinct names, sorted.
-        older_rows: The row of each older name; -1 if it is gone.
+        older_rows: The row of each older name; -1 if it is removed.
         newer_rows: The row of each newer name.
     """
 
@@ -27,13 +27,13 @@ class MergedNames:
     newer_rows: IntArray
 
 
-def merge_names(older: Sequence[str], newer: Sequence[str], gone: IntArray) -> MergedNames:
-    """Return the names of both sources without those that are gone.
+def merge_names(older: Sequence[str], newer: Sequence[str], removed: IntArray) -> MergedNames:
+    """Return the names of both sources without those that are removed.
 
     Args:
         older: Distinct names, sorted.
         newer: Distinct names, sorted; usually few.
-        gone: Rows of older names to leave out, unless they are among the newer ones.
+        removed: Rows of older names to leave out, unless they are among the newer ones.
     """
     before, after = StringArray.of(older), StringArray.of(newer)
     count = len(before)
@@ -42,19 +42,19 @@ def merge_names(older: Sequence[str], newer: Sequence[str], gone: IntArray) -> M
         [p < count and before[p] == name for p, name in zip(places.tolist(), newer, strict=True)],
         dtype=np.bool_,
     )
-    is_gone = np.zeros(count + 1, dtype=np.bool_)
-    is_gone[gone] = True
-    is_gone[places[is_known]] = False
+    is_removed = np.zeros(count + 1, dtype=np.bool_)
+    is_removed[removed] = True
+    is_removed[places[is_known]] = False
     inserted = places[~is_known]
-    gone_before: IntArray = np.cumsum(is_gone) - is_gone
+    removed_before: IntArray = np.cumsum(is_removed) - is_removed
     inserted_until = np.cumsum(np.bincount(inserted, minlength=count + 1))
-    older_rows = np.where(is_gone, -1, np.arange(count + 1) + inserted_until - gone_before)
+    older_rows = np.where(is_removed, -1, np.arange(count + 1) + inserted_until - removed_before)
     newer_rows = older_rows[places]
-    newer_rows[~is_known] = inserted + np.arange(len(inserted)) - gone_before[inserted]
+    newer_rows[~is_known] = inserted + np.arange(len(inserted)) - removed_before[inserted]
     new = np.flatnonzero(~is_known).tolist()
-    # A new name stands before the older name at its place, which may be gone.
+    # A new name comes before the older name at its place, which may be removed.
     cuts = [(place, 0, row) for place, row in zip(inserted.tolist(), new, strict=True)]
-    cuts += [(row, 1, row) for row in np.flatnonzero(is_gone).tolist()]
+    cuts += [(row, 1, row) for row in np.flatnonzero(is_removed).tolist()]
     pieces = []
     start = 0
     for place, is_deletion, row in sorted(cuts):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.string_index import find_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.pair_weights import PairWeights
@@ -19,7 +19,7 @@ def updated_pairs(
     """Return the pair weights after documents were removed and added.
 
     Args:
-        older: The weights before the change, and the new row of each entity; -1 if it is gone.
+        older: The weights before the change, and the new row of each entity; -1 if it was removed.
         newer: The weights in the documents that were added, and the new row of each entity.
         removed: The weights in the documents that were removed, with rows as in `older`.
     """
@@ -50,25 +50,8 @@ def weights_of_sentences(
     if not edits:
         return PairWeights.from_mentions(entities, sentence_sizes)
     distinct = np.unique(entities)
-    moved = [_row(graph.names, edits.resolve(names[row])) for row in distinct.tolist()]
-    rows = np.asarray(moved, dtype=np.int64)[np.searchsorted(distinct, entities)]
+    resolved = [edits.resolve(names[row]) for row in distinct.tolist()]
+    rows = find_rows(graph.index, resolved)[np.searchsorted(distinct, entities)]
     sentences = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)[rows >= 0]
     sizes = np.bincount(sentences, minlength=len(sentence_sizes))
     return PairWeights.from_mentions(rows[rows >= 0], sizes)
-
-
-def rows_among(names: Sequence[str], others: Sequence[str]) -> IntArray:
-    """Return the row of each name among other names; -1 for one that is not among them.
-
-    Args:
-        names: Distinct names.
-        others: Distinct names.
-    """
-    rows = {name: row for row, name in enumerate(others)}
-    return np.asarray([rows.get(name, -1) for name in names], dtype=np.int64)
-
-
-def _row(names: Sequence[str], name: str) -> int:
-    """Return the row of a name among sorted names, or -1."""
-    row = bisect_left(names, name)
-    return row if name and row < len(names) and names[row] == name else -1

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
+from e2graphrag_integrations._utils.arrays import (
+    IntArray,
+    exclusive_sums,
+    smallest_int_type,
+    sorted_union,
+)
 
 UNIT = math.lcm(*range(1, 21)) << 14
 """The weight 1 as an integer. The share `1 / n` of a sentence with n entities is exact up to
@@ -29,9 +33,6 @@ _LOW_32 = 0xFFFFFFFF
 
 _MAX_MENTIONS = 1 << 17
 """Number of mentions whose pairs are summed at a time. Limits memory."""
-
-_MAX_SPLICES = 10_000
-"""Number of changes up to which the parts between them are copied one by one."""
 
 _EMPTY: IntArray = np.empty(0, dtype=np.int64)
 
@@ -95,17 +96,16 @@ class PairWeights:
         is_known = np.zeros(len(change.keys), dtype=np.bool_)
         if len(self.keys):
             is_known = self.keys.take(places, mode="clip") == change.keys
-        known = places[is_known]
-        units = self.units[known] + change.units[is_known]
-        # Most parts remain as they are, so they are copied once, between the few that change.
-        gone = known[units == 0]
+        units = self.units.copy()
+        units[places[is_known]] += change.units[is_known]
+        zeros = places[is_known][units[places[is_known]] == 0]
+        keys, units = np.delete(self.keys, zeros), np.delete(units, zeros)
         is_new = ~is_known & (change.units != 0)
-        keys = _spliced(self.keys, gone, places[is_new], change.keys[is_new])
-        new_units = _spliced(self.units, gone, places[is_new], change.units[is_new])
-        kept, moved = known[units != 0], change.keys[is_known][units != 0]
-        if len(kept):
-            new_units[np.searchsorted(keys, moved)] = units[units != 0]
-        return PairWeights(keys, new_units)
+        places = np.searchsorted(keys, change.keys[is_new])
+        return PairWeights(
+            np.insert(keys, places, change.keys[is_new]),
+            np.insert(units, places, change.units[is_new]),
+        )
 
     def heaviest(self, entities: int, max_degree: int) -> PairWeights:
         """Return the weights that are among the highest of both entities of their pair.
@@ -179,39 +179,10 @@ def combine_weights(parts: Sequence[PairWeights]) -> PairWeights:
     return PairWeights(keys[starts], np.add.reduceat(units, starts) if len(starts) else _EMPTY)
 
 
-def _spliced(
-    values: IntArray, removed: IntArray, places: IntArray, inserted: IntArray
-) -> NDArray[np.int64]:
-    """Return values without some, and with others in front of places; both ascending."""
-    if len(removed) + len(places) > _MAX_SPLICES:
-        left = np.delete(values, removed)
-        return np.insert(left, places - np.searchsorted(removed, places), inserted)
-    # One copy instead of two, because the arrays of a large graph are large.
-    cuts = np.concatenate([removed, places])
-    is_insertion = np.arange(len(cuts)) >= len(removed)
-    order = np.lexsort((~is_insertion, cuts))
-    sources = np.concatenate([np.zeros(len(removed), dtype=np.int64), inserted])[order]
-    result = np.empty(len(values) - len(removed) + len(places), dtype=np.int64)
-    start = target = 0
-    steps = zip(cuts[order].tolist(), is_insertion[order].tolist(), sources.tolist(), strict=True)
-    for cut, inserts, value in steps:
-        size = cut - start
-        result[target : target + size] = values[start:cut]
-        target += size
-        start = cut
-        if inserts:
-            result[target] = value
-            target += 1
-        else:
-            start += 1
-    result[target:] = values[start:]
-    return result
-
-
 def _weights_in(entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
     """Return `1 / distinct entities` for every pair of entities in each sentence, summed."""
     sentences = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)
-    distinct = _distinct((sentences << 32) | entities)
+    distinct = sorted_union((sentences << 32) | entities)
     starts = np.flatnonzero(np.diff(distinct >> 32, prepend=-1))
     sizes = np.diff(starts, append=len(distinct))
     rows = distinct & _LOW_32
@@ -230,10 +201,3 @@ def _weights_in(entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
 def _share(size: int) -> int:
     """Return the weight of a pair in a sentence with this many entities, rounded."""
     return (2 * UNIT + size) // (2 * size)
-
-
-def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct values, ascending, without holding the interpreter's lock for long."""
-    ordered = np.sort(values)
-    distinct: NDArray[np.int64] = ordered[np.diff(ordered, prepend=-1) != 0]
-    return distinct

@@ -61,14 +61,14 @@ class SegmentedVectors:
 
 
 class SegmentedIndex(NodeSearch):
-    """Searches a large index, whose windows may since have moved or gone, and recent windows.
+    """Searches a large index, of which windows have moved or were removed, and recent windows.
 
     The result is that of one index of all windows, apart from the windows that the IVF lists of the
     large index miss.
 
     Args:
         base: The large index.
-        base_rows: The row of each window of `base`, ascending, int32; -1 if it is gone.
+        base_rows: The row of each window of `base`, ascending, int32; -1 if it was removed.
         recent: The vectors of the other windows, shape (recent windows, dimension).
         recent_rows: The row of each of these windows, ascending.
         window_nodes: The node of each window, ascending, shape (windows,).
@@ -92,7 +92,7 @@ class SegmentedIndex(NodeSearch):
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
         self.vectors = SegmentedVectors(base.vectors, recent, places)
-        self._n_gone = len(base_rows) - int(is_kept.sum())
+        self._n_removed = len(base_rows) - int(is_kept.sum())
 
     @property
     def lists(self) -> InvertedLists | None:
@@ -144,16 +144,16 @@ class SegmentedIndex(NodeSearch):
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None
     ) -> tuple[IntArray, NDArray[np.float64]]:
         if allowed is None:
-            spare = _SPARE if self._n_gone else 0
+            spare = _SPARE if self._n_removed else 0
             rows, cosines = self._found(*self.base.search_windows(query, count + spare))
-            if len(rows) >= count or not self._n_gone:
+            if len(rows) >= count or not self._n_removed:
                 return rows[:count], cosines[:count]
         return self._found(*self.base.search_windows(query, count, self._allowed_in_base(allowed)))
 
     def _found(
         self, windows: IntArray, cosines: NDArray[np.float64]
     ) -> tuple[IntArray, NDArray[np.float64]]:
-        """Return the rows of windows of the large index, without those that are gone."""
+        """Return the rows of windows of the large index, without those that were removed."""
         rows = self.base_rows[windows]
         return rows[rows >= 0], cosines[rows >= 0]
 
@@ -168,7 +168,7 @@ class SegmentedIndex(NodeSearch):
 
     @lazy
     def _nodes_of_base(self) -> IntArray:
-        """The row of each node of the large index; -1 if it is gone."""
+        """The row of each node of the large index; -1 if it was removed."""
         base_nodes = self.base.window_nodes
         nodes = np.full(int(base_nodes[-1]) + 1, -1, dtype=np.int64)
         is_kept = self.base_rows >= 0
@@ -185,9 +185,9 @@ def segmented(
     """Return the index of the windows of two others, without copying a large segment.
 
     Args:
-        older: An index, of which some windows may be gone.
+        older: An index, of which some windows may have been removed.
         newer: An index of further windows.
-        rows: The row of each window of `older`, -1 if it is gone, and of `newer`; both ascending.
+        rows: New row of each window of `older`, -1 if it was removed, and of `newer`; ascending.
         window_nodes: The node of each window, ascending, shape (windows,).
     """
     older_rows, newer_rows = rows[0], rows[1]

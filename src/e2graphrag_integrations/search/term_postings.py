@@ -1,4 +1,4 @@
-"""How often each term occurs in each of some texts: all of BM25 that other texts never change."""
+"""How often each term occurs in each text: the part of BM25 that other texts never change."""
 
 from __future__ import annotations
 

@@ -23,14 +23,11 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges,
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.sorted_names import MergedNames, merge_names
 from e2graphrag_integrations._utils.string_array import StringArray, concatenate_strings
+from e2graphrag_integrations._utils.string_index import find_rows, index_strings
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, graph_of
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.incremental import (
-    rows_among,
-    updated_pairs,
-    weights_of_sentences,
-)
+from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
@@ -51,7 +48,7 @@ _MIN_SEGMENTED = 20_000
 """Minimum number of unchanged windows that are not copied. Fewer are copied in milliseconds."""
 
 _MAX_RECENT = 20_000
-"""Maximum number of recent windows beside the unchanged ones. Each query compares all of them,
+"""Maximum number of recent windows in addition to the others. Each query compares all of them,
 which takes two or three milliseconds."""
 
 _MIN_KEPT = 0.8
@@ -399,7 +396,9 @@ class SnapshotMerger:
         if older.graph.pairs is None or newer.graph.pairs is None or older.edits != edits:
             return graph_from_mentions(entities, edited)
         if edits:
-            rows = rows_among(older.graph.names, entities), rows_among(newer.graph.names, entities)
+            index = index_strings(entities)
+            before, after = older.graph.names, newer.graph.names
+            rows = find_rows(index, before), find_rows(index, after)
         else:
             rows = self._names.older_rows, self._names.newer_rows
         removed = weights_of_sentences(

@@ -13,15 +13,15 @@ from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
 
 
-def followed_by(segments: Segments, newer: Snapshot, gone: Iterable[str]) -> Segments:
+def followed_by(segments: Segments, newer: Snapshot, removed: Iterable[str]) -> Segments:
     """Return segments with a further one.
 
     Args:
         segments: The segments before the change.
         newer: The snapshot of the documents that changed.
-        gone: Ids of the documents that were deleted.
+        removed: Ids of the documents that were deleted.
     """
-    deleted = segments.deleted.union(gone).difference(newer.documents)
+    deleted = segments.deleted.union(removed).difference(newer.documents)
     return Segments((*segments.generations, newer.generation), frozenset(deleted))
 
 
