@@ -31,16 +31,12 @@ import numpy as np
 from e2graphrag_integrations import E2GraphRAG, Freshness, SourceDocument
 from goals import Goal, exit_if_missed
 from runs import percentiles, this_run, write_result
-from scale import HELD_OUT, Floats, memory, real_vectors
+from scale import Floats, memory, open_index, real_vectors
 from scale import build as build_snapshot
 from scale import index as index_documents
 from synthetic import (
     CHUNKS_PER_DOCUMENT,
     Corpus,
-    FirstTextSummarizer,
-    LineSplitter,
-    MixtureEmbedder,
-    SyntheticNameExtractor,
     word,
 )
 
@@ -55,6 +51,16 @@ PERIOD = 1.0
 DURATION = {100_000: 30.0, 1_000_000: 90.0}
 """Seconds of questions during updates."""
 
+UNRELATED = """
+import numpy as np
+numbers = np.random.default_rng(0).integers(0, 10**6, 8_000_000)
+order = np.random.default_rng(1).permutation(len(numbers))
+print(flush=True)
+while True:
+    np.take(numbers, order)
+    np.sort(numbers[:1_000_000])
+"""
+
 GIVE_UP = 300.0
 """Seconds after which a change counts as not found."""
 
@@ -63,17 +69,6 @@ SEARCHABLE = {100_000: 1.0, 1_000_000: 5.0}
 
 MAX_RATIO = 1.5
 """Goal: p95 of the questions during updates, and peak memory, relative to those at rest."""
-
-
-def open_index(path: Path, real: Floats, **options: Any) -> E2GraphRAG:
-    return E2GraphRAG.open(
-        path,
-        embedder=MixtureEmbedder(real[HELD_OUT:], real[:HELD_OUT], None),
-        extractor=SyntheticNameExtractor(),
-        summarizer=FirstTextSummarizer(),
-        splitter=LineSplitter(),
-        **options,
-    )
 
 
 def changes(corpus: Corpus, seed: int) -> Iterator[tuple[SourceDocument, str]]:
@@ -184,6 +179,18 @@ def updates_in_a_process(path: Path, chunks: int, vectors: Path) -> Iterator[lis
             durations += json.loads(printed.read())
 
 
+@contextmanager
+def unrelated_process() -> Iterator[None]:
+    """Keep the other core busy with arrays, as a control: nothing of the index changes."""
+    process = subprocess.Popen([sys.executable, "-c", UNRELATED], stdout=subprocess.PIPE)
+    with process, cast(IO[bytes], process.stdout) as printed:
+        printed.readline()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 def write_until_told(path: Path, chunks: int, real: Floats) -> None:
     """Update one document per period until the standard input ends."""
     ended, durations = threading.Event(), []
@@ -245,8 +252,17 @@ def measure(path: Path, chunks: int, vectors: Path) -> dict[str, Any]:
                 "peak memory relative to rest": round(peak / at_rest["resident"], 2),
             }
 
+        def beside_an_unrelated_process() -> dict[str, Any]:
+            rest = ask_at_rest()
+            with unrelated_process():
+                seconds, _ = ask(rag, questions, lambda number: number == 4 * QUESTIONS)
+            rest += ask_at_rest()
+            ratio = float(np.quantile(seconds, 0.95) / np.quantile(rest, 0.95))
+            return {"ms": percentiles(seconds), "p95 relative to rest": round(ratio, 2)}
+
         ask(rag, questions, lambda number: number == QUESTIONS)  # the first pass reads the files
         result: dict[str, Any] = {
+            "control: an unrelated process sorts numbers": beside_an_unrelated_process(),
             # First, because a process that also writes needs more memory.
             "updates by another process": during(updates_in_a_process(path, chunks, vectors)),
             "until a change is found": time_until_found(rag, corpus),

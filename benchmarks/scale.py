@@ -88,13 +88,16 @@ def real_vectors(data: Path) -> Floats:
     return vectors[np.random.default_rng(0).permutation(len(vectors))]
 
 
-def open_index(path: Path, real: Floats, window: int | None = None) -> E2GraphRAG:
+def open_index(
+    path: Path, real: Floats, window: int | None = None, *, read_your_writes: bool = True
+) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
         embedder=MixtureEmbedder(real[HELD_OUT:], real[:HELD_OUT], window),
         extractor=SyntheticNameExtractor(),
         summarizer=FirstTextSummarizer(),
         splitter=LineSplitter(),
+        read_your_writes=read_your_writes,
     )
 
 
