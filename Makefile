@@ -14,7 +14,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -223,6 +223,12 @@ bench-scale: $(STAMP)
 # Questions while documents change, at 100,000 and a million chunks (35 minutes, 12 GB of temporary disk space).
 bench-fresh: $(STAMP)
 	$(BIN)/python benchmarks/fresh.py --data ../shared/data --out benchmarks/results/fresh.json
+
+# Indexes in Postgres. Each part starts a server of its own on the loopback interface and stops it. Fails if a goal is missed.
+# PARTS=readers measures only some parts, and keeps the others in the file.
+bench-postgres: $(STAMP)
+	$(BIN)/python benchmarks/postgres/run.py --data ../shared/data $(if $(PARTS),--only $(PARTS)) \
+		--out benchmarks/results/postgres.json
 
 # War and Peace on a Ray cluster with one worker, then with two, of one core each (15 minutes).
 bench-ray: $(STAMP)

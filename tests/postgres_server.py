@@ -11,12 +11,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 USER = "e2g"
-_SETTINGS = {
+FAST_SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
@@ -24,6 +24,7 @@ _SETTINGS = {
     "max_connections": "60",
     "autovacuum": "off",
 }
+"""Settings for tests: a crash of the machine may lose data."""
 
 
 def find_binaries() -> Path | None:
@@ -54,8 +55,9 @@ def _free_port() -> int:
 class PostgresServer:
     """A server on a loopback port, with data in a temporary folder; stopped by its pid."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
+    def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder, self.port = folder, _free_port()
+        self._settings = settings
         # Postgres refuses to run as root.
         self._user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
         if os.geteuid() != 0:
@@ -103,7 +105,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
-        options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        options = [f"-c{name}={value}" for name, value in self._settings.items()]
         command = [
             *(str(self._binaries / "postgres"), "-D", str(self.folder / "data")),
             *("-p", str(self.port), "-h", "127.0.0.1", "-k", "", *options),
@@ -144,14 +146,14 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres() -> Iterator[PostgresServer]:
+def running_postgres(settings: Mapping[str, str] = FAST_SETTINGS) -> Iterator[PostgresServer]:
     """Start a server, and stop it at the end."""
     binaries = find_binaries()
     assert binaries is not None
     folder = Path(tempfile.mkdtemp(prefix="e2g-postgres-"))
     folder.chmod(0o755)
     try:
-        server = PostgresServer(binaries, folder)
+        server = PostgresServer(binaries, folder, settings)
         try:
             yield server
         finally:
