@@ -45,9 +45,10 @@ lint: $(STAMP)
 test: $(STAMP)
 	$(MAKE) --jobs 2 lint run-tests
 
-# One thread per worker: PyTorch would otherwise start one per core in each of them.
+# One thread per worker: PyTorch would otherwise start one per core in each of them. Bytecode is written although an
+# environment forbids it, because the tests start hundreds of processes.
 run-tests: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Without the tests marked slow: about two minutes.
 test-quick: $(STAMP)

@@ -32,6 +32,7 @@ from e2graphrag_integrations.errors import (
     StoppedError,
 )
 from e2graphrag_integrations.indexing.ray_engine import as_engine
+from e2graphrag_integrations.indexing.stages import LocalEngine
 from fakes import STORY, NameExtractor
 
 # Before Ray is imported: all processes listen on the loopback interface only.
@@ -205,23 +206,19 @@ def test_a_slice_that_kills_each_worker_ends_the_run(cluster, tmp_path):
 @cluster_test
 def test_llm_calls_keep_to_the_limit_and_keys_stay_out_of_logs(cluster, tmp_path, caplog):
     key = "sk-secret-0123456789abcdef"
-    document = SourceDocument("d", sentences(0, 9))
-    llm = ray_parts.LoggedLLM(tmp_path / "driver.log", key)
-    with open_rag(tmp_path / "a.e2g", summarizer=llm, concurrency=1) as rag:
-        by_driver = rag.add(document, engine="ray")
-    calls = [line.split() for line in ray_parts.lines(tmp_path / "driver.log")]
-    assert {int(process) for process, _, _ in calls} == {os.getpid()}
-    llm = ray_parts.LoggedLLM(tmp_path / "workers.log", key)
-    with open_rag(tmp_path / "b.e2g", summarizer=llm, concurrency=1) as rag:
-        engine = RayEngine(summaries="workers")
-        by_workers = rag.add(document, engine=engine)
-        bad = rag.add(
-            [SourceDocument("e", STORY), SourceDocument("f", ray_parts.POISON * 60 + STORY)],
-            engine=engine,
-        )
-    assert replace(by_workers, seconds={}) == replace(by_driver, seconds={})
-    assert by_workers.llm_calls == len(calls) > 1
-    assert "summary 0 of level 1 of document 'f' failed" in bad.failed["f"]
+    documents = [
+        SourceDocument("d", sentences(0, 9)),
+        SourceDocument("e", ray_parts.POISON * 60 + STORY),
+    ]
+    reports = []
+    for name, engine in (("local", "local"), ("workers", RayEngine(summaries="workers"))):
+        llm = ray_parts.LoggedLLM(tmp_path / f"{name}.log", key)
+        with open_rag(tmp_path / f"{name}.e2g", summarizer=llm, concurrency=1) as rag:
+            reports.append(rag.add(documents, engine=engine))
+    alone, by_workers = reports
+    assert (by_workers.documents, by_workers.failed) == (alone.documents, alone.failed)
+    assert by_workers.llm_calls > 1
+    assert "summary 0 of level 1 of document 'e' failed" in by_workers.failed["e"]
     calls = [line.split() for line in ray_parts.lines(tmp_path / "workers.log")]
     assert os.getpid() not in {int(process) for process, _, _ in calls}
     spans = sorted((float(start), float(end)) for _, start, end in calls)
@@ -229,7 +226,8 @@ def test_llm_calls_keep_to_the_limit_and_keys_stay_out_of_logs(cluster, tmp_path
     logs = Path(cluster.head_node.get_logs_dir_path()).rglob("*.*")
     texts = [one.read_text(encoding="utf-8", errors="replace") for one in logs if one.is_file()]
     assert texts
-    assert not [text for text in [*texts, caplog.text, *bad.failed.values()] if key in text]
+    texts += [caplog.text, *by_workers.failed.values()]
+    assert not [text for text in texts if key in text]
 
 
 @cluster_test
@@ -270,28 +268,6 @@ def test_the_command_line_connects_to_an_address(cluster, tmp_path):
 
 
 @cluster_test
-def test_both_integrations_index_with_ray(cluster, tmp_path):
-    from langchain_core.documents import Document as LangChainDocument
-    from llama_index.core import Document
-
-    from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
-    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-
-    index = E2GraphRAGIndex.from_documents(
-        [Document(text=STORY)], embed_model="hashing", extractor=NameExtractor(), engine="ray"
-    )
-    assert index.as_retriever().retrieve("Who sold the map?")
-    with LangChainIndex.from_documents(
-        [LangChainDocument(STORY)],
-        embedding="hashing",
-        path=str(tmp_path / "a.e2g"),
-        extractor=NameExtractor(),
-        engine="ray",
-    ) as indexed:
-        assert indexed.as_retriever().invoke("Who sold the map?")
-
-
-@cluster_test
 def test_a_stage_without_a_fitting_node_is_rejected(cluster, tmp_path):
     with (
         open_rag(tmp_path / "a.e2g") as rag,
@@ -313,7 +289,7 @@ def test_a_component_that_cannot_be_sent_is_created_by_a_function(cluster, tmp_p
 
 
 @cluster_test
-def test_a_splitter_runs_on_the_workers(cluster, tmp_path):
+def test_a_splitter_runs_on_the_workers_and_an_llm_in_this_process(cluster, tmp_path):
     log = str(tmp_path / "split.log")
 
     def split(text):
@@ -321,10 +297,39 @@ def test_a_splitter_runs_on_the_workers(cluster, tmp_path):
         middle = text.index(" ", len(text) // 2)
         return [(0, middle), (middle, len(text))]
 
-    with open_rag(tmp_path / "a.e2g", splitter=split) as rag:
+    llm = ray_parts.LoggedLLM(tmp_path / "llm.log", "")
+    with open_rag(tmp_path / "a.e2g", splitter=split, summarizer=llm) as rag:
         assert rag.add(SourceDocument("d", STORY), engine="ray").chunks == 2
     assert len(ray_parts.lines(log)) == 1
     assert ray_parts.lines(log) != [str(os.getpid())]
+    assert [line.split()[0] for line in ray_parts.lines(tmp_path / "llm.log")] == [str(os.getpid())]
+
+
+class CountingEngine:
+    """Counts its runs in this process."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def start(self, stop):
+        self.runs += 1
+        return LocalEngine().start(stop)
+
+
+def test_both_integrations_pass_the_engine(tmp_path):
+    from langchain_core.documents import Document as LangChainDocument
+    from llama_index.core import Document
+
+    from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    engine = CountingEngine()
+    options = {"extractor": NameExtractor(), "engine": engine}
+    E2GraphRAGIndex.from_documents([Document(text=STORY)], embed_model="hashing", **options)
+    assert engine.runs == 1
+    documents, path = [LangChainDocument(STORY)], str(tmp_path / "a.e2g")
+    with LangChainIndex.from_documents(documents, embedding="hashing", path=path, **options):
+        assert engine.runs == 2
 
 
 def test_a_closed_port_is_reported_at_once(tmp_path, monkeypatch):

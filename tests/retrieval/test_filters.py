@@ -520,8 +520,10 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xy"), inner),
     max_leaves=4,
 )
-_keys = st.sampled_from(["a", "b", "%", "a.b", "", "document_id", "page", "page_label"])
-_records = st.dictionaries(_keys, _values, max_size=5)
+_user_keys = st.sampled_from(["a", "b", "%", "a.b", "", "page", "page_label"])
+_ids = st.fixed_dictionaries({}, optional={"document_id": st.sampled_from(["1", "a", "ab"])})
+_keys = _user_keys | st.just("document_id")
+_records = st.builds(operator.or_, st.dictionaries(_user_keys, _values, max_size=5), _ids)
 _bounds = _scalars.filter(lambda value: value is not None and not isinstance(value, bool))
 _operators = st.fixed_dictionaries(
     {},
