@@ -401,9 +401,8 @@ def sharded(whole: Snapshot, router: Router, merged: Statistics) -> Snapshot:
 
 def exact(whole: Snapshot) -> Snapshot:
     """Return the snapshot without approximations."""
-    dense = whole.dense
-    assert isinstance(dense, DenseIndex)  # noqa: S101 - narrows the type
-    flat = DenseIndex(dense.vectors, dense.window_nodes, exact_limit=UNLIMITED)
+    vectors = np.ascontiguousarray(whole.dense.vectors)
+    flat = DenseIndex(vectors, whole.dense.window_nodes, exact_limit=UNLIMITED)
     result = replace(whole, dense=flat)
     pagerank = replace(whole.personalized_pagerank, exact_limit=UNLIMITED)
     vars(result)["personalized_pagerank"] = pagerank
