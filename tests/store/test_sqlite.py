@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import rows as rows_module
+from e2graphrag_integrations.store import store as store_module
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.store import Store
@@ -56,15 +57,15 @@ def test_a_failure_midway_through_a_document_writes_nothing(
     rag = open_index(path)
     rag.add(story)
     before = list(rag.export())
-    real, inserted = rows_module.insert_node, []
+    real, inserted = rows_module._node_fields, []
 
-    def failing(db, stored):
+    def failing(stored):
         if len(inserted) == 2:
             raise OSError("disk full")
         inserted.append(stored)
-        real(db, stored)
+        return real(stored)
 
-    monkeypatch.setattr(rows_module, "insert_node", failing)
+    monkeypatch.setattr(rows_module, "_node_fields", failing)
     with pytest.raises(OSError, match="disk full"):
         rag.add(numbered(9))
     monkeypatch.undo()
@@ -80,10 +81,10 @@ def test_an_sqlite_error_rolls_back_and_is_translated(open_index, story, monkeyp
     rag.add(story)
     before = list(rag.export())
 
-    def failing(db, stored):
+    def failing(db, document, nodes):
         db.execute("INSERT INTO nowhere VALUES (1)")
 
-    monkeypatch.setattr(rows_module, "insert_node", failing)
+    monkeypatch.setattr(store_module, "insert_document", failing)
     with pytest.raises(StoreError, match="nowhere"):
         rag.add(numbered(3))
     monkeypatch.undo()

@@ -166,14 +166,33 @@ class GenerationKeeper:
         self._was_asked = True
         if last is None:
             return Served(self._prepare(now), now)
-        if self._store.generation == last.name:
-            return Served(self._confirm(last, now), now)
+        self._store.listen(self._note_change)
         required = self._policy.required_time(now, self._last_write)
+        newest = self._store.newest_generation(required)
+        if newest.name == last.name:
+            return Served(self._confirm(last, newest.complete_until), now)
         if last.complete_until >= required:
             self._refresh_in_background()
             return Served(last, now)
         prepared = self._prepare(required)
         return Served(prepared, now, time.monotonic() - now)
+
+    def answered(self, served: Served) -> Served:
+        """Note what the answer has shown about the newest generation.
+
+        The texts are read together with the name of the newest generation, so this makes a query
+        only if no text was read.
+        """
+        generation = served.generation
+        if generation.complete_until >= served.asked_at:
+            return served
+        newest = self._store.newest_generation(served.asked_at)
+        if newest.name == generation.name:
+            return replace(served, generation=self._confirm(generation, newest.complete_until))
+        last = self._last
+        if last is None or last.name != newest.name:
+            self._refresh_in_background()
+        return served
 
     def newest(self) -> Generation:
         """Return the newest generation, and wait until it is prepared.
@@ -182,8 +201,10 @@ class GenerationKeeper:
             StoreError: If it cannot be prepared.
         """
         now, last = time.monotonic(), self._last
-        if last is not None and self._store.generation == last.name:
-            return self._confirm(last, now)
+        if last is not None:
+            newest = self._store.newest_generation(now)
+            if newest.name == last.name:
+                return self._confirm(last, newest.complete_until)
         return self._prepare(now)
 
     def leave_out(self, generation: Generation, documents: frozenset[int]) -> Generation:
@@ -204,8 +225,9 @@ class GenerationKeeper:
             last = self._last
             if last is None:
                 return Freshness("", is_newest=False, max_age=math.inf, problem=problem)
-            is_newest = self._store.generation == last.name
-            served = Served(self._confirm(last, now) if is_newest else last, now)
+            newest = self._store.newest_generation(now)
+            is_newest = newest.name == last.name
+            served = Served(self._confirm(last, newest.complete_until) if is_newest else last, now)
         generation = served.generation
         is_newest = generation.complete_until >= served.asked_at
         return Freshness(
@@ -240,6 +262,11 @@ class GenerationKeeper:
         needs no snapshot.
         """
         self._last_write = time.monotonic()
+        if self._was_asked and self._last is not None:
+            self._refresh_in_background()
+
+    def _note_change(self) -> None:
+        """Prepare the next generation if questions are asked; called by the thread that listens."""
         if self._was_asked and self._last is not None:
             self._refresh_in_background()
 
@@ -284,8 +311,9 @@ class GenerationKeeper:
     def _build_next(self, store: Store) -> Generation:
         """Build, warm up and publish the newest generation. Needs the build lock."""
         now, last = time.monotonic(), self._last
-        if last is not None and store.generation == last.name:
-            return self._confirm(last, now)
+        newest = store.newest_generation(now)
+        if last is not None and newest.name == last.name:
+            return self._confirm(last, newest.complete_until)
         try:
             snapshot, base = self._build_warm(store, last)
         except StaleSnapshotError:  # the file changed before all its texts were read

@@ -107,6 +107,7 @@ class RetrievalSession:
                 if not met_changes or generation.leaves_out_too_much:
                     served = self._newer(served, is_needed=not met_changes)
             else:
+                served = self._generations.answered(served)
                 return with_freshness(result, self._generations.freshness(served))
         with self._store.read_transaction():  # blocks writers
             try:

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from e2graphrag_integrations.store.newest_generation import NewestGeneration
+
 
 class Rows(Protocol):
     """The result of a statement."""
@@ -129,11 +131,45 @@ class Database(Protocol):
         """Run a query and return all rows."""
         ...
 
+    def read_keys(self, query: str, column: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows that have one of the keys in a column, in several queries if necessary.
+
+        Args:
+            query: SQL that contains `{}` in the place of the `WHERE` clause.
+            column: Name of the column.
+            keys: Values of the column to select.
+        """
+        ...
+
     def read_transaction(self) -> AbstractContextManager[None]:
         """Run the block in a read transaction, so that all its reads see the same state.
 
         A nested block joins the outer transaction.
         """
+        ...
+
+    @property
+    def newest(self) -> NewestGeneration | None:
+        """The newest generation that is known, which each read of its name updates.
+
+        None if it must be read each time: from a file, where that costs little, and by a thread
+        that is in a read transaction, which can show an older state.
+        """
+        ...
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call a function, in a thread of its own, when another process has changed the index.
+
+        Later calls do nothing while the thread is running. It ends with `close`.
+
+        Args:
+            on_change: A bound method, which must not raise. Its object can be deleted meanwhile. A
+                database that sends no notices never calls it.
+        """
+        ...
+
+    def announce(self, db: Transaction) -> None:
+        """Notify all listeners of a new generation when a write transaction is committed."""
         ...
 
     def has_table(self, name: str, db: Transaction | None = None) -> bool:

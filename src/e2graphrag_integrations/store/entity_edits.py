@@ -7,7 +7,7 @@ import json
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked_row, new_generation
+from e2graphrag_integrations.store.rows import checked_row
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
 
@@ -38,4 +38,4 @@ def write_edits(store: Store, edits: EntityEdits) -> None:
             "INSERT INTO entity_edits VALUES (?, ?, ?)",
             ((id_, value, checksum(id_, value)) for id_, value in rows),
         )
-        new_generation(db)
+        store.new_generation(db)

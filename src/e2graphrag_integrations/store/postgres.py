@@ -12,7 +12,9 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +22,7 @@ import psycopg
 from psycopg import sql
 
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
-from e2graphrag_integrations._utils.processes import process_rlock
+from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.errors import (
     ClosedError,
     ForkedProcessError,
@@ -28,6 +30,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
+from e2graphrag_integrations.store.newest_generation import NewestGeneration
 from e2graphrag_integrations.store.postgres_connection import (
     Connection,
     ConnectionPool,
@@ -37,6 +40,7 @@ from e2graphrag_integrations.store.postgres_connection import (
     is_lost,
     translate_error,
 )
+from e2graphrag_integrations.store.postgres_listener import ChangeListener
 from e2graphrag_integrations.store.postgres_lock import PostgresLock, lock_key
 from e2graphrag_integrations.store.postgres_schema import (
     MARKER,
@@ -47,9 +51,13 @@ from e2graphrag_integrations.store.postgres_schema import (
     prepare,
     relations,
 )
+from e2graphrag_integrations.store.rows import GENERATION, manifest_value
 
 _READERS = 8
 """Maximum number of connections for reads."""
+
+_BATCH = 2000
+"""Keys per query, which limits the number of rows in memory."""
 
 _REFERENCES = (
     ("nodes", "document_id", "documents", "id"),
@@ -94,6 +102,11 @@ class PostgresDatabase:
         self._holds_session_lock = False
         self._pool = ConnectionPool(self._url, _READERS, timeout)
         self._held = threading.local()  # the connection of the thread's read transaction
+        self._channel = f"e2graphrag_{lock_key('notices', self._url.schema):x}"
+        self._newest = NewestGeneration()
+        self._listen_lock = process_lock()
+        self._listener: ChangeListener | None = None
+        self._on_change: Callable[[], Callable[[], None] | None] | None = None
         self._is_closed = False
         self._owner = self._process = os.getpid()
         OPEN_DATABASES.add(self)
@@ -184,6 +197,9 @@ class PostgresDatabase:
         self._held = threading.local()
         self._held.is_inherited = held is not None
         self._writer_connection, self._holds_session_lock = None, False
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.leave_to_parent()
         self._pool = ConnectionPool(self._url, _READERS, self._timeout)
 
     # Writes
@@ -297,6 +313,15 @@ class PostgresDatabase:
                 self._pool.give_back(connection)
         raise AssertionError("unreachable")
 
+    def read_keys(self, query: str, column: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows that have one of the keys in a column.
+
+        The keys are one parameter, so that the statement is prepared once for any number of them.
+        """
+        for start in range(0, len(keys), _BATCH):
+            batch = list(keys[start : start + _BATCH])
+            yield from self.read(query.format(f"WHERE {column} = ANY(?)"), (batch,))
+
     def _held_connection(self) -> Connection | None:
         self._check_usable()
         if getattr(self._held, "is_inherited", False):
@@ -345,6 +370,39 @@ class PostgresDatabase:
                 return connection
         raise AssertionError("unreachable")
 
+    # Changes by other processes
+
+    @property
+    def newest(self) -> NewestGeneration | None:
+        """The newest generation that is known; None for a thread that is in a read transaction."""
+        return None if self._held_connection() is not None else self._newest
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call a bound method, in a thread of its own, when another process changed the index."""
+        listener = self._listener
+        if listener is not None and listener.is_running:
+            return
+        self._check_usable()
+        with self._listen_lock:
+            if self._is_closed or (self._listener is not None and self._listener.is_running):
+                return
+            self._on_change = weakref.WeakMethod(on_change)
+            self._listener = ChangeListener(self._url, self._channel, self._check_newest)
+
+    def _check_newest(self, connection: Connection) -> None:
+        """Read the name of the newest generation; runs in the thread that listens."""
+        began = time.monotonic()
+        query = "SELECT * FROM manifest WHERE key = ?"
+        row = Statements(connection).execute(query, (GENERATION,)).fetchone()
+        is_new = self._newest.learn(manifest_value(row, GENERATION, self.path), began)
+        on_change = None if self._on_change is None else self._on_change()
+        if is_new and on_change is not None:
+            on_change()
+
+    def announce(self, db: Transaction) -> None:
+        """Notify all listeners when a write transaction is committed."""
+        db.execute("SELECT pg_notify(?, '')", (self._channel,))
+
     # Tables
 
     def has_table(self, name: str, db: Transaction | None = None) -> bool:
@@ -385,7 +443,9 @@ class PostgresDatabase:
 
     def reopen(self) -> Self:
         """Return a second handle to the same index."""
-        return type(self)(self._url)
+        database = type(self)(self._url)
+        database._newest = self._newest  # noqa: SLF001 - of the same class
+        return database
 
     def drop(self) -> None:
         """Delete the tables, the schema if nothing else is in it, and the cached search index.
@@ -426,6 +486,10 @@ class PostgresDatabase:
                 self._writer_connection.close()
                 self._writer_connection = None
             self._pool.close()
+        with self._listen_lock:
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.stop()
 
 
 def _cache_folder() -> Path:

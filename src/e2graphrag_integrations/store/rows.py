@@ -48,6 +48,17 @@ def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
     return fields
 
 
+def manifest_value(row: Sequence[Any] | None, key: str, path: str) -> str:
+    """Return the value in a row of the manifest; the row is None if it does not exist.
+
+    Raises:
+        CorruptStoreError: If the row is missing, or does not match its checksum.
+    """
+    if row is None:
+        raise CorruptStoreError(f"{path}: {key} is missing from the manifest: restore a backup")
+    return str(checked_row(row, path, f"{key} in the manifest")[1])
+
+
 def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
     """Return the document in a row, without its text."""
     fields, language = _document_fields(row, path)
@@ -111,23 +122,27 @@ def insert_document(db: Transaction, document: SourceDocument, nodes: Sequence[S
     fields = (*header, content_hash(document), *counts, uuid.uuid4().hex)
     row = (*fields, _document_checksum(fields, document.language), document.language)
     db.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - placeholders only
-    for stored in nodes:
-        insert_node(db, stored)
+    db.executemany(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((*fields, checksum(*fields)) for fields in map(_node_fields, nodes)),
+    )
+    db.executemany(
+        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
+        ((*fields, checksum(*fields)) for stored in nodes for fields in _window_fields(stored)),
+    )
 
 
-def insert_node(db: Transaction, stored: StoredNode) -> None:
-    """Insert a node and its windows."""
+def _node_fields(stored: StoredNode) -> tuple[str | int | bytes | None, ...]:
     node = stored.node
-    fields = (
+    return (
         *(node.id, node.document_id, node.level, node.position, node.start, node.end),
         *(node.parent_id, node.text, stored.words, stored.content_key),
     )
-    db.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, checksum(*fields))
-    )
+
+
+def _window_fields(stored: StoredNode) -> Iterator[tuple[str | int | bytes, ...]]:
     for number, (span, key) in enumerate(stored.windows):
-        row = (node.id, number, span.start, span.end, key)
-        db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+        yield stored.node.id, number, span.start, span.end, key
 
 
 def delete_document(db: Transaction, document_id: str) -> list[bytes] | None:
@@ -193,7 +208,7 @@ def put_manifest(db: Transaction, key: str, value: str) -> None:
 
 
 def new_generation(db: Transaction) -> None:
-    """Give the current state of the file a new name.
+    """Give the current state of the file a new name; `Store.new_generation` also announces it.
 
     The name is random. With a counter, a restored backup could reach the same number as a later,
     different state, and match the snapshot of that state.

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,6 +42,9 @@ from e2graphrag_integrations.store.schema import (
     TABLES,
     check_schema,
 )
+
+_BATCH = 500
+"""Keys per query; below the limit on bound variables in every SQLite build."""
 
 _CHECKPOINT_TIMEOUT = 1000
 """Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
@@ -289,6 +292,24 @@ class SQLiteDatabase:
                 return db.execute(query, parameters).fetchall()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
+
+    def read_keys(self, query: str, column: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows that have one of the keys in a column, in batches."""
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            placeholders = ",".join("?" * len(batch))
+            yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
+
+    @property
+    def newest(self) -> None:
+        """None: reading the name of the newest generation from the file costs little."""
+        return
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Do nothing: a file sends no notices."""
+
+    def announce(self, db: Transaction) -> None:
+        """Do nothing: a file sends no notices."""
 
     @contextlib.contextmanager
     def read_transaction(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -11,7 +12,6 @@ from typing import Any, Self
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import (
-    CorruptStoreError,
     DuplicateDocumentError,
     IndexingError,
     InvalidInputError,
@@ -27,6 +27,7 @@ from e2graphrag_integrations.store.community_reports import (
 )
 from e2graphrag_integrations.store.database import Database, Transaction, WriteLock
 from e2graphrag_integrations.store.location import open_database
+from e2graphrag_integrations.store.newest_generation import KnownGeneration
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StaleSnapshotError,
@@ -40,6 +41,7 @@ from e2graphrag_integrations.store.rows import (
     checked_row,
     delete_document,
     insert_document,
+    manifest_value,
     new_generation,
     put_manifest,
     relink_chunks,
@@ -52,9 +54,6 @@ from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
-
-_BATCH = 500
-"""Keys per query; below the limit on bound variables in every SQLite build."""
 
 _MADE_WITH = "made_with"
 """Manifest key for the settings and model fingerprints of the indexed documents."""
@@ -82,9 +81,15 @@ StampOf = Callable[[str], str | None]
 _NODES = "SELECT * FROM nodes {}"
 
 _NODES_AND_GENERATION = (
-    f"SELECT *, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
+    f"SELECT *, NULL, (SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"  # noqa: S608 - constants only
 )
 """One statement, because a second one would add about 0.1 ms to each query."""
+
+_NODES_AND_STAMPS = (
+    "SELECT *, (SELECT stamp FROM documents WHERE id = nodes.document_id), "  # noqa: S608 - constants only
+    f"(SELECT value FROM manifest WHERE key = '{GENERATION}') FROM nodes {{}}"
+)
+"""The same with the stamps of the documents, which prove that they are unchanged."""
 
 
 class Store:
@@ -232,7 +237,7 @@ class Store:
                 put_manifest(db, _TAGS, tag_set.to_json())
             else:
                 db.execute("DELETE FROM manifest WHERE key = ?", (_TAGS,))
-            new_generation(db)
+            self.new_generation(db)
 
     def _model_entries(self, key: str) -> dict[str, str]:
         with invalid_rows(self.path, f"{key} in the manifest"):
@@ -243,11 +248,7 @@ class Store:
 
     def _manifest_row(self, key: str) -> str:
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
-        if not rows:
-            raise CorruptStoreError(
-                f"{self.path}: {key} is missing from the manifest: restore a backup"
-            )
-        return str(checked_row(rows[0], self.path, f"{key} in the manifest")[1])
+        return manifest_value(rows[0] if rows else None, key, self.path)
 
     def check_manifest(self, values: Mapping[str, str]) -> None:
         """Compare entries with the manifest, which may have changed since the file was opened.
@@ -268,6 +269,35 @@ class Store:
     def generation(self) -> str:
         """The name of the file's current state, which changes whenever a document is written."""
         return self._manifest_row(GENERATION)
+
+    def new_generation(self, db: Transaction) -> None:
+        """Give the state after a write transaction a new name, and announce it to other processes.
+
+        Call it last in the transaction.
+        """
+        new_generation(db)
+        self.database.announce(db)
+
+    def newest_generation(self, until: float) -> KnownGeneration:
+        """Return a generation that contains all changes until a time, and is the newest known one.
+
+        It is read unless it is known. A file is always read.
+
+        Args:
+            until: Time of `time.monotonic`, in the past.
+        """
+        newest = self.database.newest
+        if newest is not None and newest.known.complete_until >= until:
+            return newest.known
+        began = time.monotonic()
+        name = self.generation
+        if newest is not None:
+            newest.learn(name, began)
+        return KnownGeneration(name, began)
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call a bound method when another process changes the index; see `Database.listen`."""
+        self.database.listen(on_change)
 
     # Cached content
 
@@ -356,7 +386,7 @@ class Store:
                     f"another writer deleted cached content that document {document.id!r} needs: "
                     "call add() again, which regenerates only the missing content"
                 ) from error
-            new_generation(db)
+            self.new_generation(db)
         return old_keys or ()
 
     def replace_extractions(
@@ -390,7 +420,7 @@ class Store:
                     _, value = checked_row(row, self.path, f"{name} in the manifest")
                     put_manifest(db, name, canonical_json(dict(change_manifest(json.loads(value)))))
             self._drop_unused(db, old_keys)
-            new_generation(db)
+            self.new_generation(db)
 
     def count_chunks(self) -> int:
         """Return the number of chunks of all documents."""
@@ -445,7 +475,7 @@ class Store:
                 unused += keys or ()
             # It is unknown which content was produced for queued documents.
             self._drop_unused(db, None if queued else unused)
-            new_generation(db)
+            self.new_generation(db)
         return DeleteReport(len(ids), chunks, nodes - chunks)
 
     def stamps(self) -> dict[str, str]:
@@ -476,10 +506,7 @@ class Store:
         if keys is None:
             yield from self.read(query.format(""))
             return
-        for start in range(0, len(keys), _BATCH):
-            batch = keys[start : start + _BATCH]
-            placeholders = ",".join("?" * len(batch))
-            yield from self.read(query.format(f"WHERE {column} IN ({placeholders})"), batch)
+        yield from self.database.read_keys(query, column, keys)
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document.
@@ -520,14 +547,21 @@ class Store:
                 With `stamp_of`, the error names the nodes whose documents were changed.
             CorruptStoreError: If a row does not match its checksum.
         """
+        newest, began = self.database.newest, time.monotonic()
+        with_stamps = newest is not None and newest.known.name != generation
+        query = _NODES_AND_STAMPS if with_stamps else _NODES_AND_GENERATION
         nodes: dict[str, Node] = {}
-        is_newer = False
-        for *row, found in self._select(_NODES_AND_GENERATION, "id", ids):
+        stamps: dict[str, str] = {}
+        is_newer, found = False, None
+        for *row, stamp, found in self._select(query, "id", ids):
             is_newer |= found != generation
-            nodes[row[0]] = row_to_node(row, self.path).node
+            node = nodes[row[0]] = row_to_node(row, self.path).node
+            stamps[node.document_id] = stamp
+        if newest is not None and found is not None:
+            newest.learn(found, began)
         missing = [id_ for id_ in ids if id_ not in nodes]
         if stamp_of is not None and (is_newer or (missing and self.generation != generation)):
-            self._check_unchanged(nodes, missing, stamp_of)
+            self._check_unchanged(nodes, missing, stamp_of, stamps if with_stamps else None)
         elif is_newer:
             raise StaleSnapshotError("the file is newer than the snapshot")
         if missing:
@@ -558,18 +592,29 @@ class Store:
             return {id_: decode_sentences(cached[key]) for id_, key in keys.items()}
 
     def _check_unchanged(
-        self, nodes: Mapping[str, Node], missing: Collection[str], stamp_of: StampOf
+        self,
+        nodes: Mapping[str, Node],
+        missing: Collection[str],
+        stamp_of: StampOf,
+        stamps: Mapping[str, str] | None = None,
     ) -> None:
         """Check that the documents of nodes are those of an older generation.
 
         The nodes must have been read before: a stamp that is as it was proves that its document
         did not change before either, because every write replaces the stamp by a new one.
 
+        Args:
+            nodes: The nodes.
+            missing: Ids of nodes that do not exist any more.
+            stamp_of: Returns the stamp of a document in the older generation.
+            stamps: The stamps of the documents, read with the nodes or later; None reads them.
+
         Raises:
             StaleSnapshotError: If one was changed or deleted. It names the nodes.
         """
         documents = list(dict.fromkeys(node.document_id for node in nodes.values()))
-        stamps = dict(self._select("SELECT id, stamp FROM documents {}", "id", documents))
+        if stamps is None:
+            stamps = dict(self._select("SELECT id, stamp FROM documents {}", "id", documents))
         unchanged = {id_ for id_ in documents if stamps.get(id_) == stamp_of(id_)}
         changed = {id_ for id_, node in nodes.items() if node.document_id not in unchanged}
         if changed or missing:
