@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 import time
@@ -12,7 +11,9 @@ from typing import Any
 import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Span
+from e2graphrag_integrations.evaluation.intervals import estimate
+from e2graphrag_integrations.evaluation.measures import ndcg, recall, span_recall
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -22,8 +23,6 @@ CUTS = (2, 5, 10)
 BUDGETS = (1000, 2000, 4000, 8000)
 CONTEXTS = (2000, 4000)
 """Token budgets in which passages should contain the answer, and pages the gold documents."""
-
-RESAMPLES = 10_000
 
 _RANKED = 20
 """Passages to ask for when their ranks are measured."""
@@ -64,10 +63,8 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
     result = rag.retrieve(question.text, k=_RANKED, strategy=strategy)
     ranked = list(dict.fromkeys(node.document_id for node in result.nodes))
     gold = question.gold
-    gains = [1 / math.log2(rank + 1) for rank, id_ in enumerate(ranked[:10], 1) if id_ in gold]
-    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(10, len(gold)) + 1))
-    scores = {f"R@{cut}": len(gold & set(ranked[:cut])) / len(gold) for cut in CUTS}
-    scores |= {"all@5": float(gold <= set(ranked[:5])), "nDCG@10": sum(gains) / ideal}
+    scores = {f"R@{cut}": recall(ranked[:cut], gold) for cut in CUTS}
+    scores |= {"all@5": float(gold <= set(ranked[:5])), "nDCG@10": ndcg(ranked, gold, 10)}
     if answer := answer_string(question.answer):
         result = rag.retrieve(question.text, k=_IN_CONTEXT, strategy=strategy)
         texts = (f"{node.title or ''}\n{node.text}" for node in result.nodes)
@@ -124,20 +121,15 @@ def spans(
 ) -> dict[str, float]:
     """Return the fraction of the gold characters in the context, under each budget."""
     [document] = question.gold
+    gold = [Span(start, min(end, lengths[document])) for start, end in question.spans]
     scores = {}
     for budget in budgets:
-        gold = np.zeros(lengths[document], dtype=np.bool_)
-        for start, end in question.spans:
-            gold[start:end] = True
-        total = int(gold.sum())
         result = rag.retrieve(
             question.text, strategy=strategy, token_budget=in_words(budget), where=question.where
         )
-        for node in result.nodes:
-            if node.level == 0 and node.document_id == document:
-                for start, end in node.spans:
-                    gold[start:end] = False
-        scores[f"R@{budget}"] = 1 - int(gold.sum()) / total
+        nodes = [n for n in result.nodes if n.level == 0 and n.document_id == document]
+        found = {document: [span for node in nodes for span in node.spans]}
+        scores[f"R@{budget}"] = span_recall(found, {document: gold})
     return scores
 
 
@@ -159,19 +151,11 @@ def content_words(text: str) -> set[str]:
 
 def interval(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, float]:
     """Return the mean paired difference with its 95% bootstrap interval."""
-    differences = np.asarray(scores) - np.asarray(baseline)
-    random = np.random.default_rng(0)
-    means = np.concatenate(
-        [
-            differences[random.integers(0, len(differences), (1000, len(differences)))].mean(axis=1)
-            for _ in range(RESAMPLES // 1000)
-        ]
-    )
-    low, high = np.quantile(means, [0.025, 0.975])
+    found = estimate([one - other for one, other in zip(scores, baseline, strict=True)])
     return {
-        "difference": round(float(differences.mean()), 4),
-        "low": round(float(low), 4),
-        "high": round(float(high), 4),
+        "difference": round(found.mean, 4),
+        "low": round(found.low, 4),
+        "high": round(found.high, 4),
     }
 
 

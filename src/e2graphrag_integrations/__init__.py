@@ -1,8 +1,8 @@
 """E2GraphRAG (arXiv 2505.24226): adaptive retrieval from a summary tree and an entity graph.
 
-All public names except those of the two integrations and `testing` can be imported from this
-module. Names are loaded on first use, so importing the package is fast and does not import spaCy,
-FAISS or a framework.
+All public names except those of the two integrations, `evaluation` and `testing` can be imported
+from this module. Names are loaded on first use, so importing the package is fast and does not
+import spaCy, FAISS or a framework.
 """
 
 from __future__ import annotations

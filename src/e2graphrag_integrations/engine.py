@@ -102,6 +102,7 @@ from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.retrieval.history import History, as_turns
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
@@ -952,6 +953,10 @@ class E2GraphRAG(GraphExports):
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""
         return self._store.nodes(as_ids(ids))
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of the index, to check gold answers; see `evaluation`."""
+        return KnownIds(self._session.snapshot())
 
     def stats(self) -> Stats:
         """Return counts of documents, nodes, entities, edges and vectors, and the file size."""

@@ -10,6 +10,7 @@
     │   ├── FilterError              an invalid `where` filter
     │   ├── BoostError               an invalid boost, or metadata that it cannot use
     │   ├── TagError                 an invalid tag set, or an unknown tag
+    │   ├── EvaluationError          invalid questions or settings of an evaluation
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── UnknownEntityError           a name of no entity in the index
@@ -69,6 +70,21 @@ class BoostError(InvalidInputError):
 
 class TagError(InvalidInputError):
     """Raised for an invalid tag set, or a tag that is not in the tag set of the index."""
+
+
+class EvaluationError(InvalidInputError):
+    """Raised for invalid questions or settings of an evaluation, before any question is asked.
+
+    Attributes:
+        lines: The lines of the file with the questions that are invalid, from 1.
+    """
+
+    def __init__(self, message: str, lines: tuple[int, ...] = ()) -> None:
+        super().__init__(message, lines)
+        self.lines = lines
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LLMCallLimitError(InvalidInputError):

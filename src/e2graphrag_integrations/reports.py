@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-Stage = Literal["chunk", "extract", "embed", "summarize", "write"]
+Stage = Literal["chunk", "extract", "embed", "summarize", "write", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Progress:
 
     Attributes:
         stage: Name of the stage: `chunk`, `extract`, `embed` (chunks and summaries), `summarize` or
-            `write` (documents). A stage without items has no events.
+            `write` (documents). A stage without items has no events. The only stage of an
+            evaluation is `evaluate` (questions).
         done: Number of finished items, including those of failed documents.
         total: Number of items in the run.
         seconds: Wall time since the stages started, including waits for other stages.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -53,6 +54,9 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
     (tmp_path / "novels").mkdir()
     (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
+    question = {"question": "Who is Weena?", "answer": "the Eloi"}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    (tmp_path / "settings.toml").write_text("[five]\nk = 5")
     (tmp_path / "tags.json").write_text('["travel", "science"]')
     text = f"Filby did not believe in the Time Machine. {TEA_PARTY}"
     (tmp_path / "novels" / "the_time_machine.txt").write_text(text)

@@ -31,6 +31,7 @@ LAYERS = [
     {"components", "snapshot"},
     {"indexing", "portability", "retrieval"},
     {"engine"},
+    {"evaluation"},
     {"langchain", "llama_index", "loaders", "testing"},
     {"cli"},
 ]

@@ -173,12 +173,8 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
     """
-    from e2graphrag_integrations import (
-        HybridStrategy,
-        PaperStrategy,
-        TreeTraversalStrategy,
-        tagged,
-    )
+    from e2graphrag_integrations import tagged
+    from e2graphrag_integrations.retrieval.named_strategies import make_strategy
 
     boost = {
         "tag": parse_weights("--boost-tag", boost_tag or ()),
@@ -191,17 +187,12 @@ def query(
     }
     condition = parse_where(where or ())
 
-    strategies = {
-        "hybrid": HybridStrategy,
-        "paper": PaperStrategy,
-        "tree": TreeTraversalStrategy,
-    }
     with inputs.open_index(index) as rag:
         result = rag.retrieve(
             question,
             k=k,
             mode=mode,
-            strategy=strategies[strategy](),
+            strategy=make_strategy(strategy),
             expand=expand,
             token_budget=token_budget,
             where=tagged(*tag, where=condition) if tag else condition,

@@ -14,7 +14,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -29,6 +29,7 @@ from e2graphrag_integrations.text.spacing import on_one_line
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
     from e2graphrag_integrations.entities.edits import EntityEdits
+    from e2graphrag_integrations.evaluation import Estimate, EvaluationReport
     from e2graphrag_integrations.loaders import SkippedFile
     from e2graphrag_integrations.retrieval.communities import Community
     from e2graphrag_integrations.retrieval.entity_paths import EntityPath
@@ -207,6 +208,39 @@ def print_communities(communities: Sequence[Community], *, as_json: bool) -> Non
         print_styled(f"   {size} of {documents}{parts}", "dim")
         if one.report is not None:
             print_line(f"   {on_one_line(one.report)}")
+
+
+def print_evaluation(report: EvaluationReport, *, as_json: bool) -> None:
+    """Print the means of all settings with their intervals, and the differences to the first."""
+    if as_json:
+        _print_json(report.to_dict())
+        return
+    print_line(f"{len(report.questions)} question(s); mean [95% interval]")
+    columns = ("setting", "measure", "mean", "questions")
+    _print_estimates(columns, report.scores, report.measures, report.mean)
+    others = [name for name in report.scores if name != report.baseline]
+    if others:
+        print_line(f"minus {report.baseline}; * the interval does not contain 0")
+        columns = ("setting", "measure", "difference", "questions")
+        _print_estimates(columns, others, report.measures, report.difference, "+")
+
+
+def _print_estimates(
+    columns: Sequence[str],
+    settings: Iterable[str],
+    measures: Sequence[str],
+    estimate: Callable[[str, str], Estimate],
+    sign: str = "",
+) -> None:
+    """Print one row per setting and measure."""
+    rows = []
+    for name in settings:
+        for measure in measures:
+            one = estimate(name, measure)
+            interval = f"{one.mean:{sign}.4f} [{one.low:{sign}.4f}, {one.high:{sign}.4f}]"
+            mark = "*" if sign and (one.low > 0 or one.high < 0) else ""
+            rows.append((printable(name), measure, interval + mark, str(one.questions)))
+    _print_table(columns, rows, map("\t".join, rows))
 
 
 def print_skipped(skipped: Sequence[SkippedFile]) -> None:

@@ -87,6 +87,7 @@ from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityI
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history import History
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
@@ -637,6 +638,11 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         """Index pending documents, then read the graph; see `E2GraphRAG.read_graph`."""
         self.corpus.ensure_built()
         return self.corpus.rag.read_graph(work, options)
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of the index, to check gold answers; see `evaluation`."""
+        self.corpus.ensure_built()
+        return self.corpus.rag.known_ids()
 
     def stats(self) -> Stats:
         """Return the statistics of the index, excluding pending documents."""

@@ -300,6 +300,16 @@ class E2GraphRAGRetriever(BaseRetriever):
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
 
+    def search(self, query: str) -> RetrievalResult:
+        """Return the core result of a query: nodes with spans and reasons, paths, and the trace."""
+        result = self.index.retrieve(_check_query(query), **self.retrieve_arguments())
+        return above_threshold(result, self.score_threshold)
+
+    async def asearch(self, query: str) -> RetrievalResult:
+        """Return the core result of a query; see `search`."""
+        result = await self.index.aretrieve(_check_query(query), **self.retrieve_arguments())
+        return above_threshold(result, self.score_threshold)
+
     def retrieve_arguments(self) -> RetrieveArguments:
         """Return the fields as arguments of the index's `retrieve` method."""
         arguments, _, _ = self._call_arguments()

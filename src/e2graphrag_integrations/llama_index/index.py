@@ -90,6 +90,7 @@ from e2graphrag_integrations.retrieval.entity_view import (
 )
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
@@ -705,6 +706,10 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     ) -> EntityDetails:
         """Run `entity` in a thread."""
         return await asyncio.to_thread(self.entity, name, top=top, filters=filters, doc_ids=doc_ids)
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of the index, to check gold answers; see `evaluation`."""
+        return self.storage.read(lambda snapshot, _: KnownIds(snapshot), self._pipeline.lock)
 
     @property
     def last_report(self) -> IndexReport:

@@ -92,7 +92,7 @@ def terms_of(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    text = _normalized(text)
+    text = normalized(text)
     if not _HAS_SPLIT.search(text):
         return _without_joiners(_WORD.findall(text))
     terms: list[str] = []
@@ -129,7 +129,7 @@ def _without_joiners(words: list[str]) -> list[str]:
     return [_JOINER.sub("", word) for word in words]
 
 
-def _normalized(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a casefolded text in which different encodings of one letter are equal."""
     if _COMPOSABLE.search(text):
         text = unicodedata.normalize("NFC", text)

@@ -1,0 +1,261 @@
+"""Asking every question with every setting, and measuring the results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from e2graphrag_integrations._utils.event_loop import run_in_thread
+from e2graphrag_integrations._utils.validation import check_name, short_repr
+from e2graphrag_integrations.errors import EvaluationError, StoppedError
+from e2graphrag_integrations.evaluation.measures import (
+    ANSWER,
+    NDCG,
+    RECALL,
+    SPAN_RECALL,
+    answer_words,
+    contains_answer,
+    ndcg,
+    recall,
+    span_recall,
+)
+from e2graphrag_integrations.evaluation.questions import Question
+from e2graphrag_integrations.evaluation.report import EvaluationReport, Scores
+from e2graphrag_integrations.evaluation.settings import Setting
+from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.reports import Progress, ProgressListener
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.types import Span
+
+_SHOWN_PROBLEMS = 5
+"""Maximum number of unknown ids and spans in a message."""
+
+
+class EvaluatedIndex(Protocol):
+    """An index that knows its ids: `E2GraphRAG`, or an `E2GraphRAGIndex` of an integration."""
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of the documents, pages and nodes of the index."""
+        ...
+
+
+@runtime_checkable
+class Searcher(Protocol):
+    """Anything that answers a question, such as a retriever of an integration."""
+
+    def search(self, query: str, /) -> RetrievalResult:
+        """Return the result of a question."""
+        ...
+
+
+Settings = Mapping[str, Setting | Searcher]
+"""Settings by name. A retriever of LlamaIndex or LangChain is a setting, too."""
+
+_Search = Callable[[str], RetrievalResult]
+
+
+def evaluate(
+    index: EvaluatedIndex,
+    questions: Iterable[Question],
+    settings: Settings | None = None,
+    *,
+    progress: ProgressListener | None = None,
+) -> EvaluationReport:
+    """Ask every question with every setting, and measure the results.
+
+    No language model is called. All questions are checked against the index before the first one is
+    asked.
+
+    Args:
+        index: An `E2GraphRAG`, or an `E2GraphRAGIndex` of LlamaIndex or LangChain.
+        questions: Questions with gold answers, such as those of `read_questions`.
+        settings: Settings by name. The first one is the baseline of the differences. None means
+            the default arguments of `retrieve`. An index of LlamaIndex needs retrievers:
+            `{"five": index.as_retriever(similarity_top_k=5)}`.
+        progress: Called after every question.
+
+    Raises:
+        EvaluationError: If there are no questions or settings, or the index does not contain a gold
+            id or span. The message names the lines.
+        E2GraphRAGError: If a question cannot be answered; see `E2GraphRAG.retrieve`.
+    """
+    return _Evaluation.of(index, questions, settings, progress).run()
+
+
+async def aevaluate(
+    index: EvaluatedIndex,
+    questions: Iterable[Question],
+    settings: Settings | None = None,
+    *,
+    progress: ProgressListener | None = None,
+) -> EvaluationReport:
+    """Run `evaluate` in a thread. Cancellation ends it after the current question."""
+    stopped = threading.Event()
+
+    def run() -> EvaluationReport:
+        return _Evaluation.of(index, questions, settings, progress, stopped).run()
+
+    return await run_in_thread(run, stopped.set)
+
+
+@dataclass(frozen=True)
+class _Gold:
+    """The gold answers of a question, resolved in an index.
+
+    Attributes:
+        ids: The gold ids.
+        kinds: Their kinds: `document` and `page`, or `node`.
+        spans: For each document, the gold spans as far as chunks contain them.
+        answers: The answers as `answer_words`.
+    """
+
+    ids: frozenset[str]
+    kinds: frozenset[str]
+    spans: Mapping[str, Sequence[Span]]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    questions: tuple[Question, ...]
+    golds: Sequence[_Gold]
+    settings: Settings
+    searches: Mapping[str, _Search]
+    progress: ProgressListener | None
+    stopped: threading.Event
+
+    @classmethod
+    def of(
+        cls,
+        index: EvaluatedIndex,
+        questions: Iterable[Question],
+        settings: Settings | None,
+        progress: ProgressListener | None,
+        stopped: threading.Event | None = None,
+    ) -> _Evaluation:
+        questions = tuple(questions)
+        if not questions:
+            raise EvaluationError("there are no questions")
+        if not all(isinstance(question, Question) for question in questions):
+            raise EvaluationError("questions must be Question objects: use read_questions(path)")
+        settings = {"default": Setting()} if settings is None else dict(settings)
+        if not settings:
+            raise EvaluationError("there are no settings")
+        searches = {
+            check_name("the name of a setting", name): _search(index, name, setting)
+            for name, setting in settings.items()
+        }
+        golds = _resolve(questions, index.known_ids())
+        return cls(questions, golds, settings, searches, progress, stopped or threading.Event())
+
+    def run(self) -> EvaluationReport:
+        rows: dict[str, list[Scores]] = {name: [] for name in self.searches}
+        started, total = time.monotonic(), len(self.questions)
+        for done, (question, gold) in enumerate(zip(self.questions, self.golds, strict=True), 1):
+            for name, search in self.searches.items():
+                if self.stopped.is_set():
+                    raise StoppedError("the evaluation was stopped")
+                rows[name].append(_scores(search(question.text), gold, self.settings[name]))
+            if self.progress is not None:
+                self.progress(Progress("evaluate", done, total, time.monotonic() - started))
+        described = {
+            name: setting.describe() if isinstance(setting, Setting) else {}
+            for name, setting in self.settings.items()
+        }
+        return EvaluationReport(
+            self.questions, {name: tuple(own) for name, own in rows.items()}, described
+        )
+
+
+def _search(index: Any, name: str, setting: object) -> _Search:
+    """Return the function that answers a question with a setting."""
+    if isinstance(setting, Setting):
+        if not hasattr(index, "retrieve"):
+            raise EvaluationError(
+                f"setting {name!r}: an index of LlamaIndex needs a retriever, such as "
+                "index.as_retriever(similarity_top_k=5), instead of a Setting"
+            )
+        arguments = setting.arguments()
+        return lambda question: index.retrieve(question, **arguments)
+    if isinstance(setting, Searcher) and not isinstance(setting, type):
+        return setting.search
+    raise EvaluationError(f"setting {name!r}: {short_repr(setting)} is not a Setting or retriever")
+
+
+def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
+    """Return the gold answers of all questions.
+
+    Raises:
+        EvaluationError: If the index does not contain some of them.
+    """
+    golds, problems, lines = [], [], []
+    for number, question in enumerate(questions, 1):
+        own = list(_problems(question, known))
+        if own:
+            place = f"question {number}" if question.line is None else f"line {question.line}"
+            problems += [f"{place}: {problem}" for problem in own]
+            lines += [] if question.line is None else [question.line]
+            continue
+        spans: dict[str, list[Span]] = defaultdict(list)
+        for document, start, end in question.gold_spans:
+            spans[document] += known.in_chunks(document, Span(start, end)) or ()
+        kinds = frozenset(str(known.kind(id_)) for id_ in question.gold_ids)
+        answers = tuple(map(answer_words, question.answers))
+        golds.append(_Gold(frozenset(question.gold_ids), kinds, spans, answers))
+    if problems:
+        shown = "; ".join(problems[:_SHOWN_PROBLEMS])
+        more = len(problems) - _SHOWN_PROBLEMS
+        shown += f"; and {more} more" if more > 0 else ""
+        raise EvaluationError(f"the index does not contain all gold answers: {shown}", tuple(lines))
+    return golds
+
+
+def _problems(question: Question, known: KnownIds) -> Iterator[str]:
+    kinds = {id_: known.kind(id_) for id_ in question.gold_ids}
+    yield from (f"unknown gold id {short_repr(id_)}" for id_, kind in kinds.items() if kind is None)
+    found = {*kinds.values()}
+    if "node" in found and found & {"document", "page"}:
+        yield "gold_ids contains ids of documents and of nodes: use ids of one kind"
+    for document, start, end in question.gold_spans:
+        parts = known.in_chunks(document, Span(start, end))
+        if parts is None:
+            yield f"unknown document {short_repr(document)} in gold_spans"
+        elif not parts:
+            yield f"the document {short_repr(document)} has no text at {start}-{end}"
+
+
+def _scores(result: RetrievalResult, gold: _Gold, setting: object) -> Scores:
+    """Return the measures of a result for which the question has gold answers."""
+    scores: dict[str, float] = {}
+    if gold.ids:
+        ranked = list(dict.fromkeys(_ranked_ids(result.nodes, gold)))
+        scores[RECALL] = recall(ranked, gold.ids)
+        limited = isinstance(setting, Setting) and setting.token_budget is None
+        cut = setting.k if isinstance(setting, Setting) and limited else len(gold.ids)
+        scores[NDCG] = ndcg(ranked, gold.ids, max(cut, len(ranked)))
+    if gold.spans:
+        found: dict[str, list[Span]] = defaultdict(list)
+        for node in result.nodes:
+            if node.level == 0:
+                found[node.document_id] += node.spans
+        scores[SPAN_RECALL] = span_recall(found, gold.spans)
+    if gold.answers:
+        scores[ANSWER] = contains_answer(result.context(), gold.answers)
+    return scores
+
+
+def _ranked_ids(nodes: Sequence[RetrievedNode], gold: _Gold) -> Iterator[str]:
+    """Yield the ids that the nodes stand for, of the same kind as the gold ids."""
+    for node in nodes:
+        if "node" in gold.kinds:
+            yield node.node_id
+        elif "page" not in gold.kinds or node.document_id in gold.ids:
+            yield node.document_id
+        elif node.level == 0:  # a summary covers many pages
+            for segment in node.segments:
+                yield str(segment.metadata.get(PAGE_ID, node.document_id))

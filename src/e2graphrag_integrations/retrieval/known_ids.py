@@ -1,0 +1,67 @@
+"""The ids of an index's documents, pages and nodes, which tell whether gold answers are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.types import Span
+
+IdKind = Literal["document", "page", "node"]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownIds:
+    """The ids in one snapshot.
+
+    Attributes:
+        snapshot: The snapshot.
+    """
+
+    snapshot: Snapshot
+
+    @lazy
+    def _documents(self) -> Mapping[str, int]:
+        return {id_: row for row, id_ in enumerate(self.snapshot.documents)}
+
+    @lazy
+    def _pages(self) -> frozenset[str]:
+        values, _ = self.snapshot.records.column(PAGE_ID, None)
+        return frozenset(value for value in values if isinstance(value, str))
+
+    def kind(self, id_: str) -> IdKind | None:
+        """Return whether an id is that of a document, of a page or of a node; None if unknown.
+
+        A page is a LlamaIndex or LangChain document that shares a tree with others.
+        """
+        if id_ in self._documents:
+            return "document"
+        if id_ in self._pages:
+            return "page"
+        return "node" if id_ in self.snapshot.nodes.row_of else None
+
+    def in_chunks(self, document_id: str, span: Span) -> tuple[Span, ...] | None:
+        """Return the parts of a span that chunks contain, in order; None for an unknown document.
+
+        White space between two chunks belongs to neither.
+        """
+        row = self._documents.get(document_id)
+        if row is None:
+            return None
+        nodes, chunks = self.snapshot.nodes, self.snapshot.chunk_nodes
+        first, last = np.searchsorted(nodes.document[chunks], [row, row + 1]).tolist()
+        own = chunks[first:last]
+        parts: list[Span] = []
+        for start, end in zip(nodes.start[own].tolist(), nodes.end[own].tolist(), strict=True):
+            begin, stop = max(start, span.start), min(end, span.end)
+            if parts:  # chunks may overlap
+                begin = max(begin, parts[-1].end)
+            if begin < stop:
+                parts.append(Span(begin, stop))
+        return tuple(parts)
