@@ -113,7 +113,7 @@ from e2graphrag_integrations.snapshot.tags import count_tags
 from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
-from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.queue import queue_states
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.store.store import Store
@@ -296,9 +296,11 @@ class E2GraphRAG(GraphExports):
         advice = "call reindex()"
         advice += "" if path == MEMORY else f" or run `e2graphrag reindex {shlex.quote(path)}`"
         notice = OutdatedNotice(path, advice)
-        if not index_exists(location):
-            resolve({}, {})  # check the arguments before an index is created
-        store = Store(location, timeout=lock_timeout)
+        store = Store(
+            location,
+            timeout=lock_timeout,
+            before_creation=lambda: resolve({}, {}),  # checks the arguments
+        )
         try:
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())

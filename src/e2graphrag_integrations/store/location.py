@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +47,15 @@ def shown_path(path: str) -> str:
     return parse_postgres_url(path).shown if is_postgres_url(path) else path
 
 
-def open_database(path: str | Path, timeout: float) -> Database:
+def open_database(
+    path: str | Path, timeout: float, before_creation: Callable[[], object] = lambda: None
+) -> Database:
     """Open the database of an index, or create it.
 
     Args:
         path: The index file, `":memory:"`, or a URL such as `postgresql://host/db?schema=novels`.
         timeout: Seconds to wait for a lock that another process holds.
+        before_creation: Called before an index is created. If it raises an error, none is created.
 
     Raises:
         StoreError: If the index cannot be opened.
@@ -60,8 +63,11 @@ def open_database(path: str | Path, timeout: float) -> Database:
         MissingDependencyError: If the path is a URL, and psycopg is not installed.
     """
     if not is_postgres_url(str(path)):
+        if not Path(path).exists():
+            before_creation()
         return SQLiteDatabase(path, timeout=timeout)
-    return _postgres()(parse_postgres_url(str(path)), timeout=timeout)
+    url = parse_postgres_url(str(path))
+    return _postgres()(url, timeout=timeout, before_creation=before_creation)
 
 
 def index_exists(path: str) -> bool:

@@ -76,6 +76,7 @@ class PostgresDatabase:
     Args:
         url: The URL of the index.
         timeout: Seconds to wait for a lock or for a free connection.
+        before_creation: Called before the tables are created. If it raises an error, they are not.
 
     Attributes:
         path: The URL without a password.
@@ -92,7 +93,13 @@ class PostgresDatabase:
 
     reference_error: type[Exception] = psycopg.errors.ForeignKeyViolation
 
-    def __init__(self, url: str | PostgresURL, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str | PostgresURL,
+        *,
+        timeout: float = 30.0,
+        before_creation: Callable[[], object] = lambda: None,
+    ) -> None:
         self._url = url if isinstance(url, PostgresURL) else parse_postgres_url(url)
         self.path = self._url.shown
         self._timeout = timeout
@@ -111,19 +118,22 @@ class PostgresDatabase:
         self._owner = self._process = os.getpid()
         OPEN_DATABASES.add(self)
         try:
-            self._prepare()
+            self._prepare(before_creation)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, before_creation: Callable[[], object]) -> None:
         connection = self._pool.take()
         try:
             is_complete = is_prepared(connection, self._url)
+            is_new = not is_complete and not relations(connection, self._url.schema)
         except psycopg.Error as error:
             raise translate_error(error, self._url) from error
         finally:
             self._pool.give_back(connection)
+        if is_new:
+            before_creation()
         if not is_complete:
             with self._write_transaction() as writer:
                 prepare(writer, self._url)

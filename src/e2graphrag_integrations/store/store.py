@@ -101,6 +101,7 @@ class Store:
         path: The index file, `":memory:"` to keep everything in memory, or the URL of a Postgres
             database.
         timeout: Seconds to wait for a lock that another process holds.
+        before_creation: Called before an index is created. If it raises an error, none is created.
 
     Attributes:
         database: The database that contains the rows.
@@ -111,8 +112,14 @@ class Store:
         InvalidInputError: If the path is a folder, or if its parent folder does not exist.
     """
 
-    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
-        self._open(open_database(path, timeout))
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        timeout: float = 30.0,
+        before_creation: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._open(open_database(path, timeout, before_creation))
 
     def _open(self, database: Database) -> None:
         self.database = database
