@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +34,12 @@ OPTIONS = {
 def document(number: int, version: int = 0) -> SourceDocument:
     """Return a document in which every version has a name of its own."""
     text = f"Anna met Bert in {PLACES[number % 4]}. Bert sold map {number} to Cleo. "
-    return SourceDocument(f"d{number:02}", f"{text}Name{number}v{version} left.")
+    text += f"Name{number}v{version} left."
+    return SourceDocument(f"d{number:02}", text, metadata={"version": version})
+
+
+def found_nodes(rag, document_id):
+    return rag.retrieve("Who left?", k=500, where={"document_id": document_id}).nodes
 
 
 def found(rag, question="Who left?", **options):
@@ -173,6 +180,47 @@ def test_a_second_reader_loads_the_search_index_that_the_first_has_derived(opene
     second.refresh()
     assert {query for query in queries if "manifest" not in query} == set()
     assert "d20" in found(second)
+
+
+def test_every_answer_beside_writers_comes_from_one_state(opened):
+    """Documents are complete and of one version; of each writer, the first ones are there."""
+    writer, reopen = opened
+    size = {document(n).id: len(found_nodes(writer, document(n).id)) for n in range(2)}
+    assert len({*size.values()}) == 1
+    is_written = threading.Event()
+
+    def write(rag, first):
+        for number in range(first, first + 3):
+            rag.add(document(number))
+            rag.update(document(first, number))
+
+    def read(rag):
+        finished = False
+        while not finished:
+            finished = is_written.is_set()
+            check(rag.retrieve("Who left?", k=500))
+
+    def check(result):
+        nodes = defaultdict(list)
+        for node in result.nodes:
+            nodes[node.document_id].append(node)
+        assert {len(one) for one in nodes.values()} == {size["d00"]}
+        assert all(len({node.metadata["version"] for node in one}) == 1 for one in nodes.values())
+        missing = 0
+        for first in (20, 40):
+            numbers = [int(one[1:]) for one in nodes if first <= int(one[1:]) < first + 3]
+            missing += max(numbers, default=first - 1) + 1 - first - len(numbers)
+        assert missing <= result.trace.freshness.left_out
+
+    settings = ({}, {"max_staleness": 0}, {"max_staleness": 0.05})
+    with ThreadPoolExecutor(5) as pool:
+        readers = [pool.submit(read, reopen(**one)) for one in settings]
+        writers = [pool.submit(write, reopen(), first) for first in (20, 40)]
+        wait(writers)
+        is_written.set()
+    for future in (*writers, *readers):
+        future.result()
+    assert len(writer.document_ids) == N_DOCUMENTS + 6
 
 
 # Notices

@@ -145,6 +145,7 @@ def _copy_rows(source: Store, target: Store) -> None:
             for rows in _batches(source, table):
                 places = ", ".join("?" * len(rows[0]))
                 db.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - placeholders only
+        target.database.announce(db)
 
 
 def _batches(store: Store, table: str) -> Iterator[list[Sequence[Any]]]:

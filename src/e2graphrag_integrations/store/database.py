@@ -127,6 +127,15 @@ class Database(Protocol):
         """
         ...
 
+    def insert(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run an insert for each row, in one transaction that need not wait for other writers.
+
+        Args:
+            query: An insert that does nothing if the row exists.
+            rows: The parameters; the first of each identifies the row.
+        """
+        ...
+
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows."""
         ...

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -282,6 +282,11 @@ class SQLiteDatabase:
             finally:
                 if db.in_transaction:  # the commit did not happen
                     db.execute("ROLLBACK")
+
+    def insert(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run an insert for each row, in one transaction."""
+        with self.transaction() as db:
+            db.executemany(query, rows)
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows."""

@@ -324,8 +324,7 @@ class Store:
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
         """Store content in one transaction; the content of existing keys is not replaced."""
         rows = [(key, kind, value, checksum(key, kind, value)) for key, value in contents.items()]
-        with self.transaction() as db:
-            db.executemany("INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+        self.database.insert("INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     def has_cached(self, kind: str) -> bool:
         """Return whether the cache has content of a kind, such as `summary`."""

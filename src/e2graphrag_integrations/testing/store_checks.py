@@ -25,8 +25,24 @@ from e2graphrag_integrations.types import SourceDocument
 _HARD = "NUL \0, SOH \1, \1\2, % ? %s ', \u00e9, \U0001f600, \n"
 """Characters that a database may reject, change or interpret."""
 
-_UNSORTED = ("b", "B", "a", "\u00e4", "Z", "\U0001f600", "\uffee", "a b", "_", "a\0", "a\1")
+_UNSORTED = (
+    "b",
+    "B",
+    "a",
+    "\u00e4",
+    "Z",
+    "\U0001f600",
+    "\uffee",
+    "a b",
+    "_",
+    "a\0",
+    "a\1",
+    '{",\\',
+)
 """Names that collations of languages sort differently than code points."""
+
+_NOTICE_SECONDS = 10.0
+"""How long a notice may take; without notices, a change is noticed later."""
 
 
 class _UndoError(Exception):
@@ -36,8 +52,8 @@ class _UndoError(Exception):
 def check_store(location: str) -> None:
     """Check that an index at a new location behaves as the engine requires.
 
-    The check covers transactions, isolation, order, hard characters, locks, the queue, pending
-    documents, and that the same history gives the same export as in memory.
+    The check covers transactions, isolation, notices, order, hard characters, locks, the queue,
+    pending documents, and that the same history gives the same export as in memory.
 
     Args:
         location: An index file or URL that does not exist yet. The check leaves an index there.
@@ -52,6 +68,7 @@ def check_store(location: str) -> None:
             _check_transactions,
             _check_references,
             _check_isolation,
+            _check_notices,
             _check_lock,
             _check_queue,
             _check_pending,
@@ -101,9 +118,13 @@ def _check_order(store: Store) -> None:
             "INSERT INTO entity_edits VALUES (?, ?, ?)", [(name, "", 0) for name in _UNSORTED]
         )
     names = [name for (name,) in store.read("SELECT id FROM entity_edits ORDER BY id")]
+    found = {
+        id_ for (id_,) in store.database.read_keys("SELECT id FROM entity_edits {}", "id", names)
+    }
     with store.transaction() as db:
         deleted = db.execute("DELETE FROM entity_edits").rowcount
     _require(names == sorted(_UNSORTED), "texts are sorted by code points")
+    _require(found == set(names), "rows are found by any text")
     _require(deleted == len(_UNSORTED), "the number of deleted rows is known")
 
 
@@ -150,6 +171,30 @@ def _check_isolation(store: Store) -> None:
 
 def _change_generation(store: Store) -> None:
     store.put_tag_set(store.tag_set())
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def note(self) -> None:
+        self.event.set()
+
+
+def _check_notices(store: Store) -> None:
+    if store.database.newest is None:
+        return  # the database is asked each time
+    listener = _Listener()
+    store.listen(listener.note)
+    _require(listener.event.wait(_NOTICE_SECONDS), "a listener reads the newest generation")
+    listener.event.clear()
+    with contextlib.closing(store.reopen()) as other:
+        _change_generation(other)
+        _require(listener.event.wait(_NOTICE_SECONDS), "a change is announced to other handles")
+        known = store.database.newest.known.name
+        _require(known == other.generation, "a listener learns the newest generation")
+        with store.read_transaction():
+            _require(store.database.newest is None, "a read transaction proves nothing new")
 
 
 def _check_lock(store: Store) -> None:
