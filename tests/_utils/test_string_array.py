@@ -35,6 +35,14 @@ def test_slices_equal_slices_of_a_list(strings, start, stop, step):
     assert StringArray.of(strings)[start:stop:step] == strings[start:stop:step]
 
 
+@given(st.lists(st.tuples(st.sampled_from(ODD), st.booleans()), max_size=9), st.integers(0, 1))
+def test_a_mask_selects_strings(strings, begins_later):
+    array = StringArray.of(["é"] * begins_later + [text for text, _ in strings])
+    array = StringArray(array.data, array.bounds[begins_later:])
+    mask = np.array([selected for _, selected in strings], dtype=np.bool_)
+    assert array.compress(mask) == [text for text, selected in strings if selected]
+
+
 @pytest.mark.parametrize("position", [10, -11, 99])
 def test_index_out_of_range_is_an_error(position):
     with pytest.raises(IndexError):

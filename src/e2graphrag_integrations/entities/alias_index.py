@@ -1,8 +1,8 @@
 """The aliases of very many names, found through an array that is quick to compute.
 
-A dictionary of all aliases takes seconds for 400,000 names. Instead, the names are sorted by
-signatures of their aliases: numbers that few different aliases share. They are computed for all
-names at once, and the rules are applied to the few names with the right signature.
+A dictionary of all aliases takes seconds for 400,000 names. Instead, each alias has a signature: a
+number that few different aliases share. The signatures of all names are computed at once, and the
+rules are applied to the few names with the right signature.
 """
 
 from __future__ import annotations
@@ -72,12 +72,8 @@ class AliasIndex:
             words.beginnings(),
             words.parts_of_chinese_names(),
         ]
-        signatures = np.concatenate([_signatures(codes, *at) for codes, *at, _ in parts])
-        rows = np.concatenate([rows for *_, rows in parts])
-        buckets = signatures.astype(np.uint16)
-        order = np.argsort(buckets, kind="stable")  # a radix sort, because there are only 16 bits
-        self._rows, self._signatures = rows[order], signatures[order]
-        self._starts = exclusive_sums(np.bincount(buckets, minlength=1 << 16))
+        self._signatures = np.concatenate([_signatures(codes, *at) for codes, *at, _ in parts])
+        self._rows = np.concatenate([rows for *_, rows in parts])
 
     def candidates(self, alias: str) -> IntArray:
         """Return the rows of the names that may have an alias without dots, ascending.
@@ -88,9 +84,8 @@ class AliasIndex:
             return np.empty(0, dtype=np.int64)
         ends = np.array([len(alias)])
         [signature] = _signatures(code_points(alias), np.zeros_like(ends), ends)
-        bucket = int(signature) & 0xFFFF
-        found = slice(self._starts[bucket], self._starts[bucket + 1])
-        rows: IntArray = np.unique(self._rows[found][self._signatures[found] == signature])
+        # Comparing all of them takes half a millisecond per million, and needs no sorting before.
+        rows: IntArray = np.unique(self._rows[self._signatures == signature])
         return rows
 
 

@@ -106,7 +106,7 @@ class Aliases:
     def _codes(self) -> NameCodes:
         """The code points of all named entities, then of the user's aliases."""
         if isinstance(self.names, StringArray):
-            named = self.names.take(np.flatnonzero(self.named))
+            named = self.names.compress(self.named)
             return NameCodes.of(StringArray.joined([named, StringArray.of([*self._merged])]))
         return NameCodes.of([*compress(self.names, self.named.tolist()), *self._merged])
 
