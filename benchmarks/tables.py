@@ -27,6 +27,8 @@ _ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     _ROOT / "docs" / "benchmarks.md",
     _ROOT / "docs" / "boosts.md",
+    _ROOT / "docs" / "freshness.md",
+    _ROOT / "docs" / "ray.md",
     _ROOT / "docs" / "scale.md",
     _ROOT / "README.md",
 )
@@ -227,6 +229,42 @@ def shards(result: Result) -> str:
         *(
             (f"share of {name}, if each shard is scored alone", value)
             for name, value in result["recall if each shard is scored alone"].items()
+        ),
+    ]
+    return markdown(("", ""), rows)
+
+
+def fresh(result: Result) -> str:
+    """Return how soon changes are found, and the questions meanwhile, by size."""
+    sizes = result["sizes"].values()
+    writers = ("updates by another process", "updates by a thread")
+
+    def rows() -> Iterator[Sequence[Any]]:
+        label = "seconds from the call of `update` until the change is found, median"
+        found = (size["until a change is found"]["seconds from its call"] for size in sizes)
+        yield label, *(each["median"] for each in found)
+        for name in ("waited", "p95 relative to rest", "peak memory relative to rest"):
+            for writer in writers:
+                label = "questions that waited" if name == "waited" else name
+                yield f"{label}, {writer}", *(size[writer][name] for size in sizes)
+        control = "control: an unrelated process sorts numbers"
+        yield (
+            f"p95 relative to rest, {control}",
+            *(size[control]["p95 relative to rest"] for size in sizes),
+        )
+
+    return markdown(("", *(f"{int(name):,} chunks" for name in result["sizes"])), rows())
+
+
+def ray(result: Result) -> str:
+    """Return the times with one and two workers, and the limit of the machine."""
+    rows = [
+        ("seconds with one worker of one core", result["runs"][0]["seconds"]),
+        ("seconds with two", result["runs"][1]["seconds"]),
+        ("speedup", result["goals"][0]["value"]),
+        (
+            "speedup of two processes without Ray, after loading",
+            result["control: two processes without Ray"]["speedup"],
         ),
     ]
     return markdown(("", ""), rows)
@@ -534,6 +572,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "scale": ("scale", scale),
     "scale_goals": ("scale", goals),
     "shards": ("shards", shards),
+    "fresh": ("fresh", fresh),
+    "ray": ("ray_engine", ray),
     "edges": ("edge_cap", edges),
     "history": ("history", history),
     "history_dev": ("history_dev", history),
