@@ -102,6 +102,7 @@ from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.retrieval.history import History, as_turns
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
@@ -1003,6 +1004,13 @@ class E2GraphRAG(GraphExports):
         return self._session.read(
             lambda snapshot: work(PropertyGraph(snapshot, self._store, options, name))
         )
+
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the newest snapshot and its stored nodes.
+
+        The function is called again if a writer changes the index in the meantime.
+        """
+        return self._session.read(lambda snapshot: work(snapshot, self._store))
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the index to a file, replacing any older copy, or to a database.

@@ -16,6 +16,7 @@ from cli_helpers import TEA_PARTY
 from e2graphrag_integrations.cli import demo
 from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
+from e2graphrag_integrations.server import transports
 
 COMMANDS = get_command(app).commands
 
@@ -52,6 +53,8 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
+    for transport in ("serve_stdio", "serve_http"):  # tests/server runs the servers
+        monkeypatch.setattr(transports, transport, lambda *_: None)
     (tmp_path / "novels").mkdir()
     (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
     question = {"question": "Who is Weena?", "answer": "the Eloi"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from typer.main import get_command
 
-from e2graphrag_integrations.cli import commands, copies, evaluation  # noqa: F401 - register the commands
+from e2graphrag_integrations.cli import commands, copies, evaluation, mcp  # noqa: F401 - register the commands
 from e2graphrag_integrations.cli.app import PROGRAM, app
 from e2graphrag_integrations.cli.output import is_terminal, print_line
 

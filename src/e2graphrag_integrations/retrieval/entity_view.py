@@ -169,6 +169,17 @@ def describe_entity(
     )
 
 
+def entity_name(snapshot: Snapshot, name: str) -> str:
+    """Return the normal form of the entity that a name or an alias means.
+
+    Raises:
+        InvalidInputError: If the name is not a string, or is blank.
+        UnknownEntityError: If there is no such entity.
+    """
+    view = _View(snapshot, None)
+    return view.subjects.names[view.find(check_name("entity", name))]
+
+
 class _View:
     """The entities of a snapshot, counted in the chunks that match a filter."""
 

@@ -13,10 +13,12 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.entities.subjects import split_subjects
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.chains import Chain, find_chains
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
-from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.entity_view import entity_name
+from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.sentence_text import sentence_span
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
@@ -62,6 +64,21 @@ def find_paths(
     proven = [chain for chain in chains if all(map(proofs.find, pairwise(chain.entities)))]
     texts = _read_sentences(proofs, reader)
     return tuple(_path(chain, texts, snapshot) for chain in proven)
+
+
+def connect(snapshot: Snapshot, source: NodeSource, one: str, other: str) -> tuple[EntityPath, ...]:
+    """Return the paths between the entities that two names mean, best first.
+
+    Raises:
+        InvalidInputError: If both names mean the same entity.
+        UnknownEntityError: If a name means no entity.
+        StaleSnapshotError: If the stored nodes are newer than the snapshot.
+    """
+    ends = [entity_name(snapshot, name) for name in (one, other)]
+    if ends[0] == ends[1]:
+        raise InvalidInputError(f"{one!r} and {other!r} mean the same entity, {ends[0]!r}")
+    links = [Link(entity, entity, "exact", 1.0) for entity in ends]
+    return find_paths(links, None, [], NodeReader(snapshot, source, {}))
 
 
 class _Proofs:

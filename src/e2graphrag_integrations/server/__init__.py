@@ -1,0 +1,1 @@
+"""Servers for an index: the Model Context Protocol, for agents."""

@@ -1,0 +1,352 @@
+"""The tools for agents, as functions of an index; they only read.
+
+The tools use few public methods of an index, so that a reader of a part of it can take its place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+from e2graphrag_integrations._utils.validation import check_int
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.pages import describe_pages
+from e2graphrag_integrations.retrieval.entity_view import EntityDetails
+from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.outline import (
+    child_rows,
+    document_row,
+    list_documents,
+    read_rows,
+    root_rows,
+)
+from e2graphrag_integrations.retrieval.path_evidence import connect
+from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
+from e2graphrag_integrations.server.answers import (
+    EntityAnswer,
+    Entry,
+    Hit,
+    HopEntry,
+    MentionEntry,
+    OutlineAnswer,
+    PathAnswer,
+    PathEntry,
+    ReadAnswer,
+    SearchAnswer,
+)
+from e2graphrag_integrations.server.budget import (
+    DEFAULT_LIMIT,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    Budget,
+    as_json,
+    count,
+    longest,
+    with_short_text,
+)
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
+from e2graphrag_integrations.types import SourceDocument, Span
+
+MAX_OFFSET = 1_000_000
+
+_STEP_TOKENS = 1_500
+"""Token budget of the first retrieval for a search; each further one has as much more."""
+
+_STEPS = 10
+"""Maximum number of retrievals for a search."""
+
+_PAGE = 200
+"""Maximum number of entries, or of mentions, in one answer."""
+
+_EXCERPT = 400
+"""Maximum number of characters of a node's text in an outline."""
+
+_NEIGHBORS = 20
+
+T = TypeVar("T")
+
+
+class ReadableIndex(Protocol):
+    """The methods of an index that the tools use; `E2GraphRAG` describes them."""
+
+    def retrieve(
+        self, question: str, *, token_budget: int | None = None, where: Where | None = None
+    ) -> RetrievalResult:
+        """Return the nodes that best answer a question."""
+        ...
+
+    def document(self, document_id: str) -> SourceDocument:
+        """Return a document."""
+        ...
+
+    def entity(self, name: str, *, top: int | None = 100) -> EntityDetails:
+        """Return an entity with its mentions, neighbors and documents."""
+        ...
+
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the newest snapshot."""
+        ...
+
+
+class IndexTools:
+    """The tools over one index.
+
+    Args:
+        index: The index.
+        limit: Maximum number of tokens in an answer. A call may ask for fewer.
+
+    Raises:
+        InvalidInputError: If the limit is out of range.
+    """
+
+    def __init__(self, index: ReadableIndex, limit: int = DEFAULT_LIMIT) -> None:
+        self._index = index
+        self.limit = check_int("max_tokens", limit, MIN_TOKENS, MAX_TOKENS)
+
+    def search(
+        self,
+        question: str,
+        document_ids: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        max_tokens: int | None = None,
+    ) -> SearchAnswer:
+        """Return the passages that best answer a question.
+
+        Raises:
+            InvalidInputError: If an argument is invalid or out of range.
+            UnknownDocumentError: If a document is not in the index.
+        """
+        budget, offset = self._budget(max_tokens), _check_offset(offset)
+        hits = islice(self._hits(question, self._filter(document_ids, where)), offset, None)
+        chosen, more = budget.fit(SearchAnswer([], None), hits, with_short_text)
+        return SearchAnswer(chosen, offset + len(chosen) if more else None)
+
+    def _filter(
+        self, document_ids: Sequence[str] | None, where: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
+        parts: list[Mapping[str, Any]] = [] if where is None else [where]
+        if document_ids is not None:
+            ids = list(document_ids)
+            self._index.read_snapshot(
+                lambda snapshot, _: [document_row(snapshot, id_) for id_ in ids]
+            )
+            parts.append({"document_id": {"$in": ids}})
+        return {"$and": parts} if parts else None
+
+    def _hits(self, question: str, where: Mapping[str, Any] | None) -> Iterator[Hit]:
+        """Yield passages, best first, each text once.
+
+        A larger token budget adds windows to those of a smaller one. The passages do not depend on
+        the budget of the call, so that `offset` continues where the last answer ended.
+        """
+        shown: dict[str, list[Span]] = defaultdict(list)
+        summaries: set[str] = set()
+        for step in range(1, _STEPS + 1):
+            result = self._index.retrieve(question, token_budget=step * _STEP_TOKENS, where=where)
+            for node in result.nodes:
+                if node.level == 0:
+                    free = _unseen_pieces(node, shown[node.document_id])
+                    shown[node.document_id] = merge_spans([*shown[node.document_id], *node.spans])
+                else:
+                    free = [] if node.node_id in summaries else list(node.pieces)
+                    summaries.add(node.node_id)
+                if free:
+                    yield _hit(node, free)
+            if not result.trace.cuts.get("token_budget"):
+                return
+
+    def read(
+        self,
+        document_id: str,
+        start: int = 0,
+        end: int | None = None,
+        max_tokens: int | None = None,
+    ) -> ReadAnswer:
+        """Return the text of a document from `start`, or a span with as much around it as fits.
+
+        Raises:
+            InvalidInputError: If an argument is invalid or out of range.
+            UnknownDocumentError: If the document is not in the index.
+        """
+        budget = self._budget(max_tokens)
+        document = self._index.document(document_id)
+        text, size = document.text, len(document.text)
+        start = check_int("start", start, 0, size)
+        empty = ReadAnswer(document_id, document.title, size, size, "", size)
+        left = budget.tokens - count(as_json(empty))
+
+        def fits(first: int, last: int) -> bool:
+            return count(as_json(replace(empty, text=text[first:last]))) <= budget.tokens
+
+        most = 8 * max(left, 0)
+        if end is not None:
+            end = check_int("end", end, start, size)
+            if end - start <= most and fits(start, end):
+                first, last = start, end
+                around = longest(lambda n: fits(max(0, first - n), min(size, last + n)), most)
+                start, end = max(0, first - around), min(size, last + around)
+                return self._part(document, start, end)
+        stop = start + longest(lambda n: fits(start, min(size, start + n)), min(most, size - start))
+        if stop == start < size:
+            raise InvalidInputError(f"max_tokens={budget.tokens} is too low: allow more")
+        if stop < size:  # cut between words if there is white space nearby
+            space = text.rfind(" ", start + 1, stop)
+            stop = space if stop - space < min(50, stop - start) else stop
+        return self._part(document, start, stop)
+
+    @staticmethod
+    def _part(document: SourceDocument, start: int, end: int) -> ReadAnswer:
+        rest = end if end < len(document.text) else None
+        return ReadAnswer(document.id, document.title, start, end, document.text[start:end], rest)
+
+    def outline(
+        self,
+        document_id: str | None = None,
+        node_id: str | None = None,
+        offset: int = 0,
+        max_tokens: int | None = None,
+    ) -> OutlineAnswer:
+        """Return all documents, the top of a document's tree, or the nodes under a node.
+
+        Raises:
+            InvalidInputError: If an argument is invalid or out of range.
+            UnknownDocumentError: If the document is not in the index.
+        """
+        budget, offset = self._budget(max_tokens), _check_offset(offset)
+        if document_id is not None and node_id is not None:
+            raise InvalidInputError("give document_id or node_id, but not both")
+
+        def entries(snapshot: Snapshot, source: NodeSource) -> tuple[list[Entry], int]:
+            if document_id is None and node_id is None:
+                documents, total = list_documents(snapshot, offset, offset + _PAGE)
+                return [
+                    Entry(one.id, 0, one.end, one.chunks, one.title) for one in documents
+                ], total
+            if node_id is not None:
+                rows = child_rows(snapshot, node_id)
+            else:
+                rows = root_rows(snapshot, str(document_id))
+            part = rows[offset : offset + _PAGE]
+            counts = [len(child_rows(snapshot, snapshot.nodes.ids[row])) for row in part]
+            nodes = read_rows(snapshot, source, part)
+            found = [
+                Entry(
+                    node.document_id,
+                    node.start,
+                    node.end,
+                    children,
+                    node_id=node.id,
+                    level=node.level,
+                    text=node.text,
+                )
+                for node, children in zip(nodes, counts, strict=True)
+            ]
+            return [with_short_text(entry, _EXCERPT) for entry in found], len(rows)
+
+        found, total = self._index.read_snapshot(entries)
+        if offset and offset >= total:
+            raise InvalidInputError(f"offset={offset} is beyond the last of {total} entries")
+        chosen, _ = budget.fit(OutlineAnswer([], total, None), found, with_short_text)
+        end = offset + len(chosen)
+        return OutlineAnswer(chosen, total, end if end < total else None)
+
+    def entity(self, name: str, offset: int = 0, max_tokens: int | None = None) -> EntityAnswer:
+        """Return an entity with its neighbors and the sentences that mention it.
+
+        Raises:
+            InvalidInputError: If an argument is invalid or out of range.
+            UnknownEntityError: If the index has no such entity.
+        """
+        budget, offset = self._budget(max_tokens), _check_offset(offset)
+        details = self._index.entity(name, top=offset + _PAGE + 1)
+        mentions = [
+            MentionEntry(one.document_id, one.sentence_start, one.sentence_end, one.sentence)
+            for one in details.mentions[offset:]
+        ]
+        if offset and not mentions:
+            raise InvalidInputError(f"offset={offset} is beyond the last mention")
+        base = EntityAnswer(
+            details.info.name,
+            list(details.info.aliases[:_NEIGHBORS]),
+            details.info.mentions,
+            details.info.documents,
+            [neighbor.name for neighbor in details.neighbors[:_NEIGHBORS]],
+            list(details.subject_of[:_NEIGHBORS]),
+            [],
+            None,
+        )
+        for names in (base.neighbors, base.subject_of, base.aliases):
+            while names and count(as_json(base)) > budget.tokens // 2:
+                names.pop()
+        chosen, more = budget.fit(base, mentions[:_PAGE], with_short_text)
+        more = more or len(mentions) > _PAGE
+        return replace(base, mentions=chosen, next_offset=offset + len(chosen) if more else None)
+
+    def path(
+        self, source: str, target: str, offset: int = 0, max_tokens: int | None = None
+    ) -> PathAnswer:
+        """Return the chains of entities between two names.
+
+        Raises:
+            InvalidInputError: If an argument is invalid or out of range.
+            UnknownEntityError: If the index has no such entity.
+        """
+        budget, offset = self._budget(max_tokens), _check_offset(offset)
+        paths = self._index.read_snapshot(
+            lambda snapshot, reader: connect(snapshot, reader, source, target)
+        )
+        entries = [
+            PathEntry(
+                list(path.entities),
+                [
+                    HopEntry(hop.source, hop.target, hop.document_id, hop.start, hop.end, hop.text)
+                    for hop in path.hops
+                ],
+            )
+            for path in paths[offset:]
+        ]
+        if offset and not entries:
+            raise InvalidInputError(f"offset={offset} is beyond the last of {len(paths)} paths")
+        chosen, more = budget.fit(PathAnswer([], None), entries, _with_short_hops)
+        return PathAnswer(chosen, offset + len(chosen) if more else None)
+
+    def _budget(self, max_tokens: int | None) -> Budget:
+        return Budget.of(max_tokens, self.limit)
+
+
+def _check_offset(offset: int) -> int:
+    return check_int("offset", offset, 0, MAX_OFFSET)
+
+
+def _unseen_pieces(node: RetrievedNode, shown: Sequence[Span]) -> list[tuple[Span, str]]:
+    """Return the parts of a chunk's text that have not been shown."""
+    pieces = []
+    for span, text in node.pieces:
+        for free in subtract_spans([span], shown):
+            part = text[free.start - span.start : free.end - span.start]
+            if part.strip():
+                pieces.append((free, part))
+    return pieces
+
+
+def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
+    return Hit(
+        node.document_id,
+        [list(span) for span, _ in pieces],
+        GAP.join(text for _, text in pieces),
+        round(node.relevance, 3),
+        node.level,
+        node.node_id if node.level else None,
+        node.title,
+        describe_pages(node.metadata) or None,
+    )
+
+
+def _with_short_hops(path: PathEntry, characters: int) -> PathEntry:
+    return replace(path, hops=[with_short_text(hop, characters) for hop in path.hops])
