@@ -93,6 +93,8 @@ def test_every_command_is_swept():
         "copy",
         "list",
         "drop",
+        "eval",
+        "mcp",
     }
 
 
@@ -125,6 +127,14 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
         command.insert(1, hostile_index)
         assert check(*command).code == 0
         check(*command, "--json")
+    asked, settings = tmp_path / f"q{CONTROLS}.jsonl", tmp_path / "settings.json"
+    asked.write_text(json.dumps({"question": question, "gold_ids": [NAME], "id": CONTROLS}))
+    settings.write_text(json.dumps({f"s{CONTROLS}\n{FORGED}": {}, "one": {"k": 1}}))
+    assert check("eval", hostile_index, asked, "--settings", settings).code == 0
+    check("eval", hostile_index, asked, "--settings", settings, "--json")
+    asked.write_text(json.dumps({"question": question, "gold_ids": [f"x{CONTROLS}"]}))
+    assert check("eval", hostile_index, asked).code == 2
+    assert check("mcp", hostile_index, "--max-tokens", 1).code == 2
     assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
     nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
     assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)
