@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 
 _BATCH = 1 << 12
 """Number of strings decoded at a time during iteration."""
@@ -40,6 +40,12 @@ class StringArray(Sequence[str]):
     def joined(cls, parts: Sequence[StringArray]) -> StringArray:
         """Return the strings of several arrays in one."""
         return concatenate_strings([(part, 0, len(part)) for part in parts])
+
+    def take(self, rows: IntArray) -> StringArray:
+        """Return the strings at some rows."""
+        starts = self.bounds[rows]
+        sizes = self.bounds[rows + 1] - starts
+        return StringArray(self.data[concatenated_ranges(starts, sizes)], exclusive_sums(sizes))
 
     def compress(self, mask: NDArray[np.bool_]) -> StringArray:
         """Return the strings where a mask is True, shape (strings,)."""
