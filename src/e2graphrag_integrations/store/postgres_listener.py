@@ -85,7 +85,7 @@ class ChangeListener:
 
 
 class _State:
-    """What a listener shares with its thread: its connection, and whether it should end."""
+    """State that a listener shares with its thread: the connection, and whether to end."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -123,11 +123,8 @@ def _run(state: _State, url: PostgresURL, channel: str, check: weakref.WeakMetho
             try:
                 with contextlib.closing(connect(url)) as state.connection:
                     for _ in _changes(state, state.connection, channel):
-                        function = check()
-                        if function is None:
+                        if not _called(check, state.connection):
                             return
-                        function(state.connection)
-                        del function  # else its object is never deleted
                         delay = _RETRY_SECONDS
             except (psycopg.Error, E2GraphRAGError) as error:
                 if not state.is_stopping:
@@ -136,6 +133,18 @@ def _run(state: _State, url: PostgresURL, channel: str, check: weakref.WeakMetho
                 delay = min(2 * delay, _MAX_RETRY_SECONDS)
     finally:
         state.close()
+
+
+def _called(check: weakref.WeakMethod[Check], connection: Connection) -> bool:
+    """Call a method, and return whether its object still exists.
+
+    The thread must not keep a reference to the object while it waits.
+    """
+    function = check()
+    if function is None:
+        return False
+    function(connection)
+    return True
 
 
 def _changes(state: _State, connection: Connection, channel: str) -> Iterator[None]:
