@@ -7,9 +7,9 @@ author = "e2graphrag-integrations contributors"
 project_copyright = "2026, e2graphrag-integrations contributors"
 release = metadata.version("e2graphrag-integrations")
 
-# Imported here: under autodoc, pydantic fails to build some schemas of LlamaIndex.
-for integration in ("llama_index", "langchain"):
-    import_module(f"e2graphrag_integrations.{integration}")
+# Imported here: under autodoc, pydantic fails to build some schemas of LlamaIndex and MCP.
+for module in ("llama_index", "langchain", "server.mcp_server"):
+    import_module(f"e2graphrag_integrations.{module}")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -55,10 +55,15 @@ class KnownIds:
         if row is None:
             return None
         nodes, chunks = self.snapshot.nodes, self.snapshot.chunk_nodes
-        first, last = np.searchsorted(nodes.document[chunks], [row, row + 1]).tolist()
+        first, last = np.searchsorted(self.snapshot.chunk_documents, [row, row + 1]).tolist()
         own = chunks[first:last]
+        starts, ends = nodes.start[own], nodes.end[own]  # both ascend
+        touched = slice(
+            int(np.searchsorted(ends, span.start, "right")),
+            int(np.searchsorted(starts, span.end, "left")),
+        )
         parts: list[Span] = []
-        for start, end in zip(nodes.start[own].tolist(), nodes.end[own].tolist(), strict=True):
+        for start, end in zip(starts[touched].tolist(), ends[touched].tolist(), strict=True):
             begin, stop = max(start, span.start), min(end, span.end)
             if parts:  # chunks may overlap
                 begin = max(begin, parts[-1].end)

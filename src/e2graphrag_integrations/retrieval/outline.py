@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,12 +37,10 @@ class DocumentInfo:
 def list_documents(snapshot: Snapshot, start: int, stop: int) -> tuple[list[DocumentInfo], int]:
     """Return a part of the documents, ordered by id, and the number of all documents."""
     chunks = snapshot.chunk_nodes
-    bounds = np.searchsorted(
-        snapshot.nodes.document[chunks], np.arange(len(snapshot.documents) + 1)
-    ).tolist()
+    rows = range(start, min(stop, len(snapshot.documents)))
+    bounds = np.searchsorted(snapshot.chunk_documents, range(start, stop + 1)).tolist()
     infos = []
-    for row in range(start, min(stop, len(snapshot.documents))):
-        first, last = bounds[row], bounds[row + 1]
+    for row, (first, last) in zip(rows, pairwise(bounds), strict=False):
         end = int(snapshot.nodes.end[chunks[last - 1]]) if last > first else 0
         title = snapshot.titles[row]
         infos.append(DocumentInfo(snapshot.documents[row], title, last - first, end))
