@@ -158,6 +158,18 @@ def test_path_proves_each_hop(tools, rag):
     assert tools.path("Zoe", "Anna").paths == []
 
 
+def test_search_with_real_vectors_finds_other_words(real_embedder, names):
+    documents = [
+        SourceDocument("car", "The automobile would not start in the cold."),
+        SourceDocument("cat", "The kitten slept on the sofa all afternoon."),
+    ]
+    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=names) as index:
+        index.add(documents)
+        hits = IndexTools(index).search("What was wrong with the car?").hits
+    assert hits[0].document_id == "car"
+    assert hits[0].relevance > hits[1].relevance
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
