@@ -52,6 +52,9 @@ DOCUMENTS = 25
 ALL_NODES = 100_000
 """A `k` above the number of nodes."""
 
+_SMALL = Corpus(1_000_000)
+"""The documents beside the readers are the beginnings of documents of this corpus."""
+
 MAX_RATIO = 1.1
 """Goal: p95 of the questions relative to a file."""
 
@@ -233,7 +236,7 @@ def open_small(url: str, **options: Any) -> E2GraphRAG:
 
 def small_document(writer: int, number: int, version: int = 0) -> SourceDocument:
     """Return a document in which each line names its version."""
-    [document] = Corpus(100_000).documents(1000 * writer + number, 1000 * writer + number + 1)
+    [document] = _SMALL.documents(1000 * writer + number, 1000 * writer + number + 1)
     lines = document.text.split("\n")[:7]
     text = "\n".join(f"Version {version}. {line}" for line in lines)
     return SourceDocument(f"{writer}-{number:03}", text)
@@ -263,7 +266,7 @@ def read(url: str, reader: int, expected: Expected, written: Any, connection: An
     errors: list[str] = []
     states: set[str] = set()
     strict = bool(reader % 2)
-    questions = Corpus(100_000).questions(100)
+    questions = _SMALL.questions(100)
     with open_small(url, max_staleness=0 if strict else None) as rag:
         finished = False
         while not finished:
