@@ -24,6 +24,7 @@ from e2graphrag_integrations import (
 )
 from fakes import STORY, NameExtractor
 from postgres_server import PostgresServer, missing_postgres, running_postgres
+from qdrant_server import QdrantServer, running_qdrant
 from vector_cache import VectorCache
 
 # `strategies.examples` scales every test's number of examples with the profile.
@@ -171,6 +172,13 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip(problem)
     assert not problem, problem
     with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def qdrant() -> Iterator[QdrantServer]:
+    """A local server with Qdrant's engine, one for each process of the tests."""
+    with running_qdrant() as server:
         yield server
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         IndexReport,
         Progress,
         Stats,
+        VectorReport,
         VerifyReport,
     )
     from e2graphrag_integrations.retrieval.boosts import Boosts
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.summarizers.retry import RetryPolicy
     from e2graphrag_integrations.text.tags import Tag
     from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, HuggingFaceTokenCounter
+    from e2graphrag_integrations.vectors.qdrant import QdrantVectors
 
 __all__ = [
     "ApproximateTokenCounter",
@@ -101,6 +103,7 @@ __all__ = [
     "PaperStrategy",
     "Progress",
     "Prompts",
+    "QdrantVectors",
     "RayEngine",
     "RelevanceCalibration",
     "Reranker",
@@ -119,6 +122,7 @@ __all__ = [
     "TokenCounter",
     "Trace",
     "TreeTraversalStrategy",
+    "VectorReport",
     "VerifyReport",
     "WorkerResources",
     "clipped_cosine",
@@ -144,7 +148,15 @@ _HOMES = {
     "portability.copying": ("copy_index",),
     "store.location": ("IndexInfo", "drop_index", "list_indexes"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
-    "reports": ("CostEstimate", "GraphReport", "IndexReport", "Progress", "Stats", "VerifyReport"),
+    "reports": (
+        "CostEstimate",
+        "GraphReport",
+        "IndexReport",
+        "Progress",
+        "Stats",
+        "VectorReport",
+        "VerifyReport",
+    ),
     "retrieval.boosts": ("Boosts",),
     "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.filters": ("tagged",),
@@ -164,6 +176,7 @@ _HOMES = {
     "summarizers.retry": ("RetryPolicy",),
     "text.tags": ("Tag",),
     "text.tokens": ("ApproximateTokenCounter", "HuggingFaceTokenCounter"),
+    "vectors.qdrant": ("QdrantVectors",),
 }
 
 

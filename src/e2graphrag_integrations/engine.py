@@ -82,6 +82,7 @@ from e2graphrag_integrations.reports import (
     IndexReport,
     ProgressListener,
     Stats,
+    VectorReport,
     VerifyReport,
 )
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
@@ -122,6 +123,12 @@ from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
+from e2graphrag_integrations.vectors.open_vectors import (
+    OpenVectors,
+    VectorsArgument,
+    as_vectors,
+    open_vectors,
+)
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search for a snapshot; may also update an external vector store."""
@@ -145,18 +152,19 @@ class E2GraphRAG(GraphExports):
         vector_search: VectorSearch | None = None,
         arguments: Mapping[str, Any] | None = None,
         freshness: FreshnessPolicy | None = None,
+        *,
+        vectors: OpenVectors | None = None,
     ) -> None:
         store = index.store
         self._index = index
         self._store = store
         self._strategy = strategy
         self._arguments = {} if arguments is None else dict(arguments)
-        self._session = RetrievalSession(
-            store,
-            index.components,
-            None if vector_search is None else lambda snapshot: vector_search(snapshot, store),
-            freshness,
-        )
+        self._vectors = vectors
+        node_search = None if vectors is None else vectors.search
+        if vector_search is not None:
+            node_search = lambda snapshot: vector_search(snapshot, store)  # noqa: E731 - optional
+        self._session = RetrievalSession(store, index.components, node_search, freshness)
         index.after_write = self._session.note_write
 
     @classmethod
@@ -187,6 +195,7 @@ class E2GraphRAG(GraphExports):
         max_staleness: float | None = None,
         read_your_writes: bool = True,
         upgrade: bool = False,
+        vectors: VectorsArgument | None = None,
         vector_search: VectorSearch | None = None,
         embedder_parameter: str = "embedder",
     ) -> Self:
@@ -238,6 +247,10 @@ class E2GraphRAG(GraphExports):
             read_your_writes: Whether an answer contains everything that was written through this
                 object before the question, and waits for that if necessary.
             upgrade: Whether to `reindex` the file now if it is outdated or `extractor` is given.
+            vectors: A vector index that finds the nearest windows instead of the index's own
+                vectors: `"pgvector"` for the database of an index in Postgres, or the URL of a
+                collection of Qdrant (extra `qdrant`) such as `http://localhost:6333/novels`, or
+                `QdrantVectors`. See `update_vectors`.
             vector_search: For integrations: replaces the built-in vector search.
             embedder_parameter: For integrations: their own name of `embedder`, for error messages.
 
@@ -246,6 +259,7 @@ class E2GraphRAG(GraphExports):
             NotAnIndexError: If the file is not an index.
             SchemaVersionError: If a newer version of this package wrote the file.
             SettingsMismatchError: If the index was built with different settings or models.
+            VectorIndexError: With `vectors`, if the database does not have pgvector.
             E2GraphRAGError: With `upgrade`, for the same reasons as `reindex`.
         """
         arguments = arguments_of(locals(), "path", "upgrade")
@@ -260,6 +274,10 @@ class E2GraphRAG(GraphExports):
         retry = instance_or_default("retry", retry, RetryPolicy)
         freshness = FreshnessPolicy(max_staleness, read_your_writes)
         language = check_language(language)
+        if vectors is not None:
+            as_vectors(vectors)
+            if vector_search is not None:
+                raise InvalidInputError("vectors and a vector store exclude each other: pass one")
         strategy = HybridStrategy() if strategy is None else strategy
         check_strategy(strategy)
         requested = {
@@ -306,12 +324,13 @@ class E2GraphRAG(GraphExports):
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
             components.check_embedder()
+            opened_vectors = None if vectors is None else open_vectors(vectors, store)
         except BaseException:
             store.close()
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(store, settings, components, planner, concurrency, retry, language)
-        opened = cls(index, strategy, vector_search, arguments, freshness)
+        opened = cls(index, strategy, vector_search, arguments, freshness, vectors=opened_vectors)
         if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
             try:
                 opened.reindex()
@@ -514,7 +533,9 @@ class E2GraphRAG(GraphExports):
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         with self.write_lock(run):
-            return work(run)
+            report = work(run)
+        self.follow_write()
+        return report
 
     async def _arun(self, work: _Write, run: IndexingRun) -> IndexReport:
         """Run `work` in a thread. Cancellation waits for calls in flight and starts no new ones."""
@@ -548,7 +569,9 @@ class E2GraphRAG(GraphExports):
         if not checked:
             return DeleteReport()
         with self.write_lock():
-            return self._store.delete_documents(checked)
+            report = self._store.delete_documents(checked)
+        self.follow_write()
+        return report
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Run `delete` in a thread."""
@@ -895,16 +918,43 @@ class E2GraphRAG(GraphExports):
     def refresh(self) -> None:
         """Prepare the newest state for questions now, and any external vector store.
 
-        The next answer then contains all changes that were committed before this call.
+        The next answer then contains all changes that were committed before this call. This does
+        not update the vector index of `vectors=`; see `update_vectors`.
 
         Raises:
             StoreError: If the newest state cannot be prepared, or the vector store fails.
         """
         self._session.snapshot()
+        if self._vectors is not None:
+            self._vectors.reload()
 
     async def arefresh(self) -> None:
         """Run `refresh` in a thread."""
         await asyncio.to_thread(self.refresh)
+
+    def update_vectors(self, *, replace: bool = False) -> VectorReport:
+        """Bring the vector index of `open(vectors=)` to the current state of the index.
+
+        Every write through this object does so, too. Call this once for an existing index, and
+        after others wrote to it. Until then, the index's own vectors answer for the documents that
+        the vector index lacks. Only changed documents are written, and missing vectors are
+        repaired. Several machines may call this at once.
+
+        Args:
+            replace: Whether to delete the vectors of another index in the collection.
+
+        Raises:
+            InvalidInputError: If the index was opened without `vectors`.
+            VectorIndexError: If the vector index cannot be used as it is.
+            StoreConnectionError: If the server cannot be reached. The next call continues.
+        """
+        if self._vectors is None:
+            raise InvalidInputError("update_vectors() needs an index opened with vectors=")
+        return self._vectors.update(replace=bool(replace))
+
+    async def aupdate_vectors(self, *, replace: bool = False) -> VectorReport:
+        """Run `update_vectors` in a thread."""
+        return await asyncio.to_thread(self.update_vectors, replace=replace)
 
     def freshness(self) -> Freshness:
         """Return how old the next answer would be if it did not wait; see `Freshness`."""
@@ -1096,6 +1146,11 @@ class E2GraphRAG(GraphExports):
         """
         return self._index.exclusive(run)
 
+    def follow_write(self) -> None:
+        """Update the vector index of `vectors=` after a write; a failure is logged."""
+        if self._vectors is not None:
+            self._vectors.update_after_write()
+
     def is_written_elsewhere(self) -> bool:
         """Return whether another process, or another handle, is writing to the file now."""
         return self._store.index_lock.is_held_elsewhere()
@@ -1124,6 +1179,8 @@ class E2GraphRAG(GraphExports):
         If a running operation needs this event loop, the file closes when that operation ends. A
         state that is being prepared in the background is given up.
         """
+        if self._vectors is not None:
+            self._vectors.close()
         self._session.close()
         self._index.close()
 

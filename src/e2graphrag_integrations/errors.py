@@ -30,6 +30,7 @@
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
         ├── StoreConnectionError     the database server cannot be reached
+        ├── VectorIndexError         a vector index is not usable as it is
         ├── CorruptStoreError        stored data is damaged
         ├── ClosedError              the index is closed
         └── ForkedProcessError       a forked process uses an index that its parent opened
@@ -181,6 +182,10 @@ class StoreLockedError(StoreError):
 
 class StoreConnectionError(StoreError):
     """Raised when a database server cannot be reached, or the connection to it is lost."""
+
+
+class VectorIndexError(StoreError):
+    """Raised when a vector index outside of the index cannot be used until somebody changes it."""
 
 
 class CorruptStoreError(StoreError):

@@ -247,6 +247,29 @@ class VerifyReport:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorReport:
+    """The result of updating a vector index.
+
+    Attributes:
+        documents: Number of documents in the vector index.
+        written: Number of documents whose vectors were written.
+        removed: Number of documents that were removed.
+        vectors: Number of vectors that were written.
+        seconds: Wall time.
+    """
+
+    documents: int = 0
+    written: int = 0
+    removed: int = 0
+    vectors: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class GraphReport:
     """The result of updating the graph in a graph store.
 

@@ -72,6 +72,9 @@ def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, req
                 get_server=lambda _: types.SimpleNamespace(get_uri=lambda: url)
             )
             monkeypatch.setitem(sys.modules, "pgserver", module)
+        if "http://localhost:6333" in code:
+            pytest.importorskip("qdrant_client")
+            code = code.replace("http://localhost:6333", request.getfixturevalue("qdrant").url)
         exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
     printed = capsys.readouterr().out.strip()
     assert printed

@@ -29,7 +29,7 @@ LAYERS = [
     {"embedders", "entities", "tree"},
     {"graph", "search", "settings", "store", "summarizers"},
     {"components", "snapshot"},
-    {"indexing", "portability", "retrieval"},
+    {"indexing", "portability", "retrieval", "vectors"},
     {"engine"},
     {"evaluation"},
     {"langchain", "llama_index", "loaders", "server", "testing"},

@@ -157,6 +157,7 @@ def query(
     paths: Annotated[
         bool, flag("--paths", "Print how the names are connected, with the sentences that say so.")
     ] = False,
+    vectors: options.Vectors = None,
     profile: options.Profile = False,
     json: options.Json = False,
 ) -> ExitCode:
@@ -172,6 +173,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
+      e2graphrag query novels.e2g "Who was Filby?" --vectors http://localhost:6333/novels
     """
     from e2graphrag_integrations import tagged
     from e2graphrag_integrations.retrieval.named_strategies import make_strategy
@@ -187,7 +189,7 @@ def query(
     }
     condition = parse_where(where or ())
 
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, vectors=vectors) as rag:
         result = rag.retrieve(
             question,
             k=k,

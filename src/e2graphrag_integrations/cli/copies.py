@@ -1,4 +1,4 @@
-"""The commands that export, import, copy, list and drop indexes."""
+"""The commands that export, import, copy, list and drop indexes, and copy their vectors."""
 
 from __future__ import annotations
 
@@ -90,6 +90,36 @@ def copy(
     copy_index(source, target)
     name = shown_path(target)
     output.print_summary(f"wrote {name}", {"file": name}, as_json=json)
+
+
+@command
+def update_vectors(
+    index: options.IndexFile,
+    vectors: Annotated[
+        str,
+        typer.Argument(metavar="VECTORS", help="pgvector, or the URL of a Qdrant collection."),
+    ],
+    *,
+    replace: Annotated[
+        bool, flag("--replace", "Delete the vectors of another index in the collection.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Bring a vector index to the current state of an index.
+
+    The key of a Qdrant server is read from the environment variable QDRANT_API_KEY.
+
+    Examples:
+      e2graphrag update-vectors "postgresql://host/db?schema=novels" pgvector
+      e2graphrag update-vectors novels.e2g http://localhost:6333/novels
+    """
+    with inputs.open_index(index, vectors=vectors) as rag:
+        report = rag.update_vectors(replace=replace)
+    text = (
+        f"{report.documents:,} document(s): wrote {report.written:,} with {report.vectors:,} "
+        f"vectors, removed {report.removed:,}"
+    )
+    output.print_summary(text, report.to_dict(), as_json=json)
 
 
 @command

@@ -173,6 +173,7 @@ def open_index(
     extractor: str | None = None,
     language: str = AUTO,
     concurrency: int = 4,
+    vectors: str | None = None,
 ) -> E2GraphRAG:
     """Open an existing index.
 
@@ -182,6 +183,7 @@ def open_index(
         extractor: Name or path of a spaCy pipeline; None means the extractor of the file.
         language: Language of the documents to add; "auto" detects it.
         concurrency: Maximum number of concurrent calls to the summarizer.
+        vectors: The vector index to use; None means the vectors of the index.
 
     Raises:
         InvalidInputError: If the file does not exist or is empty.
@@ -196,6 +198,7 @@ def open_index(
         extractor=extractor,
         language=language,
         concurrency=concurrency,
+        vectors=vectors,
     )
 
 

@@ -58,6 +58,15 @@ Where = Annotated[
     ),
 ]
 
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VECTORS",
+        help="Vector index to search: pgvector, or the URL of a Qdrant collection "
+        "(default: the index's own vectors).",
+    ),
+]
+
 Json = Annotated[bool, flag("--json", "Print JSON.")]
 
 Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]

@@ -400,6 +400,7 @@ class Corpus:
         self.rag.pending.drop(_as_json(pending))
         if self.mirror is not None:
             self.rag.refresh()
+        self.rag.follow_write()
         with self._lock:
             self._refresh()
 

@@ -80,7 +80,7 @@ from e2graphrag_integrations.portability.reopening import (
     picklable_arguments,
 )
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VectorReport
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import Community
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
@@ -94,6 +94,7 @@ from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags
+from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 T = TypeVar("T")
 
@@ -143,6 +144,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         split_pages: bool = False,
         tree_per: TreePer = "source",
         vector_store: VectorStore | None = None,
+        vectors: VectorsArgument | None = None,
         prompts: Prompts | None = None,
         llm_id: str | None = None,
         max_concurrency: int = 8,
@@ -200,6 +202,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 documents (`"corpus"`), or those for which a function returns the same name.
             vector_store: A LangChain vector store to search instead of the index's own vectors:
                 FAISS, in-memory, Qdrant, Chroma or PGVector. Builds update it.
+            vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the
+                index's own vectors; see `E2GraphRAG.open`. In contrast to `vector_store`, filters
+                are applied there, too.
             prompts: Prompts for the `llm`.
             llm_id: Name for an `llm` that is not a recognizable model. Later builds with the same
                 name reuse its cached summaries.
@@ -267,6 +272,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             lock_timeout=lock_timeout,
             max_staleness=max_staleness,
             read_your_writes=read_your_writes,
+            vectors=vectors,
             vector_search=None if mirror is None else mirror.search,
             embedder_parameter="embeddings",
         )
@@ -545,6 +551,17 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     async def arefresh(self) -> None:
         """Run `refresh` in a thread."""
         await self.corpus.rag.arefresh()
+
+    def update_vectors(self, *, replace: bool = False) -> VectorReport:
+        """Bring the vector index of `open(vectors=)` to the current state of the file.
+
+        Builds do so, too. See `E2GraphRAG.update_vectors`.
+        """
+        return self.corpus.rag.update_vectors(replace=replace)
+
+    async def aupdate_vectors(self, *, replace: bool = False) -> VectorReport:
+        """Run `update_vectors` in a thread."""
+        return await self.corpus.rag.aupdate_vectors(replace=replace)
 
     def freshness(self) -> Freshness:
         """Return how old the next answer would be if it did not wait; see `Freshness`."""

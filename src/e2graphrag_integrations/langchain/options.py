@@ -21,6 +21,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask
 """A filter on the metadata of retrieved documents: conditions, or a function of the metadata; or
@@ -51,6 +52,7 @@ class OpenOptions(TypedDict, total=False):
     split_pages: bool
     tree_per: TreePer
     vector_store: VectorStore | None
+    vectors: VectorsArgument | None
     prompts: Prompts | None
     llm_id: str | None
     max_concurrency: int

@@ -23,6 +23,7 @@ from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.search.dense import NodeSearch
+from e2graphrag_integrations.search.vector_index import VectorIndexSearch
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -144,7 +145,12 @@ class RetrievalSession:
 
     def _answer(self, query: Query, strategy: Strategy, generation: Generation) -> RetrievalResult:
         source = _UnchangedDocuments(self._store, generation)
-        return retrieve(query, strategy, generation.snapshot, source, self._components)
+        dense = generation.snapshot.dense
+        if not isinstance(dense, VectorIndexSearch):
+            return retrieve(query, strategy, generation.snapshot, source, self._components)
+        with dense.recording() as use:
+            result = retrieve(query, strategy, generation.snapshot, source, self._components)
+            return replace(result, trace=replace(result.trace, vectors=use()))
 
     def _newer(self, served: Served, *, is_needed: bool) -> Served:
         """Wait for the newest generation.

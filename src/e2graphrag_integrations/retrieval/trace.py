@@ -19,6 +19,7 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
+from e2graphrag_integrations.search.vector_index import VectorUse
 
 Route = Literal["local", "global"]
 
@@ -216,6 +217,7 @@ class Trace:
         question_languages: The languages whose extractors read the question; empty if none did.
         languages: Number of nodes in the result by the language of their documents.
         freshness: How old the answer is; None if it does not come from an index file.
+        vectors: How far a vector index (`vectors=`) was used; None if there is none.
     """
 
     question: str
@@ -241,6 +243,7 @@ class Trace:
     question_languages: tuple[str, ...] = ()
     languages: Mapping[str, int] = field(default_factory=dict)
     freshness: Freshness | None = field(default=None, compare=False)
+    vectors: VectorUse | None = field(default=None, compare=False)
 
     def with_cut(self, limit: str, count: int) -> Trace:
         """Return a copy of the trace with `count` more nodes dropped by `limit`."""
@@ -289,6 +292,7 @@ class Trace:
             read = ", ".join(self.question_languages) or "not read"
             counts = ", ".join(f"{code} {count}" for code, count in self.languages.items())
             lines.append(f"languages: question {read}; nodes {counts or 'none'}")
+        lines += [] if self.vectors is None else [f"vectors: {self.vectors.describe()}"]
         lines += self._describe_freshness()
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())

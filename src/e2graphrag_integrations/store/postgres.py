@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -52,6 +52,8 @@ from e2graphrag_integrations.store.postgres_schema import (
     relations,
 )
 from e2graphrag_integrations.store.rows import GENERATION, manifest_value
+
+T = TypeVar("T")
 
 _READERS = 8
 """Maximum number of connections for reads."""
@@ -323,16 +325,29 @@ class PostgresDatabase:
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows; once more if the server has closed the connection."""
+
+        def ask(connection: Connection) -> list[Any]:
+            return Statements(connection).execute(query, parameters).fetchall()
+
         held = self._held_connection()
-        if held is not None:
-            try:
-                return Statements(held).execute(query, parameters).fetchall()
-            except psycopg.Error as error:
-                raise translate_error(error, self._url) from error
+        if held is None:
+            return self.read_with(ask)
+        try:
+            return ask(held)
+        except psycopg.Error as error:
+            raise translate_error(error, self._url) from error
+
+    def read_with(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of a function that reads outside of a read transaction.
+
+        Args:
+            work: Called with a connection; once more if the server has closed it.
+        """
+        self._check_usable()
         for is_last in (False, True):
             connection = self._pool.take(new=is_last)
             try:
-                return Statements(connection).execute(query, parameters).fetchall()
+                return work(connection)
             except psycopg.Error as error:
                 if is_last or not is_lost(connection):
                     raise translate_error(error, self._url) from error
@@ -348,6 +363,21 @@ class PostgresDatabase:
         for start in range(0, len(keys), _BATCH):
             batch = list(keys[start : start + _BATCH])
             yield from self.read(query.format(f"WHERE {column} = ANY(?)"), (batch,))
+
+    @contextlib.contextmanager
+    def own_connection(self) -> Iterator[Connection]:
+        """Open a connection for other transactions than those of the store, and close it.
+
+        Raises:
+            ForkedProcessError: If this process is a fork of the one that opened the database.
+        """
+        self._check_usable()
+        self.check_writable()
+        with contextlib.closing(connect(self._url)) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise translate_error(error, self._url) from error
 
     def _held_connection(self) -> Connection | None:
         self._check_usable()

@@ -30,6 +30,9 @@ OWN_TABLES = (
 )
 """All tables, each before those that it references."""
 
+VECTOR_TABLES = ("vectors", "vector_documents", "vector_index")
+"""The tables of a vector index, which exist only if there is one; see `vectors/pgvector.py`."""
+
 Connection = psycopg.Connection[Any]
 
 _MIGRATIONS: Mapping[int, Callable[[Statements], None]] = {}
@@ -118,7 +121,7 @@ def prepare(connection: Connection, url: PostgresURL) -> None:
 
 def drop_tables(connection: Connection, schema: str) -> None:
     """Delete the tables of an index, and the schema if nothing else is in it."""
-    for table in OWN_TABLES:
+    for table in (*OWN_TABLES, *VECTOR_TABLES):
         name = sql.Identifier(schema, table)
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
     if not relations(connection, schema) and schema != "public":

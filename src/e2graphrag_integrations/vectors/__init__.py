@@ -1,0 +1,1 @@
+"""Vector indexes outside of the snapshot: pgvector and Qdrant."""
