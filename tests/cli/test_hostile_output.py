@@ -95,12 +95,15 @@ def test_every_command_is_swept():
         "drop",
         "eval",
         "mcp",
+        "update-vectors",
     }
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
     question = f"Who met the Hatter?{CONTROLS}"
     assert check("copy", hostile_index, tmp_path / f"copy{CONTROLS}.e2g").code == 0
+    for vectors in (f"faiss{CONTROLS}", f"http://127.0.0.1:9/c{CONTROLS}"):
+        assert check("update-vectors", hostile_index, vectors).code == 2
     assert check("list", hostile_index).code == check("drop", hostile_index).code == 2  # no URL
     for options in (
         [],
