@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
+    check_bool,
     check_int,
     check_seconds,
     check_text,
@@ -58,6 +59,7 @@ from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, 
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.worker import Worker, WorkOptions
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.portability.canonical import export_lines
@@ -116,7 +118,7 @@ from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.location import shown_path
-from e2graphrag_integrations.store.queue import queue_states
+from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -134,6 +136,12 @@ VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search for a snapshot; may also update an external vector store."""
 
 _Write = Callable[[IndexingRun], IndexReport]
+
+_MAX_LLM_LIMIT = 1000
+"""Maximum of `llm_limit`: each call tries as many locks."""
+
+_MIN_LEASE = 0.1
+"""Minimum duration of a lease in seconds: it is renewed three times as often."""
 
 T = TypeVar("T")
 
@@ -329,7 +337,11 @@ class E2GraphRAG(GraphExports):
             store.close()
             raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
-        index = OpenIndex(store, settings, components, planner, concurrency, retry, language)
+        index = OpenIndex(
+            *(store, settings, components, planner, concurrency, retry, language),
+            requested=requested,
+            lock_timeout=lock_timeout,
+        )
         opened = cls(index, strategy, vector_search, arguments, freshness, vectors=opened_vectors)
         if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
             try:
@@ -380,6 +392,7 @@ class E2GraphRAG(GraphExports):
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
         engine: EngineArgument = "local",
+        wait: bool = True,
     ) -> IndexReport:
         """Index documents; unchanged documents are skipped.
 
@@ -400,6 +413,9 @@ class E2GraphRAG(GraphExports):
             engine: `"local"` runs everything in this process. `"ray"` or a `RayEngine` (extra
                 `ray`) extracts, embeds and summarizes on the workers of a Ray cluster; this process
                 writes the results. The index is the same.
+            wait: False only checks the documents and adds them to the queue, for workers
+                (`work`) or `resume`. A version in the queue counts as the version of the index.
+                `progress` and `engine` have no effect then.
 
         Raises:
             InvalidInputError: If an argument is invalid. Nothing was written.
@@ -416,7 +432,7 @@ class E2GraphRAG(GraphExports):
             StoppedError: If `stop` or `close` was called.
         """
         work = self._adding(documents, on_duplicate, on_copy)
-        return self._run(work, _run_options(max_llm_calls, progress, engine))
+        return self._run(work, _run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aadd(
         self,
@@ -427,10 +443,11 @@ class E2GraphRAG(GraphExports):
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
         engine: EngineArgument = "local",
+        wait: bool = True,
     ) -> IndexReport:
         """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
         work = self._adding(documents, on_duplicate, on_copy)
-        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
+        return await self._arun(work, _run_options(max_llm_calls, progress, engine, wait=wait))
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
         checked = as_documents(documents, on_duplicate)
@@ -445,6 +462,7 @@ class E2GraphRAG(GraphExports):
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
         engine: EngineArgument = "local",
+        wait: bool = True,
     ) -> IndexReport:
         """Replace documents with new versions; unchanged documents are skipped.
 
@@ -459,7 +477,7 @@ class E2GraphRAG(GraphExports):
             E2GraphRAGError: For the same reasons as `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
-        return self._run(work, _run_options(max_llm_calls, progress, engine))
+        return self._run(work, _run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aupdate(
         self,
@@ -468,10 +486,11 @@ class E2GraphRAG(GraphExports):
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
         engine: EngineArgument = "local",
+        wait: bool = True,
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(update_documents, as_documents(documents), self._index)
-        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
+        return await self._arun(work, _run_options(max_llm_calls, progress, engine, wait=wait))
 
     def resume(
         self,
@@ -497,6 +516,89 @@ class E2GraphRAG(GraphExports):
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(resume_documents, self._index)
         return await self._arun(work, _run_options(max_llm_calls, progress, engine))
+
+    def work(
+        self,
+        *,
+        forever: bool = False,
+        llm_limit: int | None = None,
+        lease: float = 60.0,
+        progress: ProgressListener | None = None,
+    ) -> IndexReport:
+        """Index the documents in the queue, beside workers in other processes.
+
+        Any number of workers can index the queue of an index in Postgres. Each document is indexed
+        by one of them, and no summary is created twice. If a worker dies or loses its connection,
+        others take over its documents. Documents that have failed are left to `resume` or `add`.
+        In a file, one worker indexes the queue, and others wait.
+
+        The method returns when all documents in the queue are indexed or have failed, also those of
+        other workers. `stop` and `close` end it after the calls in flight.
+
+        Args:
+            forever: Whether to wait for further documents when the queue is empty.
+            llm_limit: Maximum number of simultaneous LLM calls of all workers; give all of them the
+                same. None means that only the `concurrency` of each worker limits its calls.
+            lease: Seconds after which other workers take over the documents of a worker that died
+                or lost its connection. A worker that lives renews its leases.
+            progress: Called with every `Progress` event of each group of documents. The totals are
+                those of the group.
+
+        Returns:
+            What this worker has done. Entities and edges are not counted.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+            SettingsMismatchError: If the documents were added with other settings or models than
+                those of this index.
+            IndexingError: If so many documents fail that they are probably not the cause.
+            StoreConnectionError: If the server cannot be reached for longer than `lock_timeout`.
+                Finished work is saved, and other workers take over the documents.
+        """
+        report = self._worker(forever, llm_limit, lease, progress).run()
+        self.follow_write()
+        return report
+
+    async def awork(
+        self,
+        *,
+        forever: bool = False,
+        llm_limit: int | None = None,
+        lease: float = 60.0,
+        progress: ProgressListener | None = None,
+    ) -> IndexReport:
+        """Run `work` in a thread; an async summarizer runs in the caller's event loop."""
+        loop = CallerLoop(asyncio.get_running_loop())
+        worker = self._worker(forever, llm_limit, lease, progress, loop)
+
+        def work() -> IndexReport:
+            report = worker.run()
+            self.follow_write()
+            return report
+
+        return await run_in_thread(work, worker.stop)
+
+    def _worker(
+        self,
+        forever: bool,
+        llm_limit: int | None,
+        lease: float,
+        progress: ProgressListener | None,
+        runner: CallerLoop | None = None,
+    ) -> Worker:
+        limit = None if llm_limit is None else check_int("llm_limit", llm_limit, 1, _MAX_LLM_LIMIT)
+        seconds = check_seconds("lease", lease)
+        if seconds < _MIN_LEASE:
+            raise InvalidInputError(f"lease={lease} must be at least {_MIN_LEASE} seconds")
+        options = WorkOptions(
+            check_bool("forever", forever),
+            limit,
+            seconds,
+            self._index.lock_timeout,
+            progress,
+            runner,
+        )
+        return Worker(self._index, options)
 
     def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
@@ -532,9 +634,11 @@ class E2GraphRAG(GraphExports):
         return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
-        with self.write_lock(run):
+        # Workers may index other documents while some are only added to the queue.
+        with self.write_lock(run) if run.wait else self._index.shared(run):
             report = work(run)
-        self.follow_write()
+        if run.wait:
+            self.follow_write()
         return report
 
     async def _arun(self, work: _Write, run: IndexingRun) -> IndexReport:
@@ -551,12 +655,21 @@ class E2GraphRAG(GraphExports):
         with self._store.read_transaction():
             indexed = self._store.content_hashes()
             queued = queue_states(self._store)
-        return [
-            DocumentStatus(id_, *queued[id_], id_ in indexed)
-            if id_ in queued
-            else DocumentStatus(id_, "done")
-            for id_ in sorted({*indexed, *queued})
-        ]
+            holders = self._store.database.lease_holders()
+        states = []
+        for id_ in sorted({*indexed, *queued}):
+            state = DocumentStatus(id_, "done")
+            if id_ in queued:
+                state = DocumentStatus(id_, *queued[id_], id_ in indexed)
+            if id_ in holders:
+                worker, since = holders[id_].worker, holders[id_].since.isoformat()
+                state = replace(state, status="processing", worker=worker, since=since)
+            states.append(state)
+        return states
+
+    def queued_ids(self) -> set[str]:
+        """Return the ids of the documents in the queue."""
+        return queued_ids(self._store)
 
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Delete documents and everything derived from them: either all of them or none.
@@ -1198,7 +1311,12 @@ def _run_options(
     max_llm_calls: int | None,
     progress: ProgressListener | None,
     engine: EngineArgument = "local",
+    *,
+    wait: bool = True,
 ) -> IndexingRun:
     return IndexingRun(
-        progress=progress, max_llm_calls=check_call_limit(max_llm_calls), engine=as_engine(engine)
+        progress=progress,
+        max_llm_calls=check_call_limit(max_llm_calls),
+        engine=as_engine(engine),
+        wait=check_bool("wait", wait),
     )

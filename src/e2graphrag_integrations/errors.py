@@ -30,6 +30,7 @@
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
         ├── StoreConnectionError     the database server cannot be reached
+        ├── LeaseLostError           another worker may index the document by now
         ├── VectorIndexError         a vector index is not usable as it is
         ├── CorruptStoreError        stored data is damaged
         ├── ClosedError              the index is closed
@@ -186,6 +187,10 @@ class StoreConnectionError(StoreError):
 
 class VectorIndexError(StoreError):
     """Raised when a vector index outside of the index cannot be used until somebody changes it."""
+
+
+class LeaseLostError(StoreError):
+    """Raised when a worker writes a document that it no longer holds; nothing is written."""
 
 
 class CorruptStoreError(StoreError):

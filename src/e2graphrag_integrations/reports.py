@@ -121,6 +121,7 @@ class IndexReport(_Report):
         skipped: Ids of documents that were not indexed: unchanged documents, changed documents
             skipped because of `on_duplicate="skip"`, and copies skipped because of
             `on_copy="skip"`.
+        queued: Ids of the documents that were only added to the queue, with `wait=False`.
         failed: Error messages of the documents that failed, by id.
         empty: Ids of indexed documents without text; they have no chunks.
         chunks, summaries: Number of nodes written; `reindex` only extracts the chunks again.
@@ -152,6 +153,7 @@ class IndexReport(_Report):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    queued: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -182,12 +184,16 @@ class DocumentStatus:
             `processing`, which remains if the process dies.
         reason: Error message of a failed document.
         indexed: Whether any version of the document is searchable.
+        worker: The process and the host of the worker that indexes the document, if one does.
+        since: When that worker claimed the document, by the clock of the server, in ISO 8601.
     """
 
     id: str
     status: Literal["pending", "processing", "done", "failed"]
     reason: str | None = None
     indexed: bool = True
+    worker: str | None = None
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,8 @@ def test_an_older_schema_is_migrated_in_one_transaction(
 ):
     open_index(postgres_url).add(story)
 
+    version = schema_module.POSTGRES_VERSION
+
     def migrate(statements):
         statements.execute("ALTER TABLE documents ADD COLUMN newer TEXT")
 
@@ -186,19 +188,19 @@ def test_an_older_schema_is_migrated_in_one_transaction(
         migrate(statements)
         raise StoreError("interrupted")
 
-    monkeypatch.setattr(schema_module, "POSTGRES_VERSION", 2)
+    monkeypatch.setattr(schema_module, "POSTGRES_VERSION", version + 1)
     columns = (
         "SELECT 1 FROM information_schema.columns "
         "WHERE table_schema = '<s>' AND column_name = 'newer'"
     )
-    monkeypatch.setattr(schema_module, "_MIGRATIONS", {1: fail})
+    monkeypatch.setattr(schema_module, "_MIGRATIONS", {version: fail})
     with pytest.raises(StoreError, match="interrupted"):
         Store(postgres_url)
     assert execute(postgres_url, columns) == []
-    monkeypatch.setattr(schema_module, "_MIGRATIONS", {1: migrate})
+    monkeypatch.setattr(schema_module, "_MIGRATIONS", {version: migrate})
     Store(postgres_url).close()
     assert len(execute(postgres_url, columns)) == 1
-    assert execute(postgres_url, "SELECT value FROM <s>.e2graphrag") == [(2,)]
+    assert execute(postgres_url, "SELECT value FROM <s>.e2graphrag") == [(version + 1,)]
 
 
 def test_missing_privileges_are_typed_errors_that_say_what_to_grant(

@@ -28,6 +28,35 @@ def test_langchain_keeps_its_index_in_postgres(postgres_url):
         assert "mill" in index.similarity_search("Who built a mill?", k=1)[0].page_content
 
 
+@pytest.mark.skipif(not find_spec("langchain_core"), reason="needs langchain-core")
+async def test_langchain_adds_documents_that_workers_index(postgres_url):
+    from langchain_core.documents import Document
+
+    from e2graphrag_integrations.langchain import E2GraphRAGIndex
+    from langchain_fakes import SMALL
+
+    documents = [
+        Document(STORY, metadata={"source": "story"}),
+        Document("Fay built a mill.", metadata={"source": "mill"}),
+        Document("Gus sold it.", metadata={"source": "other"}),
+    ]
+    with (
+        E2GraphRAGIndex.open(postgres_url, **SMALL) as index,
+        E2GraphRAGIndex.open(postgres_url, **SMALL) as worker,
+    ):
+        ids = index.add_documents(documents[:2], wait=False)
+        ids += await index.aadd_documents(documents[2:], wait=False)
+        assert index.corpus.rag.document_ids == []
+        assert index.similarity_search("Who built a mill?") == []  # without waiting
+        index.delete(ids[2:])
+        report = await worker.awork()
+        assert (report.documents, worker.work().documents) == (2, 0)
+        assert "mill" in index.similarity_search("Who built a mill?", k=1)[0].page_content
+        assert not index.corpus.is_dirty
+        assert sorted(index.ids()) == sorted(ids[:2])
+        assert index.corpus.rag.verify().ok
+
+
 @pytest.mark.skipif(not find_spec("llama_index"), reason="needs llama-index-core")
 def test_llama_index_reads_and_writes_an_index_in_postgres(postgres_url, open_index, story):
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex

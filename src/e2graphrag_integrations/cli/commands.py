@@ -35,12 +35,7 @@ def index(
     profile: options.Profile = False,
     json: options.Json = False,
     embedder: options.Embedder = None,
-    spacy_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
-        ),
-    ] = None,
+    spacy_model: options.SpacyModel = None,
     language: options.Language = "auto",
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
@@ -61,6 +56,7 @@ def index(
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
     address: options.RayAddress = None,
+    no_wait: options.NoWait = False,
 ) -> ExitCode:
     """Index files and folders.
 
@@ -72,10 +68,13 @@ def index(
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
       e2graphrag index novels/ --out living.e2g --cut content
       e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
+      e2graphrag index novels/ --out "postgresql://host/db?schema=library" --no-wait
     """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    summarizer = inputs.make_summarizer(
+        llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
+    )
     chosen_engine = inputs.make_engine(engine, address)
     inputs.check_new_index(out, paths)
     sources = inputs.read_sources(paths, out)
@@ -108,6 +107,7 @@ def index(
                     max_llm_calls=max_llm_calls,
                     progress=progress,
                     engine=chosen_engine,
+                    wait=not no_wait,
                 )
             except DuplicateDocumentError as error:
                 hint = "on the command line, use --replace or `e2graphrag update`"
@@ -394,6 +394,7 @@ def update(
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
     address: options.RayAddress = None,
+    no_wait: options.NoWait = False,
 ) -> ExitCode:
     """Replace changed documents and add new ones.
 
@@ -404,7 +405,9 @@ def update(
       e2graphrag update novels.e2g novels/ --prune
       e2graphrag update novels.e2g novels/ --llm-model gpt-5-mini --estimate
     """
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    summarizer = inputs.make_summarizer(
+        llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
+    )
     chosen_engine = inputs.make_engine(engine, address)
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index)
@@ -426,13 +429,14 @@ def update(
                 max_llm_calls=max_llm_calls,
                 progress=progress,
                 engine=chosen_engine,
+                wait=not no_wait,
             )
         if deleted_ids:
             rag.delete(deleted_ids)
     changed_ids = given_ids - set(report.skipped) - set(report.failed)
     changes = {
-        "replaced": sorted(changed_ids & indexed_ids),
-        "added": sorted(changed_ids - indexed_ids),
+        "replaced": sorted((changed_ids - {*report.queued}) & indexed_ids),
+        "added": sorted(changed_ids - {*report.queued} - indexed_ids),
         "deleted": deleted_ids,
     }
     unread = sources.skipped
@@ -492,6 +496,60 @@ def resume(
         output.progress_bar() as progress,
     ):
         report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
+    output.print_report(report, shown_path(index), profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
+
+
+@command
+def work(
+    index: options.IndexFile,
+    *,
+    forever: Annotated[
+        bool, flag("--forever", "Wait for further documents when the queue is empty.")
+    ] = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
+    spacy_model: options.SpacyModel = None,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+    llm_limit: Annotated[
+        int | None,
+        number("Number of concurrent LLM calls of all workers; give all of them the same."),
+    ] = None,
+    lease: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time after which others take over the documents of a worker that died.",
+        ),
+    ] = 60.0,
+) -> ExitCode:
+    """Index the documents in the queue, beside workers on other machines.
+
+    Any number of workers can index the queue of an index in Postgres. Ctrl+C and SIGTERM end a
+    worker after the calls in flight; a second signal ends it at once. Either way, nothing is
+    lost.
+
+    Examples:
+      e2graphrag work "postgresql://host/db?schema=library"
+      e2graphrag work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
+    """
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    with (
+        inputs.open_index(
+            index,
+            summarizer=summarizer,
+            embedder=embedder,
+            extractor=spacy_model,
+            concurrency=concurrency,
+        ) as rag,
+        inputs.stopped_by_signals(rag.stop),
+        output.progress_bar() as progress,
+    ):
+        report = rag.work(forever=forever, llm_limit=llm_limit, lease=lease, progress=progress)
     output.print_report(report, shown_path(index), profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 

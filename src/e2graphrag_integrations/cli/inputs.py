@@ -6,8 +6,10 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,6 +172,7 @@ def open_index(
     path: str,
     *,
     summarizer: OpenAISummarizer | None = None,
+    embedder: str | None = None,
     extractor: str | None = None,
     language: str = AUTO,
     concurrency: int = 4,
@@ -180,6 +183,7 @@ def open_index(
     Args:
         path: The index file.
         summarizer: Writes the summaries; None means that sentences are extracted instead.
+        embedder: Name or path of a model; None means the embedder of the file.
         extractor: Name or path of a spaCy pipeline; None means the extractor of the file.
         language: Language of the documents to add; "auto" detects it.
         concurrency: Maximum number of concurrent calls to the summarizer.
@@ -195,11 +199,35 @@ def open_index(
     return E2GraphRAG.open(
         path,
         summarizer=summarizer,
+        embedder=embedder,
         extractor=extractor,
         language=language,
         concurrency=concurrency,
         vectors=vectors,
     )
+
+
+@contextlib.contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function at the first SIGINT or SIGTERM; a second one has its usual effect."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, frame: object) -> None:
+        del number, frame
+        restore()
+        # The interrupted thread may hold a lock that `stop` needs.
+        threading.Thread(target=stop, name="e2graphrag-stop").start()
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()
 
 
 def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:

@@ -42,6 +42,13 @@ Embedder = Annotated[
     ),
 ]
 
+SpacyModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
+    ),
+]
+
 Language = Annotated[
     str,
     typer.Option(
@@ -139,6 +146,10 @@ Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent
 Engine = Annotated[
     Literal["local", "ray"],
     typer.Option(help="Run the models in this process, or on the workers of a Ray cluster."),
+]
+
+NoWait = Annotated[
+    bool, flag("--no-wait", "Only add documents to the queue, for `e2graphrag work`.")
 ]
 
 RayAddress = Annotated[

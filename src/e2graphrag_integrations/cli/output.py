@@ -87,7 +87,8 @@ def progress_bar() -> Iterator[reports.ProgressListener]:
             bars.update(loading, visible=False)
             if progress.stage not in tasks:
                 tasks[progress.stage] = bars.add_task(progress.stage, total=progress.total)
-            bars.update(tasks[progress.stage], completed=progress.done)
+            # A worker starts again for each group of documents.
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total)
 
         yield show
 
@@ -289,22 +290,32 @@ def print_report(
     for change, ids in changes.items():
         for document_id in ids:
             print_line(f"{change}: {document_id}")
+    _print_counts(report, path, size)
+    if profile:
+        _print_profile(report.seconds)
+
+
+def _print_counts(report: reports.IndexReport, path: str, size: int | None) -> None:
     if report.documents:
+        graph = f", {report.entities} entities, {report.edges} edges" if report.entities else ""
         print_line(
             f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
-            f"{report.chunks} chunks, {report.summaries} summaries, {report.entities} entities, "
-            f"{report.edges} edges; {report.embedded} nodes embedded, {report.llm_calls} LLM calls "
-            f"({report.saved_calls} saved), {report.tokens} tokens"
+            f"{report.chunks} chunks, {report.summaries} summaries{graph}; {report.embedded} nodes "
+            f"embedded, {report.llm_calls} LLM calls ({report.saved_calls} saved), "
+            f"{report.tokens} tokens"
         )
         if report.seconds:
             print_line("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in report.seconds.items()))
         _print_size(size)
         for document_id in report.empty:
             print_line(f"warning: {document_id} contains no text", error=True)
+    elif report.queued:
+        print_line(
+            f"{path}: {len(report.queued)} document(s) added to the queue, {len(report.skipped)} "
+            f"unchanged; run `e2graphrag work {shlex.quote(path)}` to index them"
+        )
     else:
         print_line(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
-    if profile:
-        _print_profile(report.seconds)
 
 
 def _print_size(size: int | None) -> None:
@@ -365,6 +376,7 @@ def print_states(
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
         note += f": {state.reason}" if state.reason else ""
+        note += f": {state.worker} since {state.since}" if state.worker else ""
         rows.append((state.status, printable(state.id), printable(note)))
     table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]
     lines = (f"{status}\t{document_id}{note}" for status, document_id, note in rows)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from e2graphrag_integrations.errors import LeaseLostError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.embedding import Embeddings
@@ -19,6 +21,8 @@ from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class RunTotals:
     Attributes:
         unlinked: Cache keys to which replaced document versions linked.
         graph: Entity graph of the documents. Entities and edges are counted in this graph because
-            each entity keeps only its heaviest edges.
+            each entity keeps only its heaviest edges. None counts neither.
         fit: Whether the extractors fit the languages of the documents.
     """
 
@@ -55,7 +59,7 @@ class RunTotals:
     embedded: int = 0
     empty: list[str] = field(default_factory=list)
     unlinked: set[bytes] = field(default_factory=set)
-    graph: GraphBuilder = field(default_factory=GraphBuilder)
+    graph: GraphBuilder | None = field(default_factory=GraphBuilder)
     fit: ExtractionFit = field(default_factory=ExtractionFit)
 
     def report(
@@ -66,7 +70,8 @@ class RunTotals:
         `cost` contains the calls that the planned trees needed before the run; `summaries`
         contains the calls that were made.
         """
-        graph, failed, usage = self.graph.finish(), control.failures.failed, summaries.usage
+        graph = None if self.graph is None else self.graph.finish()
+        failed, usage = control.failures.failed, summaries.usage
         answered = usage.calls - usage.retries
         timings = {**control.timer.seconds, "summarize": usage.seconds, "total": seconds}
         return IndexReport(
@@ -74,8 +79,8 @@ class RunTotals:
             empty=tuple(self.empty),
             chunks=self.chunks,
             summaries=self.summaries,
-            entities=len(graph.names),
-            edges=graph.edges.nnz // 2,
+            entities=0 if graph is None else len(graph.names),
+            edges=0 if graph is None else graph.edges.nnz // 2,
             failed={id_: str(error) for id_, error in failed.items()},
             embedded=self.embedded,
             llm_calls=usage.calls,
@@ -108,9 +113,17 @@ def commit_batch(
         with control.timer.timed("write"):
             linked = _link_nodes(nodes, batch, context.summaries)
             replaces = stored_hashes.get(document.id)
-            unlinked = context.store.write_document(document, linked, context.manifest, replaces)
-        totals.unlinked.update(unlinked)
+            try:
+                unlinked = context.store.write_document(
+                    document, linked, context.manifest, replaces
+                )
+            except LeaseLostError as error:  # another worker indexes it
+                logger.info("%s", error)
+                unlinked = None
         control.timer.advance("write", 1)
+        if unlinked is None:
+            continue
+        totals.unlinked.update(unlinked)
         chunks = [node for node in nodes if not node.level]
         totals.documents += 1
         totals.chunks += len(chunks)
@@ -119,7 +132,8 @@ def commit_batch(
             totals.empty.append(document.id)
         for chunk in chunks:
             sentences = batch.extractions.contributions[batch.extractions.keys[chunk.id]]
-            totals.graph.add(sentences)
+            if totals.graph is not None:
+                totals.graph.add(sentences)
             totals.fit.add(document.language or ENGLISH, chunk.text, sentences)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
 from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
@@ -20,7 +22,7 @@ from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO
-from e2graphrag_integrations.settings import Settings
+from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.store.records import DocumentSink
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -58,6 +60,8 @@ class OpenIndex:
         store: The file.
         settings, components, planner, concurrency, retry, language: See `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
+        lock_timeout: See `E2GraphRAG.open`.
+        requested: The settings that the user has chosen, by name.
         not_recorded: Arguments that only writes need and that were not in the pickle from which
             the index was opened.
         after_write: Called after each operation that may have written, also if it failed.
@@ -71,6 +75,8 @@ class OpenIndex:
     retry: RetryPolicy
     language: str = AUTO
     loop: OwnLoop = field(default_factory=OwnLoop)
+    lock_timeout: float = 30.0
+    requested: Mapping[str, Any] = field(default_factory=dict)
     not_recorded: tuple[str, ...] = ()
     after_write: Callable[[], None] = lambda: None
     _depth: int = 0  # of nested operations; guarded by the thread lock
@@ -102,32 +108,67 @@ class OpenIndex:
             self.retry,
             self.store,
             run.runner or self.loop,
+            claims=run.claims,
         )
 
-    @contextlib.contextmanager
-    def exclusive(self, run: IndexingRun | None = None) -> Iterator[None]:
+    def exclusive(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing; see `E2GraphRAG.write_lock`."""
+        return self._holding(self.store.index_lock.acquire, run or IndexingRun())
+
+    def exclusive_now(self) -> AbstractContextManager[None]:
+        """Like `exclusive`, without waiting for other processes."""
+        acquire = self.store.index_lock.acquire
+        return self._holding(lambda _: acquire(lambda: True), IndexingRun())
+
+    def shared(self, run: IndexingRun) -> AbstractContextManager[None]:
+        """Keep other threads from writing, and other processes except workers."""
+        return self._holding(self.store.index_lock.share, run)
+
+    @contextlib.contextmanager
+    def _holding(
+        self,
+        lock: Callable[[Callable[[], bool]], AbstractContextManager[None]],
+        run: IndexingRun,
+    ) -> Iterator[None]:
         self.check_writable()
         if self._needs_this_loop():
             raise InvalidInputError(
                 "an operation that is writing needs this event loop, so waiting for it here would "
                 "deadlock: await it first, or await aadd(), aupdate() or adelete()"
             )
-        run = run or IndexingRun()
-        self._stops.add(run.stop)
-        try:
-            with (
-                self._exclude_threads(run),
-                self.store.index_lock.acquire(run.stop.no_new_work.is_set),
-            ):
+        with self.stoppable(run.stop):
+            try:
+                with self._exclude_threads(run), lock(run.stop.no_new_work.is_set):
+                    _check_stop(run)
+                    with self._reporting_writes():
+                        yield
+            except StoreLockedError:
                 _check_stop(run)
-                with self._reporting_writes():
-                    yield
-        except StoreLockedError:
-            _check_stop(run)
-            raise
+                raise
+
+    @contextlib.contextmanager
+    def stoppable(self, stop: StopSignal) -> Iterator[None]:
+        """Let `stop` and `close` set a signal while the block runs."""
+        self._stops.add(stop)
+        try:
+            yield
         finally:
-            self._stops.discard(run.stop)
+            self._stops.discard(stop)
+
+    def adopt(self, recorded: Mapping[str, str]) -> None:
+        """Use the models and settings of an index or a queue that was empty when it was opened.
+
+        Args:
+            recorded: The manifest of the index, or else that of its queue.
+
+        Raises:
+            SettingsMismatchError: If the index was opened with others.
+        """
+        self.components.revalidate(recorded)
+        settings = resolve_settings(self.requested, recorded, self.store.path)
+        if settings != self.settings:
+            self.settings = settings
+            self.planner = replace(self.planner, settings=settings)
 
     @contextlib.contextmanager
     def _reporting_writes(self) -> Iterator[None]:

@@ -20,7 +20,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from e2graphrag_integrations._utils.event_loop import ContextThreads
-from e2graphrag_integrations.errors import E2GraphRAGError, StoppedError, StoreError
+from e2graphrag_integrations.errors import StoppedError, StoreError
+from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
 from e2graphrag_integrations.indexing.classify import (
     Selection,
     StoredDocuments,
@@ -53,11 +54,11 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
     dequeue,
-    enqueue,
+    enqueue_selected,
+    queued_documents,
     read_queue,
-    requeue,
-    set_queue_status,
 )
+from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -71,8 +72,16 @@ def add_documents(
     on_copy: OnCopy = "keep",
 ) -> IndexReport:
     """Index documents with unique ids; see `E2GraphRAG.add`."""
-    stored = _stored_documents(index)
     declared = declare_language(documents, index.language)
+    if not run.wait:
+        return _enqueue(
+            declared,
+            lambda stored: classify_for_add(declared, stored, on_duplicate, on_copy),
+            index,
+            run,
+            compares_all=on_copy == "skip",
+        )
+    stored = _stored_documents(index)
     selection = classify_for_add(declared, stored, on_duplicate, on_copy)
     return _index_selection(selection, stored, index, run)
 
@@ -81,9 +90,59 @@ def update_documents(
     documents: Sequence[SourceDocument], index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Replace documents with unique ids; see `E2GraphRAG.update`."""
+    declared = declare_language(documents, index.language)
+    if not run.wait:
+        return _enqueue(declared, lambda stored: classify_for_update(declared, stored), index, run)
     stored = _stored_documents(index)
-    selection = classify_for_update(declare_language(documents, index.language), stored)
-    return _index_selection(selection, stored, index, run)
+    return _index_selection(classify_for_update(declared, stored), stored, index, run)
+
+
+def _enqueue(
+    documents: Sequence[SourceDocument],
+    classify: Callable[[StoredDocuments], Selection],
+    index: OpenIndex,
+    run: IndexingRun,
+    *,
+    compares_all: bool = False,
+) -> IndexReport:
+    """Only add documents to the queue, beside workers that index it.
+
+    Args:
+        documents: The documents.
+        classify: Selects the documents to add, given the newest version of each document.
+        index: The index.
+        run: Contains the limit on LLM calls.
+        compares_all: Whether `classify` compares the documents with all documents of the index.
+    """
+    store = index.store
+    ids = None if compares_all else [document.id for document in documents]
+
+    def select() -> Selection:
+        hashes, languages = store.hashes_and_languages(ids)
+        for document in queued_documents(store, ids):
+            hashes[document.id] = content_hash(document)
+            languages[document.id] = document.language or ENGLISH
+        return classify(StoredDocuments(store.path, hashes, languages))
+
+    selection = select()
+    to_index = [with_language(document) for document in selection.to_index]
+    if to_index:
+        index.adopt(store.manifest() or store.queue_manifest())
+        if run.max_llm_calls is not None:
+            planner = index.planner.for_run()
+            plan_llm_calls(to_index, planner, index.summary_builder(run), run.max_llm_calls)
+        manifest = checked_manifest(to_index, index)
+
+        def select_again() -> list[SourceDocument]:
+            nonlocal selection
+            selection = select()  # others may have added or indexed some meanwhile
+            return [with_language(document) for document in selection.to_index]
+
+        to_index = enqueue_selected(store, select_again, manifest)
+    return IndexReport(
+        skipped=(*selection.unchanged, *selection.kept),
+        queued=tuple(document.id for document in to_index),
+    )
 
 
 def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
@@ -139,42 +198,36 @@ def _index_with(
 ) -> IndexReport:
     """Enqueue documents and index them."""
     store, summaries = index.store, index.summary_builder(run)
+    entries: QueueEntries = Queued(store) if run.queued else Unqueued()
     planner = split_remotely(documents, index.planner, runner)
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
-    manifest = _checked_manifest(documents, index)
+    manifest = checked_manifest(documents, index)
     context = IndexingContext(
         store, index.components, manifest, summaries, planner, index.concurrency
     )
-
-    def mark_processing(ids: Sequence[str]) -> None:
-        if run.queued:
-            set_queue_status(store, dict.fromkeys(ids, ("processing", None)))
-
-    def mark_failed(id_: str, error: E2GraphRAGError) -> None:
-        if run.queued:
-            set_queue_status(store, {id_: ("failed", str(error))})
-
-    failures = FailurePolicy(on_failure=mark_failed)
+    failures = FailurePolicy(on_failure=entries.mark_failed)
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
-    if run.queued:
-        enqueue(store, documents, manifest)
+    entries.begin(documents, manifest)
     announce_llm_calls(cost, summaries, control.timer)
     try:
         report = index_documents(
-            documents, context, control, stored_hashes=stored.hashes, on_batch=mark_processing
+            documents,
+            context,
+            control,
+            stored_hashes=stored.hashes,
+            on_batch=entries.mark_processing,
         )
     except BaseException:
-        if run.queued:
-            with contextlib.suppress(StoreError):  # the error that aborted the run matters more
-                requeue(store)
+        with contextlib.suppress(StoreError):  # the error that aborted the run matters more
+            entries.give_up()
         raise
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
 
 
-def _checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> dict[str, str]:
+def checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> dict[str, str]:
     """Check the models and the settings for writing documents; return their manifest entries."""
     store, components = index.store, index.components
     components.choose_embedder(documents, store.manifest() or store.queue_manifest())
@@ -195,6 +248,7 @@ def index_documents(
     *,
     stored_hashes: Mapping[str, str] = MappingProxyType({}),
     on_batch: Callable[[Sequence[str]], None] = lambda _: None,
+    totals: RunTotals | None = None,
 ) -> IndexReport:
     """Plan, extract, embed, summarize and commit documents.
 
@@ -204,6 +258,7 @@ def index_documents(
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
         on_batch: Called with the document ids in each batch before work on the batch starts.
+        totals: The counts of earlier documents, to which those of these are added.
 
     Raises:
         IndexingError: If `control.failures` aborts the run. Earlier batches are committed.
@@ -211,7 +266,7 @@ def index_documents(
     """
     started = time.perf_counter()
     cost = CostCounter(context.summaries)
-    totals = RunTotals()
+    totals = RunTotals() if totals is None else totals
     with contextlib.ExitStack() as stack:
         sizes = {"extract": 1, "embed": 1, "summaries": 1, "llm": context.concurrency}
         threads = {

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.stages import (
     IndexingEngine,
@@ -69,19 +70,23 @@ class IndexingRun:
         stop: Ends the run when set.
         queued: Whether documents wait in the file's queue until they are indexed. False if the
             caller stores the pending documents.
+        wait: Whether to index the documents, and not only to add them to the queue.
         max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
         summarizer: Replaces the index's summarizer for this run. It must have the same
             fingerprint.
         engine: Provides the runner of the stages.
+        claims: Decides whether this process creates a content, and when it may call an LLM.
     """
 
     runner: AwaitableRunner | None = None
     progress: ProgressListener | None = None
     stop: StopSignal = field(default_factory=StopSignal)
     queued: bool = True
+    wait: bool = True
     max_llm_calls: int | None = None
     summarizer: Summarizer | None = None
     engine: IndexingEngine = field(default_factory=LocalEngine)
+    claims: ContentClaims = field(default_factory=OnlyProcess)
 
 
 class FailurePolicy:
@@ -128,6 +133,12 @@ class FailurePolicy:
             if self._consecutive[error_type] >= limit:
                 raise next(e for e in self.failed.values() if type(e) is error_type)
         return True
+
+    def for_next_documents(self) -> FailurePolicy:
+        """Return a policy for other documents that continues to count failures."""
+        policy = FailurePolicy(self._on_failure)
+        policy._consecutive, policy._succeeded = self._consecutive, self._succeeded
+        return policy
 
     def record_success(self, error_type: type[E2GraphRAGError]) -> None:
         """Record a success in the stage whose failures have the type `error_type`."""

@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations._utils.event_loop import AwaitableRunner
 from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
+from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess
 from e2graphrag_integrations.indexing.run import FailurePolicy, WorkStopped
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.records import ContentCache
@@ -57,6 +59,7 @@ class SummaryBuilder:
         store: Stores summaries.
         runner: Runs the coroutines of an async summarizer.
         usage: Counts of the calls so far.
+        claims: Decides whether this process creates a summary, and when it may call an LLM.
     """
 
     summarizer: Summarizer
@@ -69,6 +72,7 @@ class SummaryBuilder:
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     in_flight: dict[bytes, threading.Event] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    claims: ContentClaims = field(default_factory=OnlyProcess)
 
     @property
     def uses_llm(self) -> bool:
@@ -119,10 +123,12 @@ class SummaryBuilder:
                 break
             running.wait()  # then check again: unless that call failed, the cache has the summary
         try:
-            summary = self.cached(key)
-            if summary is None:
-                summary = self.create(texts, level, stopping)
-                self.store.put_cached("summary", {key: summary.encode()})
+            with self.claims.content(key, stopping):
+                summary = self.cached(key)
+                if summary is None:
+                    with self.claims.llm_call(stopping) if self.uses_llm else nullcontext():
+                        summary = self.create(texts, level, stopping)
+                    self.store.put_cached("summary", {key: summary.encode()})
         finally:
             with self.lock:
                 del self.in_flight[key]

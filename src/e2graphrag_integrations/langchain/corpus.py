@@ -121,8 +121,10 @@ class Corpus:
 
     # Documents
 
-    def add(self, documents: Iterable[Document]) -> list[str]:
+    def add(self, documents: Iterable[Document], *, wait: bool = True) -> list[str]:
         """Store and index documents, and return the ids; an iterator is read in batches.
+
+        With `wait=False`, the documents are only stored and added to the queue; see `enqueue`.
 
         Raises:
             InvalidInputError: If a document cannot be stored. Only earlier batches are kept.
@@ -132,19 +134,23 @@ class Corpus:
         error: IndexingError | None = None
         for batch in self._batches(documents):
             ids += self.upsert(batch)
-            if error is None and self._max_llm_calls is None:
+            if not wait:
+                self.enqueue()
+            elif error is None and self._max_llm_calls is None:
                 try:
                     self.build()
                 except IndexingError as failure:
                     error = failure
         if error is not None:
             raise error
-        if self._max_llm_calls is not None:  # the limit applies to all batches together
+        if wait and self._max_llm_calls is not None:  # the limit applies to all batches together
             self.build()
         return ids
 
-    async def aadd(self, documents: Iterable[Document]) -> list[str]:
+    async def aadd(self, documents: Iterable[Document], *, wait: bool = True) -> list[str]:
         """Run `add` in threads; the summarizer runs in the caller's event loop."""
+        if not wait:
+            return await asyncio.to_thread(self.add, documents, wait=False)
         ids: list[str] = []
         error: IndexingError | None = None
         batches = self._batches(documents)
@@ -269,6 +275,21 @@ class Corpus:
             self._build_loop = None
             self._build_lock.release()
 
+    def enqueue(self) -> IndexReport:
+        """Add the pending documents to the queue, for workers.
+
+        They remain pending until a build finds that workers have indexed them, which costs nothing.
+        """
+        with self._lock:
+            self._refresh()
+            pending = {source: pages for source, pages in self._pending.items() if pages}
+        report = self.rag.add(_joined(pending), on_duplicate="replace", wait=False)
+        with self._lock:
+            self._stored_here -= {
+                source for source, pages in pending.items() if self._pending.get(source) == pages
+            }
+        return report
+
     def reindex(self) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""
         with self._progress() as progress:
@@ -320,6 +341,8 @@ class Corpus:
             if self._stored_here & self._pending.keys():
                 return True
             if not self._pending or not self.auto_build:
+                return False
+            if self._pending.keys() <= self.rag.queued_ids():  # workers index them
                 return False
         return not self.rag.is_written_elsewhere()
 
@@ -396,7 +419,7 @@ class Corpus:
     def _finish(self, pending: Mapping[str, list[Page]]) -> None:
         """Delete empty sources and remove the given pending documents. Needs the write lock."""
         empty = {source for source, pages in pending.items() if not pages}
-        self.rag.delete(empty & set(self.rag.document_ids))
+        self.rag.delete(empty & {*self.rag.document_ids, *self.rag.queued_ids()})
         self.rag.pending.drop(_as_json(pending))
         if self.mirror is not None:
             self.rag.refresh()

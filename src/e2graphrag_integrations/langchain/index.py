@@ -21,6 +21,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from e2graphrag_integrations._utils.validation import (
+    check_bool,
     check_int,
     instance_or_default,
     reject_unknown_arguments,
@@ -381,7 +382,11 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     # Writing
 
     def add_documents(
-        self, documents: Iterable[Document], *, ids: Sequence[str] | None = None
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Sequence[str] | None = None,
+        wait: bool = True,
     ) -> list[str]:
         """Store documents, build the index and return the ids of the documents.
 
@@ -392,6 +397,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         Args:
             documents: The documents.
             ids: Replaces the ids of the documents.
+            wait: False only stores the documents and adds them to the queue, for workers (`work`).
 
         Raises:
             InvalidInputError: If a document is invalid. Nothing is changed, except that earlier
@@ -399,13 +405,17 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             IndexingError: If a model failed. The documents remain pending; call `build` to
                 continue.
         """
-        return self.corpus.add(_with_ids(documents, ids))
+        return self.corpus.add(_with_ids(documents, ids), wait=check_bool("wait", wait))
 
     async def aadd_documents(
-        self, documents: Iterable[Document], *, ids: Sequence[str] | None = None
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Sequence[str] | None = None,
+        wait: bool = True,
     ) -> list[str]:
         """Run `add_documents` in a thread; the `llm` runs in the caller's event loop."""
-        return await self.corpus.aadd(_with_ids(documents, ids))
+        return await self.corpus.aadd(_with_ids(documents, ids), wait=check_bool("wait", wait))
 
     def add_texts(
         self,
@@ -475,6 +485,22 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
         """Run `build` in a thread; the `llm` runs in the caller's event loop."""
         return await self.corpus.abuild(config)
+
+    def work(
+        self, *, forever: bool = False, llm_limit: int | None = None, lease: float = 60.0
+    ) -> IndexReport:
+        """Index the documents in the queue, beside workers in other processes.
+
+        See `E2GraphRAG.work`, which has the same arguments.
+        """
+        return self.corpus.rag.work(forever=forever, llm_limit=llm_limit, lease=lease)
+
+    async def awork(
+        self, *, forever: bool = False, llm_limit: int | None = None, lease: float = 60.0
+    ) -> IndexReport:
+        """Run `work` in a thread."""
+        rag = self.corpus.rag
+        return await rag.awork(forever=forever, llm_limit=llm_limit, lease=lease)
 
     def reindex(self) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.

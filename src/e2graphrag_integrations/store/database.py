@@ -7,8 +7,10 @@ tables, and errors. The SQL has `?` for parameters and is valid in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -65,9 +67,73 @@ class WriteLock(Protocol):
         """
         ...
 
+    def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
+        """Hold the lock together with other workers, in a database that supports it.
+
+        It excludes `acquire`, and waits while another process waits for `acquire`. A file has only
+        one worker at a time: there it is the same as `acquire`.
+        """
+        ...
+
     def is_held_elsewhere(self) -> bool:
         """Return whether another process, or another handle in this one, holds the lock now."""
         ...
+
+
+class Leases(Protocol):
+    """The documents in the queue that one worker holds, and the names that it has locked.
+
+    A worker holds a document until it writes or releases it, or until its lease expires because the
+    worker has died or lost its connection. Thread-safe.
+    """
+
+    def claim(self) -> Mapping[str, int]:
+        """Hold the next documents; return their ids and for the how many-th time each was claimed.
+
+        Documents that were written or released do not count. A document whose worker died is
+        claimed alone, because it may be the reason.
+        """
+        ...
+
+    def check(self, db: Transaction, document_id: str) -> None:
+        """Check in a transaction that this worker holds a document until the transaction ends.
+
+        Raises:
+            LeaseLostError: If it does not.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let other workers claim all documents that this one holds."""
+        ...
+
+    def try_lock(self, names: Sequence[str]) -> str | None:
+        """Lock the first free name, and return it; None if none is free.
+
+        Names that this worker has locked are not free either.
+        """
+        ...
+
+    def unlock(self, name: str) -> None:
+        """Unlock a name. The death of the worker unlocks it, too."""
+        ...
+
+    def close(self) -> None:
+        """Release all documents and names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds a document.
+
+    Attributes:
+        worker: The process and its host.
+        since: When it claimed the document, by the clock of the server.
+    """
+
+    worker: str
+    since: datetime
 
 
 class Database(Protocol):
@@ -179,6 +245,18 @@ class Database(Protocol):
 
     def announce(self, db: Transaction) -> None:
         """Notify all listeners of a new generation when a write transaction is committed."""
+        ...
+
+    def leases(self, seconds: float) -> Leases:
+        """Return the leases of a new worker.
+
+        Args:
+            seconds: Duration of a lease. It is renewed while the worker lives.
+        """
+        ...
+
+    def lease_holders(self) -> Mapping[str, LeaseHolder]:
+        """Return who holds each document that a worker holds, by id."""
         ...
 
     def has_table(self, name: str, db: Transaction | None = None) -> bool:

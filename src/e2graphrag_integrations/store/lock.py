@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -72,6 +73,10 @@ class IndexLock:
                 with contextlib.suppress(OSError):  # filelock detects that the file was deleted
                     self._file.unlink()
                 self._file_lock.release()
+
+    def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
+        """Hold the lock: a file has only one worker at a time."""
+        return self.acquire(cancelled)
 
     def is_held_elsewhere(self) -> bool:
         """Return whether another process, or another handle in this one, holds the lock now."""

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -28,7 +28,7 @@ from e2graphrag_integrations.errors import (
     ForkedProcessError,
     StoreConnectionError,
 )
-from e2graphrag_integrations.store.database import Transaction
+from e2graphrag_integrations.store.database import LeaseHolder, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
 from e2graphrag_integrations.store.newest_generation import NewestGeneration
 from e2graphrag_integrations.store.postgres_connection import (
@@ -40,11 +40,13 @@ from e2graphrag_integrations.store.postgres_connection import (
     is_lost,
     translate_error,
 )
+from e2graphrag_integrations.store.postgres_leases import HOLDERS, PostgresLeases
 from e2graphrag_integrations.store.postgres_listener import ChangeListener
 from e2graphrag_integrations.store.postgres_lock import PostgresLock, lock_key
 from e2graphrag_integrations.store.postgres_schema import (
     MARKER,
     OWN_TABLES,
+    check_version,
     drop_tables,
     is_prepared,
     list_schemas,
@@ -116,7 +118,7 @@ class PostgresDatabase:
         self._listen_lock = process_lock()
         self._listener: ChangeListener | None = None
         self._on_change: Callable[[], Callable[[], None] | None] | None = None
-        self._is_closed = False
+        self._is_closed = self._is_prepared = False
         self._owner = self._process = os.getpid()
         OPEN_DATABASES.add(self)
         try:
@@ -136,9 +138,10 @@ class PostgresDatabase:
             self._pool.give_back(connection)
         if is_new:
             before_creation()
-        if not is_complete:
-            with self._write_transaction() as writer:
+        if not is_complete:  # workers of an older version must end first
+            with self.index_lock.acquire(), self._write_transaction() as writer:
                 prepare(writer, self._url)
+        self._is_prepared = True
 
     @property
     def location(self) -> str:
@@ -247,6 +250,8 @@ class PostgresDatabase:
         with self._write_lock:
             connection = self._begin()
             try:
+                if self._is_prepared:  # a newer version may have migrated the tables since
+                    check_version(connection, self._url)
                 yield connection
                 connection.execute("COMMIT")
             except psycopg.Error as error:
@@ -300,26 +305,26 @@ class PostgresDatabase:
                 return connection
         raise AssertionError("unreachable")
 
-    def lock_session(self, key: int) -> bool:
-        """Try to acquire an advisory lock that the connection for writes holds."""
+    def lock_session(self, query: str, keys: Mapping[str, int]) -> bool:
+        """Run a query that tries to acquire an advisory lock for the connection for writes."""
         with self._write_lock:
             try:
                 connection = self._on_writer(sql.SQL("SELECT 1"))
-                query = "SELECT pg_try_advisory_lock(%s)"
-                row = connection.execute(query, (key,)).fetchone()
+                row = connection.execute(query, keys).fetchone()
             except psycopg.Error as error:
                 raise translate_error(error, self._url) from error
-            self._holds_session_lock = row is not None and bool(row[0])
-            return self._holds_session_lock
+            is_locked = row is not None and bool(row[0])
+            self._holds_session_lock |= is_locked
+            return is_locked
 
-    def unlock_session(self, key: int) -> None:
-        """Release the advisory lock; a lost connection has released it."""
+    def unlock_session(self) -> None:
+        """Release the advisory locks; a lost connection has released them."""
         with self._write_lock:
             held, self._holds_session_lock = self._holds_session_lock, False
             connection = self._writer_connection
             if held and connection is not None and not is_lost(connection):
                 with contextlib.suppress(psycopg.Error):
-                    connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+                    connection.execute("SELECT pg_advisory_unlock_all()")
 
     # Reads
 
@@ -459,6 +464,16 @@ class PostgresDatabase:
     def announce(self, db: Transaction) -> None:
         """Notify all listeners when a write transaction is committed."""
         db.execute("SELECT pg_notify(?, '')", (self._channel,))
+
+    # Workers
+
+    def leases(self, seconds: float) -> PostgresLeases:
+        """Return the leases of a new worker."""
+        return PostgresLeases(self._url, seconds)
+
+    def lease_holders(self) -> Mapping[str, LeaseHolder]:
+        """Return who holds each document that a worker holds, by id."""
+        return {id_: LeaseHolder(worker, since) for id_, worker, since in self.read(HOLDERS)}
 
     # Tables
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import errors, sql
@@ -37,6 +37,13 @@ _DEFAULTS = {
     "tcp_user_timeout": 60_000,
 }
 """Parameters of libpq: a server that disappears is noticed within a minute."""
+
+_SERVER_SETTINGS: tuple[LiteralString, ...] = (
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+)
+"""The server notices within a minute that a machine has disappeared, and releases its locks."""
 
 _OLDEST = 120000
 """Oldest supported server: Postgres 12."""
@@ -111,7 +118,7 @@ def connect(url: PostgresURL) -> Connection:
     try:
         _check_server(connection, url)
         path = sql.SQL("SET search_path = {}, pg_temp").format(sql.Identifier(url.schema))
-        connection.execute(path)
+        connection.execute(sql.SQL("; ").join([path, *map(sql.SQL, _SERVER_SETTINGS)]))
     except BaseException as error:
         connection.close()
         if isinstance(error, psycopg.Error):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from e2graphrag_integrations._utils.processes import process_rlock
@@ -17,6 +17,15 @@ from e2graphrag_integrations.errors import StoreLockedError
 
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 1.0
+
+_TAKE_TURN = "SELECT pg_try_advisory_lock(%(turn)s)"
+_ACQUIRE = "SELECT pg_try_advisory_lock(%(index)s)"
+_SHARE = (
+    "SELECT CASE WHEN pg_try_advisory_xact_lock_shared(%(turn)s) "
+    "THEN pg_try_advisory_lock_shared(%(index)s) ELSE false END"
+)
+"""Workers share the lock. Whoever waits to have it alone takes the turn first, so that no worker
+can share it again before."""
 
 _HOLDER = """
 SELECT a.application_name, a.usename, host(a.client_addr),
@@ -47,12 +56,12 @@ class LockSession(Protocol):
         """The server's id of the connection that can hold the lock; 0 if there is none."""
         ...
 
-    def lock_session(self, key: int) -> bool:
-        """Try to acquire an advisory lock."""
+    def lock_session(self, query: str, keys: Mapping[str, int]) -> bool:
+        """Run a query that tries to acquire an advisory lock; return whether it did."""
         ...
 
-    def unlock_session(self, key: int) -> None:
-        """Release it."""
+    def unlock_session(self) -> None:
+        """Release all of them."""
         ...
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -72,6 +81,7 @@ class PostgresLock:
     def __init__(self, database: LockSession, schema: str, timeout: float) -> None:
         self._database = database
         self._key = lock_key("index", schema)
+        self._turn = lock_key("turn", schema)  # of those who wait for `acquire`, and then hold it
         self._timeout = timeout
         self._thread_lock = process_rlock()
         self._depth = 0
@@ -79,28 +89,45 @@ class PostgresLock:
     @contextlib.contextmanager
     def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
         """Hold the lock while the block runs; see `WriteLock`."""
+        with self._hold((_TAKE_TURN, _ACQUIRE), cancelled):
+            yield
+
+    @contextlib.contextmanager
+    def share(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Hold the lock together with other workers; see `WriteLock`."""
+        with self._hold((_SHARE,), cancelled):
+            yield
+
+    @contextlib.contextmanager
+    def _hold(self, steps: Sequence[str], cancelled: Callable[[], bool] | None) -> Iterator[None]:
         with self._thread_lock:
-            if not self._depth:
-                self._wait(cancelled)
             self._depth += 1
             try:
+                if self._depth == 1:
+                    self._wait(steps, cancelled)
                 yield
             finally:
                 self._depth -= 1
                 if not self._depth:
-                    self._database.unlock_session(self._key)
+                    self._database.unlock_session()
 
-    def _wait(self, cancelled: Callable[[], bool] | None) -> None:
+    def _wait(self, steps: Sequence[str], cancelled: Callable[[], bool] | None) -> None:
+        """Run each step until it succeeds."""
+        keys = {"turn": self._turn, "index": self._key}
         deadline = time.monotonic() + self._timeout
         pause = _POLL_SECONDS
-        while not self._database.lock_session(self._key):
-            if time.monotonic() >= deadline or (cancelled is not None and cancelled()):
-                raise StoreLockedError(
-                    f"{self._database.path} is being written by {self._holder()}: wait for it, or "
-                    "increase lock_timeout="
-                )
-            time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-            pause = min(2 * pause, _MAX_POLL_SECONDS)
+        for step in steps:
+            while not self._database.lock_session(step, keys):
+                self._check_wait(deadline, cancelled)
+                time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+                pause = min(2 * pause, _MAX_POLL_SECONDS)
+
+    def _check_wait(self, deadline: float, cancelled: Callable[[], bool] | None) -> None:
+        if time.monotonic() >= deadline or (cancelled is not None and cancelled()):
+            raise StoreLockedError(
+                f"{self._database.path} is being written by {self._holder()}: wait for it, or "
+                "increase lock_timeout="
+            )
 
     def is_held_elsewhere(self) -> bool:
         """Return whether another process, or another handle in this one, holds the lock now."""

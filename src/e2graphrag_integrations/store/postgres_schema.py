@@ -18,15 +18,15 @@ from e2graphrag_integrations.store.postgres_connection import Statements
 from e2graphrag_integrations.store.rows import new_generation
 from e2graphrag_integrations.store.schema import MIRRORED, PENDING, TABLES
 
-POSTGRES_VERSION = 1
+POSTGRES_VERSION = 2
 """Version of the tables in a Postgres database, in the table `e2graphrag`."""
 
 MARKER = "e2graphrag"
 """The table that identifies a schema as an index."""
 
 OWN_TABLES = (
-    *("windows", "nodes", "content", "documents", "queue", "entity_edits", "pending", "mirrored"),
-    *("manifest", "e2graphrag"),
+    *("windows", "nodes", "content", "documents", "leases", "queue", "entity_edits", "pending"),
+    *("mirrored", "manifest", "e2graphrag"),
 )
 """All tables, each before those that it references."""
 
@@ -35,7 +35,24 @@ VECTOR_TABLES = ("vectors", "vector_documents", "vector_index")
 
 Connection = psycopg.Connection[Any]
 
-_MIGRATIONS: Mapping[int, Callable[[Statements], None]] = {}
+_LEASES = """
+CREATE TABLE leases (
+    id TEXT COLLATE "C" PRIMARY KEY REFERENCES queue (id) ON DELETE CASCADE,
+    number BIGINT NOT NULL, token TEXT NOT NULL, worker TEXT NOT NULL,
+    since TIMESTAMPTZ NOT NULL, expires TIMESTAMPTZ NOT NULL, attempts BIGINT NOT NULL
+);
+CREATE INDEX queue_by_number ON queue (number, id)
+"""
+"""The leases of workers. One applies only to the version of the document with its number."""
+
+
+def _migrate_from_1(statements: Statements) -> None:
+    """Migrate from version 1 to version 2: the table `leases` is new."""
+    for statement in _LEASES.split(";"):
+        statements.execute(statement)
+
+
+_MIGRATIONS: Mapping[int, Callable[[Statements], None]] = {1: _migrate_from_1}
 """For each old version, the migration to the next version."""
 
 
@@ -82,13 +99,22 @@ def is_prepared(connection: Connection, url: PostgresURL) -> bool:
             f"{url.shown}: the schema {url.schema} contains tables but no e2graphrag index: choose "
             "another schema"
         )
+    return check_version(connection, url) == POSTGRES_VERSION
+
+
+def check_version(connection: Connection, url: PostgresURL) -> int:
+    """Return the version of the tables in a schema.
+
+    Raises:
+        SchemaVersionError: If a newer version of this package created or migrated them.
+    """
     version = stored_version(connection, url.schema)
     if version > POSTGRES_VERSION:
         raise SchemaVersionError(
             f"{url.shown} has schema version {version}, but this package supports versions up to "
             f"{POSTGRES_VERSION}: upgrade e2graphrag-integrations"
         )
-    return version == POSTGRES_VERSION
+    return version
 
 
 def stored_version(connection: Connection, schema: str) -> int:
@@ -111,7 +137,7 @@ def prepare(connection: Connection, url: PostgresURL) -> None:
         return
     if found is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(url.schema)))
-    for statement in _translated(f"{TABLES}{PENDING};{MIRRORED}").split(";"):
+    for statement in f"{_translated(f'{TABLES}{PENDING};{MIRRORED}')};{_LEASES}".split(";"):
         if statement.strip():
             statements.execute(statement)
     statements.execute("CREATE TABLE e2graphrag (key TEXT PRIMARY KEY, value BIGINT NOT NULL)")

@@ -8,12 +8,15 @@ with the queued documents.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.errors import SettingsMismatchError
+from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import (
     canonical_json,
     document_fields,
@@ -75,8 +78,8 @@ def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
     return {id_: (status, reason and redact(reason)) for id_, _, _, status, reason in _rows(store)}
 
 
-def _rows(store: Store) -> Iterator[list[Any]]:
-    for row in store.read("SELECT * FROM queue ORDER BY number, id"):
+def _rows(store: Store, ids: Collection[str] | None = None) -> Iterator[list[Any]]:
+    for row in store.queue_rows(ids):
         yield checked_row(row, store.path, f"waiting document {row[0]!r}")
 
 
@@ -90,20 +93,91 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
     """
     with store.transaction() as db:
         put_manifest(db, QUEUE_MANIFEST, canonical_json(dict(manifest)))
-        [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
-        rows = [
-            (document.id, number, canonical_json(document_fields(document)), "pending", None)
-            for number, document in enumerate(documents, last + 1)
-        ]
-        db.executemany(
-            _PUT,
-            ((*row, checksum(*row)) for row in rows),
-        )
+        _put(db, documents)
 
 
-def set_queue_status(store: Store, states: Mapping[str, tuple[QueueStatus, str | None]]) -> None:
-    """Set the status and failure reason of queued documents; ignore other ids."""
+def enqueue_selected(
+    store: Store, select: Callable[[], Iterable[SourceDocument]], manifest: Mapping[str, str]
+) -> list[SourceDocument]:
+    """Add documents to the queue while other processes index it or add to it.
+
+    Args:
+        store: The index.
+        select: Returns the documents to add. Called in the transaction, so nobody else writes
+            between this and the end of the transaction.
+        manifest: The settings and model fingerprints to index the documents with.
+
+    Returns:
+        The documents.
+
+    Raises:
+        SettingsMismatchError: If documents in the queue were added with others.
+    """
     with store.transaction() as db:
+        documents = list(select())
+        recorded = store.queue_manifest()
+        for key, value in manifest.items():
+            if recorded.get(key, value) != value and not key.endswith("_model"):
+                raise SettingsMismatchError(
+                    f"documents in the queue of {store.path} were added with {key}="
+                    f"{short_repr(recorded[key])}, not {short_repr(value)}: open the index with "
+                    "the same settings and models, or index the queue first"
+                )
+        put_manifest(db, QUEUE_MANIFEST, canonical_json({**recorded, **manifest}))
+        if not queued_ids(store).isdisjoint(document.id for document in documents):
+            store.note_unused(db)  # a worker may have created content of the older version
+        _put(db, documents)
+    return documents
+
+
+def _put(db: Transaction, documents: Iterable[SourceDocument]) -> None:
+    [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
+    rows = [
+        (document.id, number, canonical_json(document_fields(document)), "pending", None)
+        for number, document in enumerate(documents, last + 1)
+    ]
+    db.executemany(_PUT, ((*row, checksum(*row)) for row in rows))
+
+
+def queued_documents(store: Store, ids: Collection[str] | None) -> list[SourceDocument]:
+    """Return the documents in the queue that have not failed.
+
+    Args:
+        store: The index.
+        ids: The ids of the documents to return; None returns all.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum.
+    """
+    with invalid_rows(store.path, "the queue"):
+        return [
+            document_from_fields(id_, json.loads(encoded))
+            for id_, _, encoded, status, _ in _rows(store, ids)
+            if status != "failed"
+        ]
+
+
+def queued_ids(store: Store) -> set[str]:
+    """Return the ids of the documents in the queue."""
+    return {id_ for (id_,) in store.read("SELECT id FROM queue")}
+
+
+def has_unfinished(store: Store) -> bool:
+    """Return whether the queue has documents that have not failed."""
+    return bool(store.read("SELECT 1 FROM queue WHERE status <> 'failed' LIMIT 1"))
+
+
+def set_queue_status(
+    store: Store,
+    states: Mapping[str, tuple[QueueStatus, str | None]],
+    check: Callable[[Transaction], None] = lambda _: None,
+) -> None:
+    """Set the status and failure reason of queued documents; ignore other ids.
+
+    `check` is called first in the transaction. If it raises, nothing is changed.
+    """
+    with store.transaction() as db:
+        check(db)
         for id_, (status, full_reason) in states.items():
             reason = full_reason and redact(full_reason)[:_MAX_REASON]
             row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
@@ -121,9 +195,15 @@ def requeue(store: Store) -> None:
     set_queue_status(store, dict.fromkeys(begun, ("pending", None)))
 
 
-def dequeue(store: Store, ids: Sequence[str]) -> None:
-    """Remove documents from the queue; ignore ids that are not in it."""
+def dequeue(
+    store: Store, ids: Sequence[str], check: Callable[[Transaction], None] = lambda _: None
+) -> None:
+    """Remove documents from the queue; ignore ids that are not in it.
+
+    `check` is called first in the transaction. If it raises, nothing is changed.
+    """
     if not ids:
         return
     with store.transaction() as db:
+        check(db)
         db.executemany("DELETE FROM queue WHERE id = ?", ((id_,) for id_ in ids))

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,8 +29,9 @@ from e2graphrag_integrations.store.connection import (
     is_read_only,
     translate_error,
 )
-from e2graphrag_integrations.store.database import Transaction
+from e2graphrag_integrations.store.database import LeaseHolder, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
+from e2graphrag_integrations.store.leases import FileLeases
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import new_generation
@@ -333,6 +334,15 @@ class SQLiteDatabase:
             finally:
                 if db.in_transaction:  # SQLite itself rolls back after a severe error
                     db.execute("ROLLBACK")
+
+    def leases(self, seconds: float) -> FileLeases:
+        """Return the leases of a new worker, which last as long as it holds the lock."""
+        del seconds
+        return FileLeases(self.read)
+
+    def lease_holders(self) -> Mapping[str, LeaseHolder]:
+        """Return nothing: only the process that holds the lock indexes documents."""
+        return {}
 
     def has_table(self, name: str, db: Transaction | None = None) -> bool:
         """Return whether a table exists; in a write transaction if one is given."""

@@ -257,8 +257,11 @@ class Store:
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (key,))
         return manifest_value(rows[0] if rows else None, key, self.path)
 
-    def check_manifest(self, values: Mapping[str, str]) -> None:
+    def check_manifest(self, values: Mapping[str, str]) -> dict[str, str]:
         """Compare entries with the manifest, which may have changed since the file was opened.
+
+        Returns:
+            The manifest.
 
         Raises:
             SettingsMismatchError: If an entry differs from the manifest's entry.
@@ -271,6 +274,7 @@ class Store:
                     f"{self.path} was built with {key}={made_with[key]}, not {value}: open it "
                     "again with its own settings and models, or index into a new file"
                 )
+        return made_with
 
     @property
     def generation(self) -> str:
@@ -306,6 +310,10 @@ class Store:
         """Call a bound method when another process changes the index; see `Database.listen`."""
         self.database.listen(on_change)
 
+    def queue_rows(self, ids: Collection[str] | None = None) -> Iterator[Any]:
+        """Yield the rows of the queue, or those with the given ids, oldest first."""
+        return self._select("SELECT * FROM queue {} ORDER BY number, id", "id", ids)
+
     # Cached content
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -340,12 +348,14 @@ class Store:
         """Return the language of each document by id."""
         return self.hashes_and_languages()[1]
 
-    def hashes_and_languages(self) -> tuple[dict[str, str], dict[str, str]]:
+    def hashes_and_languages(
+        self, ids: Collection[str] | None = None
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """Return the content hash and the language of each document by id.
 
-        One query reads both, for all documents.
+        One query reads both, for all documents, or for those with the given ids.
         """
-        rows = self.read("SELECT id, content_hash, language FROM documents")
+        rows = list(self._select("SELECT id, content_hash, language FROM documents {}", "id", ids))
         hashes = {id_: hash_ for id_, hash_, _ in rows}
         return hashes, {id_: language or ENGLISH for id_, _, language in rows}
 
@@ -355,6 +365,7 @@ class Store:
         nodes: Sequence[StoredNode],
         manifest: Mapping[str, str],
         replaces: str | None = None,
+        check: Callable[[Transaction], None] = lambda _: None,
     ) -> Sequence[bytes]:
         """Write a document and its nodes in one transaction.
 
@@ -363,6 +374,7 @@ class Store:
             nodes: All nodes of the document's tree. Their content must already be cached.
             manifest: The settings and model fingerprints that produced the nodes.
             replaces: Content hash of the stored version that `document` replaces.
+            check: Called first in the transaction. If it raises, nothing is written.
 
         Returns:
             Keys of the content that the previous version referenced, to be passed to `drop_unused`.
@@ -373,8 +385,10 @@ class Store:
             IndexingError: If another writer has deleted content that the nodes reference.
         """
         with self.transaction() as db:
-            self.check_manifest(manifest)
-            put_manifest(db, _MADE_WITH, canonical_json(dict(manifest)))
+            check(db)
+            # Another worker may have recorded the extractors of other languages.
+            recorded = self.check_manifest(manifest)
+            put_manifest(db, _MADE_WITH, canonical_json({**recorded, **manifest}))
             existing = db.execute(
                 "SELECT content_hash FROM documents WHERE id = ?", (document.id,)
             ).fetchone()
@@ -445,6 +459,14 @@ class Store:
         with self.transaction() as db:
             self._drop_unused(db, keys)
 
+    def note_unused(self, db: Transaction) -> None:
+        """Record in a transaction that content may be unused, for the next `drop_unused`."""
+        put_manifest(db, _LEFTOVERS, "")
+
+    def has_unused(self) -> bool:
+        """Return whether the next `drop_unused` checks all content."""
+        return bool(self.read("SELECT 1 FROM manifest WHERE key = ?", (_LEFTOVERS,)))
+
     def compact(self) -> CompactReport:
         """Delete unused cached content and shrink the file.
 
@@ -501,7 +523,7 @@ class Store:
         headers = (row_to_header(row, self.path) for row in rows)
         return sorted(headers, key=lambda header: header.id)
 
-    def _select(self, query: str, column: str, keys: Sequence[Any] | None) -> Iterator[Any]:
+    def _select(self, query: str, column: str, keys: Collection[Any] | None) -> Iterator[Any]:
         """Yield the rows that have one of the keys in a column.
 
         Args:
@@ -512,7 +534,7 @@ class Store:
         if keys is None:
             yield from self.read(query.format(""))
             return
-        yield from self.database.read_keys(query, column, keys)
+        yield from self.database.read_keys(query, column, list(keys))
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document.
