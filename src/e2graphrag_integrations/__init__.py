@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.trace import Trace
     from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
+    from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
@@ -111,6 +112,7 @@ __all__ = [
     "RetrievedNode",
     "RetryPolicy",
     "RuleBasedExtractor",
+    "ScopedReader",
     "Segment",
     "SentenceTransformerEmbedder",
     "SourceDocument",
@@ -168,6 +170,7 @@ _HOMES = {
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
     "retrieval.tree_traversal": ("TreeTraversalStrategy",),
+    "scoped_reader": ("ScopedReader",),
     "search.rerankers": ("CrossEncoderReranker",),
     "summarizers.callable": ("CallableSummarizer",),
     "summarizers.lexrank": ("ExtractiveSummarizer",),

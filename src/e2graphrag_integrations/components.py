@@ -147,7 +147,9 @@ class Components:
         self._chunk_extractors: dict[str, ChunkExtractor] = {}
         self._embedder_was_passed = embedder is not None
         self.extractor_was_passed = extractor is not None
-        self._mentions = BoundedCache[str, tuple[Mention, ...]](_REMEMBERED)
+        self._mentions = BoundedCache[tuple[str, frozenset[str] | None], tuple[Mention, ...]](
+            _REMEMBERED
+        )
         self._vectors = BoundedCache[str, FloatArray](_REMEMBERED)
         self._embedder = self._resolve_embedder(embedder)
         self._passed_extractor = extractor
@@ -352,17 +354,24 @@ class Components:
         """Return whether the extractor of a language is the default one, not one of the user."""
         return self._router.is_default(language)
 
-    def load_extractors(self, question: str) -> list[tuple[str, EntityExtractor]]:
+    def load_extractors(
+        self, question: str, among: Collection[str] | None = None
+    ) -> list[tuple[str, EntityExtractor]]:
         """Return the extractors that read a question, with the language of each.
 
         They are those of the languages of the index that share a script with the question.
+
+        Args:
+            question: The question.
+            among: Languages to choose from; None means all of the index.
 
         Raises:
             SettingsMismatchError: If another extractor built the index.
             MissingDependencyError: If the models of an extractor are not installed.
         """
-        recorded = recorded_languages(self._manifest) or {ENGLISH: ""}
-        languages = question_languages(question, recorded)
+        recorded = list(recorded_languages(self._manifest)) or [ENGLISH]
+        known = recorded if among is None else [code for code in recorded if code in among]
+        languages = question_languages(question, known or recorded[:1])
         return [(code, self.chunk_extractor(code).extractor) for code in languages]
 
     def find_mentions(
@@ -393,12 +402,18 @@ class Components:
                     first[mention.entity] = mention  # one extractor knows that it is a name
         return tuple(sorted(first.values(), key=lambda mention: (mention.start, mention.end)))
 
-    def mentions_of(self, text: str) -> tuple[Mention, ...]:
-        """Return the first mention of each entity in a text of a conversation, and remember it."""
-        return self._mentions.get(text, self._extract_mentions)
+    def mentions_of(self, text: str, among: frozenset[str] | None = None) -> tuple[Mention, ...]:
+        """Return the first mention of each entity in a text of a conversation, and remember it.
 
-    def _extract_mentions(self, text: str) -> tuple[Mention, ...]:
-        return self.find_mentions(text, "a text of the conversation", self.load_extractors(text))
+        Args:
+            text: The text.
+            among: See `load_extractors`.
+        """
+        return self._mentions.get((text, among), self._extract_mentions)
+
+    def _extract_mentions(self, key: tuple[str, frozenset[str] | None]) -> tuple[Mention, ...]:
+        extractors = self.load_extractors(*key)
+        return self.find_mentions(key[0], "a text of the conversation", extractors)
 
     def vector_of(self, text: str) -> FloatArray:
         """Return the unit vector of a text of a conversation as a query, and remember it."""

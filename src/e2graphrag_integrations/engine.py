@@ -87,7 +87,7 @@ from e2graphrag_integrations.reports import (
     VectorReport,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import (
     Community,
     CommunitySelection,
@@ -103,13 +103,16 @@ from e2graphrag_integrations.retrieval.entity_view import (
 )
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
-from e2graphrag_integrations.retrieval.history import History, as_turns
+from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.queries import build_query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -844,14 +847,18 @@ class E2GraphRAG(GraphExports):
             CorruptStoreError: If a stored row does not match its checksum.
         """
         strategy = self._strategy if strategy is None else strategy
-        node_filter = None if where is None else metadata_filter(where)
-        query = Query(
-            question, k, mode, node_filter, token_budget, expand, bool(fill), paths=bool(paths)
+        query = build_query(
+            question,
+            k=k,
+            mode=mode,
+            where=where,
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+            boost=boost,
+            history=history,
+            paths=paths,
         )
-        if boost is not None:
-            query = replace(query, boosts=as_boosts(boost))
-        if history is not None:
-            query = replace(query, history=as_turns(history))
         return self._session.retrieve(query, strategy)
 
     async def aretrieve(
@@ -884,6 +891,25 @@ class E2GraphRAG(GraphExports):
             history=history,
             paths=paths,
         )
+
+    def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedReader:
+        """Return a reader of the documents that match a filter, which nothing can widen.
+
+        The reader answers as if all other documents had never been indexed.
+
+        Args:
+            where: Conditions on the metadata, such as `{"tenant": "a"}`; not a function. A chunk
+                is visible only if all metadata records of it match, and a summary only if all
+                chunks under it are visible.
+            statistics: Whose document frequencies BM25 uses: those of the `scope`, or those of the
+                entire `index`, which tell how common the words of the scope are elsewhere.
+
+        Raises:
+            FilterError: If `where` is empty or invalid.
+            InvalidInputError: If `statistics` is invalid.
+        """
+        scope = Scope.of(where, statistics)
+        return ScopedReader(self._index, self._session, self._strategy, scope)
 
     def entities(
         self, *, prefix: str = "", top: int | None = None, where: Where | None = None
@@ -925,7 +951,7 @@ class E2GraphRAG(GraphExports):
         """
         node_filter = None if where is None else metadata_filter(where)
         return self._session.read(
-            lambda snapshot: describe_entity(snapshot, self._store, node_filter, name, top)
+            lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
         )
 
     async def aentity(
@@ -1018,9 +1044,11 @@ class E2GraphRAG(GraphExports):
     def _select_communities(
         self, selection: CommunitySelection, *, with_sources: bool = True
     ) -> tuple[list[Community], list[ReportSource]]:
-        def select(snapshot: Snapshot) -> tuple[list[Community], list[ReportSource]]:
+        def select(
+            snapshot: Snapshot, source: NodeSource
+        ) -> tuple[list[Community], list[ReportSource]]:
             found = select_communities(selection, snapshot)
-            return found, report_sources(found, snapshot, self._store) if with_sources else []
+            return found, report_sources(found, snapshot, source) if with_sources else []
 
         return self._session.read(select)
 
@@ -1165,7 +1193,7 @@ class E2GraphRAG(GraphExports):
         """Return the result of a function of the property graph; see `GraphExports`."""
         name = absolute_path(self.path)
         return self._session.read(
-            lambda snapshot: work(PropertyGraph(snapshot, self._store, options, name))
+            lambda snapshot, _: work(PropertyGraph(snapshot, self._store, options, name))
         )
 
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:

@@ -30,6 +30,7 @@ LAYERS = [
     {"graph", "search", "settings", "store", "summarizers"},
     {"components", "snapshot"},
     {"indexing", "portability", "retrieval", "vectors"},
+    {"scoped_reader"},
     {"engine"},
     {"evaluation"},
     {"langchain", "llama_index", "loaders", "server", "testing"},

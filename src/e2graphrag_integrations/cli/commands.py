@@ -14,7 +14,7 @@ from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.boosts import parse_weights, read_tags
 from e2graphrag_integrations.cli.options import flag, number
-from e2graphrag_integrations.cli.where import parse_where
+from e2graphrag_integrations.cli.where import parse_object, parse_where
 from e2graphrag_integrations.errors import DuplicateDocumentError, TagError
 from e2graphrag_integrations.store.location import (
     index_exists,
@@ -140,6 +140,7 @@ def query(
         typer.Option(help="Replace summaries with the nodes below them."),
     ] = "none",
     token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
+    scope: options.Scope = None,
     where: options.Where = None,
     tag: Annotated[
         list[str] | None,
@@ -174,6 +175,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
       e2graphrag query novels.e2g "Who was Filby?" --vectors http://localhost:6333/novels
+      e2graphrag query novels.e2g "Who was Filby?" --scope '{"document_id": "the_time_machine.txt"}'
     """
     from e2graphrag_integrations import tagged
     from e2graphrag_integrations.retrieval.named_strategies import make_strategy
@@ -190,7 +192,8 @@ def query(
     condition = parse_where(where or ())
 
     with inputs.open_index(index, vectors=vectors) as rag:
-        result = rag.retrieve(
+        reader = rag if scope is None else rag.scoped(parse_object("--scope", scope))
+        result = reader.retrieve(
             question,
             k=k,
             mode=mode,

@@ -74,6 +74,15 @@ Vectors = Annotated[
     ),
 ]
 
+Scope = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help="Search as if only the documents that match a filter were indexed: "
+        '\'{"tenant": "a"}\'.',
+    ),
+]
+
 Json = Annotated[bool, flag("--json", "Print JSON.")]
 
 Profile = Annotated[bool, flag("--profile", "Print the time spent in each stage.")]

@@ -27,7 +27,7 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
     filters: list[dict[str, Any]] = []
     for condition in conditions:
         if condition.startswith("{"):
-            filters.append(_parse_object(condition))
+            filters.append(parse_object("--where", condition))
             continue
         key, separator, text = condition.partition("=")
         if not separator or not key:
@@ -44,16 +44,24 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
     return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
 
 
-def _parse_object(text: str) -> dict[str, Any]:
+def parse_object(option: str, text: str) -> dict[str, Any]:
+    """Parse a filter that is a JSON object.
+
+    Raises:
+        InvalidInputError: If it is not a JSON object.
+    """
     try:
-        value: dict[str, Any] = json.loads(text)
+        value = json.loads(text)
     except RecursionError:
-        raise InvalidInputError("--where {...}: the filter is nested too deeply") from None
+        raise InvalidInputError(f"{option} {{...}}: the filter is nested too deeply") from None
     except ValueError as error:
+        form = "KEY=VALUE or " if option == "--where" else ""
         raise InvalidInputError(
-            f"--where {text!r} is not valid JSON ({error}): "
-            """use KEY=VALUE or '{"year": {"$gte": 1890}}'"""
+            f"{option} {text!r} is not valid JSON ({error}): "
+            f"""use {form}'{{"year": {{"$gte": 1890}}}}'"""
         ) from error
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{option} {text!r} must be a JSON object")
     return value
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -132,6 +132,46 @@ class EntityEdits:
             forms = [_form(name, apart) for name in one.names]
             distinct.setdefault((one.kind, *forms), one)
         return EntityEdits(tuple(distinct.values()))
+
+    def reading_alike(self) -> EntityEdits:
+        """Return the edits that decide how mentions are read; see `spelled_apart`."""
+        apart = self.spelled_apart
+        return EntityEdits(
+            tuple(
+                one
+                for one in self.edits
+                if one.kind == "separate"
+                and normal_form(one.names[0]) in apart
+                and normal_form(one.names[0]) == normal_form(one.names[1])
+            )
+        )
+
+    def restricted_to(self, known: Container[str]) -> EntityEdits:
+        """Return the edits between known names, so that no other name shows.
+
+        An alias of an alias means the last known name of the chain.
+
+        Args:
+            known: The forms of the known names, before the edits.
+        """
+        written = {self.form(alias): name for alias, name in self.aliases.items()}
+        kept: list[EntityEdit] = []
+        for one in self.edits:
+            if not all(
+                self.form(name) in known for name in one.names[: 1 if one.kind == "alias" else 2]
+            ):
+                continue
+            if one.kind != "alias":
+                kept.append(one)
+                continue
+            alias, name = one.names
+            targets = [name]
+            while self.form(targets[-1]) in written:
+                targets.append(written[self.form(targets[-1])])
+            found = [target for target in targets if self.form(target) in known]
+            if found:
+                kept.append(EntityEdit("alias", (alias, found[-1])))
+        return EntityEdits(tuple(kept))
 
     def to_json(self) -> list[list[str]]:
         """Return the edits as JSON values."""

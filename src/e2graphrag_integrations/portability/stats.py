@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
@@ -18,8 +19,19 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         store: The store, for the file size and the settings.
         snapshot: The snapshot of the store's current generation, for all counts.
     """
-    nodes, manifest = snapshot.nodes, store.manifest()
-    choice = snapshot.subjects.choice
+    size = 0 if store.path == MEMORY else store.database.size()
+    return snapshot_stats(snapshot, store.manifest(), size)
+
+
+def snapshot_stats(snapshot: Snapshot, manifest: Mapping[str, str], size: int = 0) -> Stats:
+    """Return the statistics of a snapshot.
+
+    Args:
+        snapshot: The snapshot.
+        manifest: The settings and the model fingerprints of the index.
+        size: Size of the index in bytes.
+    """
+    nodes, choice = snapshot.nodes, snapshot.subjects.choice
     subjects = Counter(subject.source or "none" for subject in choice.of_documents)
     return Stats(
         documents=len(snapshot.documents),
@@ -31,7 +43,7 @@ def index_stats(store: Store, snapshot: Snapshot) -> Stats:
         mentions=int(snapshot.graph.postings.sum()),
         windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
-        bytes=0 if store.path == MEMORY else store.database.size(),
+        bytes=size,
         extraction_rules=index_version(manifest),
         is_outdated=is_outdated(manifest),
         subjects=dict(subjects.most_common()),

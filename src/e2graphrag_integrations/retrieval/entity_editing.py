@@ -53,7 +53,7 @@ def changed_edits(
 
 
 def _check_known(new: Iterable[EntityEdit], edits: EntityEdits, snapshot: Snapshot) -> None:
-    known = frozenset(_known_forms(edits, snapshot))
+    known = frozenset(known_forms(edits, snapshot))
     for edit in new:
         if edit.kind == "stop":
             continue
@@ -67,7 +67,7 @@ def _check_known(new: Iterable[EntityEdit], edits: EntityEdits, snapshot: Snapsh
             )
 
 
-def _known_forms(edits: EntityEdits, snapshot: Snapshot) -> Iterator[str]:
+def known_forms(edits: EntityEdits, snapshot: Snapshot) -> Iterator[str]:
     """Yield the forms of all mentions and subjects, before and after the edits."""
     names = snapshot.unedited_names
     yield from names

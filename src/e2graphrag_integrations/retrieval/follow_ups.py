@@ -93,7 +93,8 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     turns = query.history
     if turns and turns[-1] == ("user", query.question.strip()):
         turns = turns[:-1]  # some frameworks add the question to the history first
-    mentions = components.mentions_of(query.question) if has_names(snapshot) else ()
+    among = snapshot.question_languages
+    mentions = components.mentions_of(query.question, among) if has_names(snapshot) else ()
     back = back_reference(query.question, mentions)
     specificity = _specificity(query.question, snapshot.bm25)
     opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
@@ -202,7 +203,7 @@ def _completed(
             vectors.append(one.weight * components.vector_of(turn.text))
         if query.mode == "global" or not has_names(snapshot):
             continue
-        for mention in components.mentions_of(turn.text):
+        for mention in components.mentions_of(turn.text, snapshot.question_languages):
             weight = round(one.weight * _NAME_WEIGHTS[turn.role], 4)
             known = names.get(mention.entity)
             if (

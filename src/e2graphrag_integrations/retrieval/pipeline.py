@@ -155,9 +155,10 @@ def analyze(
         if query.mode == "global" or not has_names(snapshot):
             return query
         with measure("load", timings):
-            extractors = components.load_extractors(query.question)
+            among = snapshot.question_languages
+            extractors = components.load_extractors(query.question, among)
         if query.history:  # the question will be an earlier turn of the next one
-            mentions = components.mentions_of(query.question)
+            mentions = components.mentions_of(query.question, among)
         else:
             mentions = components.find_mentions(query.question, "the question", extractors)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)

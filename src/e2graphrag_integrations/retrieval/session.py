@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -19,11 +20,15 @@ from e2graphrag_integrations.retrieval.generations import (
     GenerationKeeper,
     Served,
 )
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, ScopedSnapshots
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.vector_index import VectorIndexSearch
+from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -64,6 +69,7 @@ class RetrievalSession:
         self._node_search = node_search
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
+        self._scopes = ScopedSnapshots()
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the store's newest generation.
@@ -85,8 +91,16 @@ class RetrievalSession:
         """Stop preparing generations in the background."""
         self._generations.close()
 
-    def retrieve(self, query: Query, strategy: Strategy) -> RetrievalResult:
+    def retrieve(
+        self, query: Query, strategy: Strategy, scope: Scope | None = None
+    ) -> RetrievalResult:
         """Return the result of a query, read from a single generation.
+
+        Args:
+            query: The query.
+            strategy: Ranks the nodes.
+            scope: The part of the index that the query sees; None means all of it. In a scope, the
+                trace does not say how old the answer is, because that depends on all changes.
 
         Raises:
             StoreError: If the newest generation must be prepared, but cannot be.
@@ -95,36 +109,41 @@ class RetrievalSession:
         served = self._generations.current()
         met_changes = False  # whether the last attempt found a changed document
         for _ in range(_ATTEMPTS):
-            asked = without_changed_documents(query, served.generation) if met_changes else query
             try:
-                result = self._answer(asked, strategy, served.generation)
+                view = self._view(served.generation, scope)
+                asked = without_changed_documents(query, view.seen) if met_changes else query
+                result = self._answer(asked, strategy, view)
             except StaleSnapshotError as error:
                 generation, met_changes = served.generation, bool(error.documents)
+                reduced = generation
                 if met_changes:
-                    generation = self._generations.leave_out(generation, error.documents)
+                    changed = view.rows_in_generation(error.documents)
+                    generation = self._generations.leave_out(generation, changed)
+                    reduced = view.without(error.documents, generation)
                 elif generation.name == self._store.generation:
                     raise self._corrupt(error) from error
                 served = replace(served, generation=generation)
-                if not met_changes or generation.leaves_out_too_much:
+                if not met_changes or reduced.leaves_out_too_much:
                     served = self._newer(served, is_needed=not met_changes)
             else:
                 served = self._generations.answered(served)
-                return with_freshness(result, self._generations.freshness(served))
+                return self._with_freshness(result, served, scope)
         with self._store.read_transaction():  # blocks writers
             try:
                 snapshot, base = self._build(self._store, served.generation.base)
                 latest = Generation(snapshot, base, math.inf)
-                result = self._answer(query, strategy, latest)
+                result = self._answer(query, strategy, self._view(latest, scope))
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
-        served = replace(served, generation=latest)
-        return with_freshness(result, self._generations.freshness(served))
+        return self._with_freshness(result, replace(served, generation=latest), scope)
 
-    def read(self, work: Callable[[Snapshot], T]) -> T:
+    def read(self, work: Callable[[Snapshot, NodeSource], T], scope: Scope | None = None) -> T:
         """Return the result of a function that reads the store through the newest generation.
 
         Args:
-            work: Called again with a newer snapshot if it raises `StaleSnapshotError`.
+            work: Called with a snapshot and its nodes; again with newer ones if it raises
+                `StaleSnapshotError`.
+            scope: The part of the index that the function sees; None means all of it.
 
         Raises:
             CorruptStoreError: If a row is missing or does not match its checksum.
@@ -132,25 +151,58 @@ class RetrievalSession:
         for _ in range(_ATTEMPTS):
             generation = self._generations.newest()
             try:
-                return work(generation.snapshot)
+                view = self._view(generation, scope)
+                return work(view.seen.snapshot, view.source(self._store))
             except StaleSnapshotError as error:
                 # If no writer has deleted the node since, the file is damaged.
                 if generation.name == self._store.generation:
                     raise self._corrupt(error) from error
         with self._store.read_transaction():  # blocks writers
             try:
-                return work(self._build(self._store, generation.base)[0])
+                snapshot, base = self._build(self._store, generation.base)
+                view = self._view(Generation(snapshot, base, math.inf), scope)
+                return work(view.seen.snapshot, view.source(self._store))
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
 
-    def _answer(self, query: Query, strategy: Strategy, generation: Generation) -> RetrievalResult:
+    def _view(self, generation: Generation, scope: Scope | None) -> _View:
+        """Return the part of a generation that a scope contains.
+
+        Raises:
+            StaleSnapshotError: If a text of the scope changed before its words could be read.
+        """
+        if scope is None:
+            return _View(generation, generation)
         source = _UnchangedDocuments(self._store, generation)
-        dense = generation.snapshot.dense
+
+        def bm25_of(snapshot: Snapshot) -> BM25Index:
+            ids = list(snapshot.nodes.ids)
+            nodes = source.nodes_at(generation.name, ids)
+            return build_bm25(window_texts(snapshot, (nodes[id_].text for id_ in ids)))
+
+        snapshot = self._scopes.get(scope, generation.base, bm25_of)
+        changed = {generation.snapshot.documents[row] for row in generation.left_out}
+        left_out = frozenset(
+            row for row, id_ in enumerate(snapshot.documents if changed else ()) if id_ in changed
+        )
+        seen = replace(generation, snapshot=snapshot, base=snapshot, left_out=left_out)
+        return _View(generation, seen)
+
+    def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
+        source, snapshot = view.source(self._store), view.seen.snapshot
+        dense = snapshot.dense
         if not isinstance(dense, VectorIndexSearch):
-            return retrieve(query, strategy, generation.snapshot, source, self._components)
+            return retrieve(query, strategy, snapshot, source, self._components)
         with dense.recording() as use:
-            result = retrieve(query, strategy, generation.snapshot, source, self._components)
+            result = retrieve(query, strategy, snapshot, source, self._components)
             return replace(result, trace=replace(result.trace, vectors=use()))
+
+    def _with_freshness(
+        self, result: RetrievalResult, served: Served, scope: Scope | None
+    ) -> RetrievalResult:
+        if scope is not None:
+            return result
+        return with_freshness(result, self._generations.freshness(served))
 
     def _newer(self, served: Served, *, is_needed: bool) -> Served:
         """Wait for the newest generation.
@@ -186,6 +238,40 @@ class RetrievalSession:
 
     def _corrupt(self, error: StaleSnapshotError) -> CorruptStoreError:
         return CorruptStoreError(f"{self._store.path}: {error}; run verify()")
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What a question sees of a generation.
+
+    Attributes:
+        generation: The generation.
+        seen: The same with the snapshot of the scope of the question, if it has one.
+    """
+
+    generation: Generation
+    seen: Generation
+
+    def source(self, store: Store) -> NodeSource:
+        """Return the stored nodes."""
+        unchanged = _UnchangedDocuments(store, self.generation)
+        if self.seen is self.generation:
+            return unchanged
+        return ScopedNodes(unchanged, self.generation.name, self.seen.snapshot)
+
+    def without(self, documents: frozenset[int], generation: Generation) -> Generation:
+        """Return what is seen of a generation that also leaves out some documents."""
+        if self.seen is self.generation:
+            return generation
+        return replace(self.seen, left_out=self.seen.left_out | documents)
+
+    def rows_in_generation(self, documents: frozenset[int]) -> frozenset[int]:
+        """Return the rows in the generation of documents that are given by what is seen."""
+        if self.seen is self.generation:
+            return documents
+        ids = self.generation.snapshot.documents  # sorted
+        seen = self.seen.snapshot.documents
+        return frozenset(bisect_left(ids, seen[row]) for row in documents)
 
 
 class _UnchangedDocuments:

@@ -82,13 +82,8 @@ class NodeTable:
 
     @lazy
     def roots(self) -> IntArray:
-        """Return the rows of the nodes on the highest level of each document, ascending."""
-        if not len(self.level):
-            return np.empty(0, dtype=np.int64)
-        starts = np.flatnonzero(np.diff(self.document, prepend=-1))
-        highest = np.maximum.reduceat(self.level, starts)
-        sizes = np.diff(starts, append=len(self.level))
-        roots: IntArray = np.flatnonzero(self.level == np.repeat(highest, sizes))
+        """Return the rows of the nodes without a parent, ascending."""
+        roots: IntArray = np.flatnonzero(self.parents < 0)
         return roots
 
     @lazy
@@ -296,7 +291,8 @@ class Snapshot:
         mention_names: The names that `mentions` refer to: the entities before the edits. None if
             there are no edits.
         edits: The user's entity edits, which the graph contains.
-        mentions_factory: Returns the mentions after the edits if `mentions` is None.
+        mentions_factory: Returns the mentions before the edits if `mentions` is None, given the
+            names that they refer to.
         dense: Vector search over all windows.
         window_spans: Span of each window in its node's text; shape (windows, 2).
         records: The nodes' metadata.
@@ -308,6 +304,9 @@ class Snapshot:
         title_forms: The entities of titles, which a later snapshot need not compute again; None to
             forget them.
         segments: The folders on disk that contain the documents; None if the snapshot is not saved.
+        partial_documents: The rows of documents of which only some nodes are in the snapshot.
+        question_languages: The languages whose extractors read questions; None means all of the
+            index.
     """
 
     generation: str
@@ -326,13 +325,15 @@ class Snapshot:
     mentions: MentionTable | None = None
     mention_names: Sequence[str] | None = None
     edits: EntityEdits = NO_EDITS
-    mentions_factory: Callable[[EntityGraph], MentionTable] | None = None
+    mentions_factory: Callable[[Sequence[str]], MentionTable] | None = None
     prebuilt_bm25: BM25Index | None = None
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
     tag_set: TagSet = field(default_factory=TagSet)
     tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
     title_forms: TitleForms | None = None
     segments: Segments | None = None
+    partial_documents: Sequence[int] = ()
+    question_languages: frozenset[str] | None = None
 
     @lazy
     def languages(self) -> Sequence[str]:
@@ -371,14 +372,18 @@ class Snapshot:
         return self.graph.names if self.mention_names is None else self.mention_names
 
     @lazy
+    def unedited_mentions(self) -> MentionTable:
+        """Return the mentions before the edits, whose entities are rows of `unedited_names`."""
+        if self.mentions is not None:
+            return self.mentions
+        if self.mentions_factory is None:
+            raise TypeError("the snapshot has no mentions")
+        return self.mentions_factory(self.unedited_names)
+
+    @lazy
     def sentences(self) -> SentenceTable:
         """Return the entities of each sentence, prepared on first use."""
-        if self.mentions is not None:
-            _, mentions = apply_edits(self.unedited_names, self.mentions, self.edits)
-        elif self.mentions_factory is not None:
-            mentions = self.mentions_factory(self.graph)
-        else:
-            raise TypeError("the snapshot has no mentions")
+        _, mentions = apply_edits(self.unedited_names, self.unedited_mentions, self.edits)
         return SentenceTable(mentions, len(self.graph.names))
 
     @cached_method(_CACHED_SEEDS)

@@ -117,8 +117,14 @@ def nodes_with_tags(snapshot: Snapshot, tags: IntArray) -> NDArray[np.bool_]:
 
 
 def count_tags(snapshot: Snapshot) -> dict[str, int]:
-    """Return the number of chunks with each tag, by name, in the order of the tag set."""
+    """Return the number of chunks with each tag, by name, in the order of the tag set.
+
+    If names of other tags may not be listed, only those that chunks have are.
+    """
     names = snapshot.tag_set.names
     found = snapshot.chunk_tags[snapshot.chunk_tags >= 0]
     counts = np.bincount(found, minlength=len(names)).tolist()
-    return dict(zip(names, counts, strict=True)) if names else {}
+    if not names:
+        return {}
+    listed = snapshot.tag_set.is_listed
+    return {name: count for name, count in zip(names, counts, strict=True) if listed or count}

@@ -109,12 +109,14 @@ class TagSet:
         embedder: Fingerprint of the embedder that made the vectors.
         vectors: One unit vector per tag: the normalized mean of the vectors of its texts.
         background: Cosine between a tag and an unrelated text, averaged over all tags.
+        is_listed: Whether an error message may list the names.
     """
 
     tags: tuple[Tag, ...] = ()
     embedder: str = ""
     vectors: FloatArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     background: float = 0.0
+    is_listed: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,7 +134,8 @@ class TagSet:
         for name in names:
             if name not in places:
                 known = ", ".join(map(repr, self.names[:20])) or "none: call set_tags() first"
-                raise TagError(f"unknown tag {short_repr(name)}: the tags of the index are {known}")
+                hint = f": the tags of the index are {known}" if self.is_listed else ""
+                raise TagError(f"unknown tag {short_repr(name)}{hint}")
             rows.append(places[name])
         return rows
 

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore import BaseDocumentStore
+from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.string_index import index_strings
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
@@ -83,7 +85,7 @@ def build_snapshot(
         mention_names=_unedited_names(records, edits) if edits else None,
         edits=edits,
         subject_candidates=_subject_candidates(records),
-        mentions_factory=lambda graph: _mention_table(records, graph, edits),
+        mentions_factory=lambda names: _mention_table(records, names, edits),
         tag_set=struct.tags(),
         tags_factory=assign_tags,
     )
@@ -132,19 +134,20 @@ def build_graph(records: Sequence[DocumentRecord], edits: EntityEdits = NO_EDITS
 
 
 def _mention_table(
-    records: Sequence[DocumentRecord], graph: EntityGraph, edits: EntityEdits
+    records: Sequence[DocumentRecord], names: Sequence[str], edits: EntityEdits
 ) -> MentionTable:
-    """Return the mentions that a graph was built from."""
-    known: dict[str, str] = {}
+    """Return the mentions before the edits, whose entities are rows of `names`."""
+    index = index_strings(names)
     empty: IntArray = np.empty(0, dtype=np.int64)
     entities, named, sentence_sizes, chunk_sizes = ([empty] for _ in range(4))
     for record in records:
-        columns = _columns(record.mentions, known, edits)
-        rows = np.asarray([graph.index[name] for name in columns.names], dtype=np.int64)
-        entities.append(rows[columns.mentions])
-        named.append(np.asarray(columns.named, dtype=np.int64)[columns.mentions])
-        sentence_sizes.append(columns.sentence_sizes)
-        chunk_sizes.append(columns.chunk_sizes)
+        mentions = record.mentions
+        forms = [index.get(edits.form(name), -1) for name in mentions.names]
+        counted = _counted(mentions, np.asarray(forms, dtype=np.int64))
+        entities.append(counted.rows)
+        named.append(counted.named)
+        sentence_sizes.append(counted.sentence_sizes)
+        chunk_sizes.append(np.asarray(mentions.chunk_sizes, dtype=np.int64))
     return MentionTable(
         np.concatenate(entities),
         np.concatenate(named).astype(np.bool_),
@@ -176,27 +179,51 @@ def _columns(
 ) -> _EntityColumns:
     """Return the mentions of a document; `entities` are those of known names, and get new ones."""
     entities.update((n, edits.entity_of(n)) for n in mentions.names if n not in entities)
-    name_rows = np.asarray(mentions.name_rows, dtype=np.int64)
-    label_rows = np.asarray(mentions.label_rows, dtype=np.int64)
-    sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
-    is_name = np.asarray([label != NOUN for label in mentions.labels], dtype=np.bool_)
     forms = [entities[name] for name in mentions.names]
     form_row = {form: row for row, form in enumerate(dict.fromkeys(form for form in forms if form))}
     row_of_name = np.asarray([form_row.get(form, -1) for form in forms], dtype=np.int64)
-    rows = row_of_name[name_rows] if len(name_rows) else name_rows
-    is_candidate = np.asarray([lb in SUBJECT_LABELS for lb in mentions.labels], dtype=np.bool_)
-    kept = rows >= 0  # some names mean no entity
-    if len(name_rows):
-        kept &= ~is_candidate[label_rows]
+    counted = _counted(mentions, row_of_name)
     named = np.zeros(len(form_row), dtype=np.bool_)
-    if len(name_rows):
-        named[rows[kept & is_name[label_rows]]] = True
+    named[counted.rows[counted.named]] = True
     return _EntityColumns(
         list(form_row),
         named.tolist(),
-        rows[kept],
-        np.bincount(sentence[kept], minlength=len(mentions.sentence_sizes)),
+        counted.rows,
+        counted.sentence_sizes,
         np.asarray(mentions.chunk_sizes, dtype=np.int64),
+    )
+
+
+class _Counted(NamedTuple):
+    """The mentions of a document that count, in text order.
+
+    Attributes:
+        rows: The row of each mention's name.
+        named: Whether each mention is a proper name.
+        sentence_sizes: Number of mentions per sentence.
+    """
+
+    rows: IntArray
+    named: NDArray[np.bool_]
+    sentence_sizes: IntArray
+
+
+def _counted(mentions: MentionColumns, row_of_name: IntArray) -> _Counted:
+    """Return the mentions whose names have a row of at least 0, without subject candidates."""
+    name_rows = np.asarray(mentions.name_rows, dtype=np.int64)
+    label_rows = np.asarray(mentions.label_rows, dtype=np.int64)
+    sentence = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
+    n_sentences = len(mentions.sentence_sizes)
+    if not len(name_rows):
+        return _Counted(name_rows, name_rows.astype(np.bool_), np.zeros(n_sentences, np.int64))
+    is_name = np.asarray([label != NOUN for label in mentions.labels], dtype=np.bool_)
+    is_candidate = np.asarray([lb in SUBJECT_LABELS for lb in mentions.labels], dtype=np.bool_)
+    rows = row_of_name[name_rows]
+    kept = (rows >= 0) & ~is_candidate[label_rows]  # some names mean no entity
+    return _Counted(
+        rows[kept],
+        is_name[label_rows[kept]],
+        np.bincount(sentence[kept], minlength=n_sentences),
     )
 
 

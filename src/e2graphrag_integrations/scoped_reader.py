@@ -1,0 +1,338 @@
+"""`ScopedReader`: a reader of a part of an index, as if the other documents did not exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from e2graphrag_integrations._utils.validation import check_text, short_repr
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.indexing.community_reports import ReportWriter
+from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.open_index import OpenIndex
+from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.portability.stats import snapshot_stats
+from e2graphrag_integrations.reports import Stats
+from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.communities import (
+    Community,
+    CommunitySelection,
+    report_sources,
+    select_communities,
+)
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    describe_entity,
+    list_entities,
+)
+from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
+from e2graphrag_integrations.retrieval.history import History
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.queries import build_query
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
+from e2graphrag_integrations.retrieval.session import RetrievalSession
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.tags import count_tags
+from e2graphrag_integrations.store.community_reports import ReportSource
+from e2graphrag_integrations.types import Node, SourceDocument
+
+T = TypeVar("T")
+
+ScopedReports = Literal["extractive"]
+"""How a scope gets reports of communities. A language model would have to write to the index."""
+
+
+class ScopedReader:
+    """Reads the documents of an index that match a filter; `E2GraphRAG.scoped` creates it.
+
+    It answers as if no other document had ever been indexed: results, traces, entities, aliases,
+    counts and error messages contain nothing of them. No argument can widen it; an id of another
+    document is an unknown id. It reads through the index, so it needs not be closed.
+    """
+
+    def __init__(
+        self, index: OpenIndex, session: RetrievalSession, strategy: Strategy, scope: Scope
+    ) -> None:
+        self._index = index
+        self._session = session
+        self._strategy = strategy
+        self._scope = scope
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The filter: a copy of the conditions that must all hold."""
+        return self._scope.where
+
+    @property
+    def statistics(self) -> Statistics:
+        """Whose document frequencies BM25 uses."""
+        return self._scope.statistics
+
+    @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self._strategy
+
+    def scoped(
+        self, where: Mapping[str, Any], *, statistics: Statistics | None = None
+    ) -> ScopedReader:
+        """Return a reader of those documents of this scope that also match a filter.
+
+        Args:
+            where: Conditions on the metadata; see `E2GraphRAG.scoped`.
+            statistics: See `E2GraphRAG.scoped`; None means those of this scope.
+
+        Raises:
+            FilterError: If `where` is empty or invalid.
+            InvalidInputError: If `statistics` is invalid or wider than those of this scope.
+        """
+        return self.narrowed(Scope.of(where, statistics, within=self._scope))
+
+    def narrowed(self, scope: Scope) -> ScopedReader:
+        """Return a reader of a scope; for integrations."""
+        return ScopedReader(self._index, self._session, self._strategy, scope)
+
+    @property
+    def scope(self) -> Scope:
+        """The scope; for integrations."""
+        return self._scope
+
+    # Retrieval
+
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+        boost: Boost | None = None,
+        history: History | None = None,
+        paths: bool = False,
+    ) -> RetrievalResult:
+        """Return the nodes that best answer a question; see `E2GraphRAG.retrieve`.
+
+        `where` narrows the scope further. The trace does not say how old the answer is, because
+        that depends on the changes of all documents.
+
+        Raises:
+            E2GraphRAGError: For the same reasons as `E2GraphRAG.retrieve`.
+        """
+        query = build_query(
+            question,
+            k=k,
+            mode=mode,
+            where=where,
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+            boost=boost,
+            history=history,
+            paths=paths,
+        )
+        chosen = self._strategy if strategy is None else strategy
+        return self._shielded(lambda: self._session.retrieve(query, chosen, self._scope))
+
+    async def aretrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+        boost: Boost | None = None,
+        history: History | None = None,
+        paths: bool = False,
+    ) -> RetrievalResult:
+        """Run `retrieve` in a thread."""
+        return await asyncio.to_thread(
+            self.retrieve,
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategy,
+            where=where,
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+            boost=boost,
+            history=history,
+            paths=paths,
+        )
+
+    # Documents
+
+    @property
+    def document_ids(self) -> list[str]:
+        """The ids of the documents that are visible in full, sorted."""
+
+        def whole(snapshot: Snapshot, _: NodeSource) -> list[str]:
+            partial = set(snapshot.partial_documents)
+            return [id_ for row, id_ in enumerate(snapshot.documents) if row not in partial]
+
+        return self._read(whole)
+
+    def document(self, document_id: str) -> SourceDocument:
+        """Return a document of which everything is visible.
+
+        Raises:
+            UnknownDocumentError: If there is no such document in the scope.
+        """
+        id_ = check_text("document id", document_id)
+        document = None
+        with suppress(UnknownDocumentError, CorruptStoreError):
+            document = self._index.store.document(id_)
+        if document is not None and self._scope.allows_document(document):
+            return document
+        if document is None and id_ in self.document_ids:
+            raise self._damaged
+        raise UnknownDocumentError(f"no document {id_!r} in {self._index.store.path}")
+
+    def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
+        """Return nodes by id; unknown ids are left out."""
+        wanted = as_ids(ids)
+        return self._read(
+            lambda snapshot, source: dict(source.nodes_at(snapshot.generation, wanted))
+        )
+
+    def stats(self) -> Stats:
+        """Return the counts of the scope; `bytes` is 0."""
+
+        def count(snapshot: Snapshot, _: NodeSource) -> Stats:
+            settings = self._index.settings.to_manifest()
+            return replace(snapshot_stats(snapshot, snapshot.made_with), settings=settings)
+
+        return self._read(count)
+
+    # Entities
+
+    def entities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Return the entities of the scope, most mentioned first; see `E2GraphRAG.entities`."""
+        node_filter = None if where is None else metadata_filter(where)
+        return self._read(lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top))
+
+    async def aentities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread."""
+        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
+
+    def entity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Return an entity with its evidence in the scope; see `E2GraphRAG.entity`.
+
+        Raises:
+            UnknownEntityError: If the scope has no such entity.
+        """
+        node_filter = None if where is None else metadata_filter(where)
+        return self._read(
+            lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
+        )
+
+    async def aentity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Run `entity` in a thread."""
+        return await asyncio.to_thread(self.entity, name, top=top, where=where)
+
+    def tag_counts(self) -> dict[str, int]:
+        """Return the number of chunks with each tag that the scope has, by name."""
+        return self._read(lambda snapshot, _: count_tags(snapshot))
+
+    def communities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: ScopedReports | None = "extractive",
+    ) -> tuple[Community, ...]:
+        """Return the communities of the scope's entity graph; see `E2GraphRAG.communities`.
+
+        Args:
+            level: Level in the hierarchy; 0 is the coarsest.
+            top: Maximum number of communities; None returns all.
+            where: Metadata filter. A community is returned only if all chunks under it match.
+            seed: Seed of the detection.
+            reports: `extractive` selects sentences as reports, and None leaves them out. Reports
+                of a language model are not available, because they are written to the index.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the scope does not have the level.
+        """
+        if reports not in (None, "extractive"):
+            raise InvalidInputError(
+                f"reports={short_repr(reports)} must be 'extractive' or None in a scope, which "
+                "only reads the index"
+            )
+        selection = CommunitySelection(level, top, where, seed)
+
+        def select(
+            snapshot: Snapshot, source: NodeSource
+        ) -> tuple[list[Community], list[ReportSource]]:
+            found = select_communities(selection, snapshot)
+            return found, [] if reports is None else report_sources(found, snapshot, source)
+
+        found, sources = self._read(select)
+        if reports is None:
+            return tuple(found)
+        summaries = self._index.summary_builder(IndexingRun())
+        texts = ReportWriter.of("extractive", summaries, self._index.store, level).write(sources)
+        return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
+
+    async def acommunities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: ScopedReports | None = "extractive",
+    ) -> tuple[Community, ...]:
+        """Run `communities` in a thread."""
+        return await asyncio.to_thread(
+            self.communities, level, top=top, where=where, seed=seed, reports=reports
+        )
+
+    def __repr__(self) -> str:
+        return f"ScopedReader({self._index.store.path!r}, where={self.where!r})"
+
+    def _read(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        return self._shielded(lambda: self._session.read(work, self._scope))
+
+    def _shielded(self, work: Callable[[], T]) -> T:
+        """Call a function; if the index is damaged, do not show where."""
+        try:
+            return work()
+        except CorruptStoreError:
+            pass
+        # Raised outside of the handler, so that the error does not refer to the original one.
+        raise self._damaged
+
+    @property
+    def _damaged(self) -> CorruptStoreError:
+        return CorruptStoreError(
+            f"{self._index.store.path} is damaged: the owner of the index can call verify()"
+        )
