@@ -31,7 +31,7 @@ from postgres.part import Part
 from postgres_server import running_postgres
 from runs import this_run, timed, write_result
 
-PARTS = ("readers", "vectors", "workers")
+PARTS = ("readers", "vectors", "workers", "scopes")
 """Modules of this folder, in the order in which they run."""
 
 SETTINGS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -195,6 +195,7 @@ class E2GraphRAG(GraphExports):
         summary_tokens: int | None = None,
         chunking: Cut | None = None,
         grouping: Cut | None = None,
+        scope_keys: Sequence[str] | None = None,
         splitter: Splitter | None = None,
         split_segments: bool = False,
         is_chunk: IsChunk | None = None,
@@ -212,7 +213,8 @@ class E2GraphRAG(GraphExports):
     ) -> Self:
         """Open an index file, or create it.
 
-        The settings from `chunk_size` to `grouping` cannot change once the first document is added.
+        The settings from `chunk_size` to `scope_keys` cannot change once the first document is
+        added.
 
         Args:
             path: Index file; `":memory:"` keeps the index in memory. A URL such as
@@ -241,6 +243,9 @@ class E2GraphRAG(GraphExports):
                 chunk boundaries from hashes of the text, so that editing a long document
                 regenerates few summaries.
             grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
+            scope_keys: Metadata keys, such as `["tenant"]`, on which all segments of a document
+                must agree; a document whose segments differ is rejected. No summary then spans
+                two scopes (`scoped`). The default is no key.
             splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
             split_segments: Whether to split each segment of a document separately, such as a page.
                 Segments that differ only in their `headings` are split together.
@@ -298,6 +303,7 @@ class E2GraphRAG(GraphExports):
             "summary_tokens": summary_tokens,
             "chunking": chunking,
             "grouping": grouping,
+            "scope_keys": scope_keys,
         }
 
         def resolve(
@@ -908,8 +914,7 @@ class E2GraphRAG(GraphExports):
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid.
         """
-        scope = Scope.of(where, statistics)
-        return ScopedReader(self._index, self._session, self._strategy, scope)
+        return ScopedReader(*self.parts_for_scopes(), Scope.of(where, statistics))
 
     def entities(
         self, *, prefix: str = "", top: int | None = None, where: Where | None = None
@@ -1303,6 +1308,10 @@ class E2GraphRAG(GraphExports):
     def document_segments(self) -> dict[str, tuple[Segment, ...]]:
         """Return the segments of every indexed document, by id, without reading texts."""
         return {header.id: header.segments for header in self._store.document_headers()}
+
+    def parts_for_scopes(self) -> tuple[OpenIndex, RetrievalSession, Strategy]:
+        """Return what a `ScopedReader` needs, apart from its scope."""
+        return self._index, self._session, self._strategy
 
     @property
     def pending(self) -> PendingDocuments:

@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
+    NotPicklableError,
     UnknownDocumentError,
 )
 from e2graphrag_integrations.indexing.community_reports import ReportWriter
@@ -38,7 +39,7 @@ from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.queries import build_query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
+from e2graphrag_integrations.retrieval.scopes import Scope, Statistics, damaged, shielded
 from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -203,7 +204,7 @@ class ScopedReader:
         if document is not None and self._scope.allows_document(document):
             return document
         if document is None and id_ in self.document_ids:
-            raise self._damaged
+            raise damaged(self._index.store.path)
         raise UnknownDocumentError(f"no document {id_!r} in {self._index.store.path}")
 
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
@@ -316,6 +317,16 @@ class ScopedReader:
             self.communities, level, top=top, where=where, seed=seed, reports=reports
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuse to be pickled: the index can be pickled, and gives a new reader.
+
+        Raises:
+            NotPicklableError: Always.
+        """
+        raise NotPicklableError(
+            "a ScopedReader cannot be copied or pickled: pickle its index, and call scoped() again"
+        )
+
     def __repr__(self) -> str:
         return f"ScopedReader({self._index.store.path!r}, where={self.where!r})"
 
@@ -323,16 +334,4 @@ class ScopedReader:
         return self._shielded(lambda: self._session.read(work, self._scope))
 
     def _shielded(self, work: Callable[[], T]) -> T:
-        """Call a function; if the index is damaged, do not show where."""
-        try:
-            return work()
-        except CorruptStoreError:
-            pass
-        # Raised outside of the handler, so that the error does not refer to the original one.
-        raise self._damaged
-
-    @property
-    def _damaged(self) -> CorruptStoreError:
-        return CorruptStoreError(
-            f"{self._index.store.path} is damaged: the owner of the index can call verify()"
-        )
+        return shielded(work, self._index.store.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -44,6 +45,7 @@ class Settings:
         chunking: `fixed` fills each chunk up to `chunk_size`, as in the paper. `content` derives
             boundaries from hashes of the text, so that an edit changes only nearby chunks.
         grouping: `fixed` or `content`: how nodes are grouped under summaries.
+        scope_keys: Metadata keys on which all documents and segments of a summary tree agree.
 
     Raises:
         InvalidInputError: If a value is out of range.
@@ -55,8 +57,10 @@ class Settings:
     summary_tokens: int = 300
     chunking: Cut = "fixed"
     grouping: Cut = "fixed"
+    scope_keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scope_keys", as_scope_keys(self.scope_keys))
         for name in ("chunking", "grouping"):
             check_choice(name, getattr(self, name), _CUTS)
         if self.chunk_overlap is None:
@@ -107,7 +111,11 @@ class Settings:
 
     def to_manifest(self) -> dict[str, str]:
         """Return the settings as manifest entries."""
-        return {name: str(value) for name, value in asdict(self).items()}
+        entries = {name: str(value) for name, value in asdict(self).items()}
+        entries["scope_keys"] = json.dumps(self.scope_keys, ensure_ascii=False)
+        if not self.scope_keys:  # as in files of versions without this setting
+            del entries["scope_keys"]
+        return entries
 
 
 def resolve_settings(
@@ -125,6 +133,8 @@ def resolve_settings(
     """
     stored = _stored_values(manifest, path)
     given = {name: value for name, value in requested.items() if value is not None}
+    if "scope_keys" in given:
+        given["scope_keys"] = as_scope_keys(given["scope_keys"])
     for name, value in given.items():
         if name in stored and stored[name] != value:
             raise SettingsMismatchError(
@@ -133,6 +143,24 @@ def resolve_settings(
             )
     Settings.from_manifest(manifest, path)  # reports a damaged file before invalid arguments
     return Settings(**{**given, **stored})
+
+
+def as_scope_keys(value: Any) -> tuple[str, ...]:
+    """Return metadata keys, sorted, without duplicates.
+
+    Raises:
+        InvalidInputError: If the value is not a list of metadata keys.
+    """
+    is_list = isinstance(value, list | tuple)
+    if not is_list or not all(isinstance(key, str) and key.strip() for key in value):
+        raise InvalidInputError(
+            f"scope_keys={short_repr(value)} must be a list of metadata keys, such as ['tenant']"
+        )
+    if "document_id" in value:
+        raise InvalidInputError(
+            "scope_keys: 'document_id' is not a metadata key, and each document has a tree anyway"
+        )
+    return tuple(sorted(set(value)))
 
 
 def checked_path(path: Any) -> str:
@@ -163,17 +191,17 @@ def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
     if not manifest:
         return {}
     # Schema version 1 supported only `fixed` and did not store these two settings.
-    entries = {"chunking": "fixed", "grouping": "fixed", **manifest}
+    entries = {"chunking": "fixed", "grouping": "fixed", "scope_keys": "[]", **manifest}
     names = [field.name for field in fields(Settings)]
     return {name: _parse(name, entries[name], path) for name in names if name in entries}
 
 
-def _parse(name: str, value: str, path: str) -> int | str:
+def _parse(name: str, value: str, path: str) -> int | str | tuple[str, ...]:
     if value in _CUTS and name not in _MINIMUMS:
         return value
     try:
-        return int(value)
-    except ValueError as error:
+        return as_scope_keys(json.loads(value)) if name == "scope_keys" else int(value)
+    except ValueError as error:  # also an InvalidInputError
         raise CorruptStoreError(
             f"{path} contains the invalid setting {name}={value!r}: restore a backup or index again"
         ) from error

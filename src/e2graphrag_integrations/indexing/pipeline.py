@@ -46,6 +46,7 @@ from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenInd
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.splitting import split_remotely
 from e2graphrag_integrations.indexing.stages import StageRunner
 from e2graphrag_integrations.indexing.summaries import summarize_trees
@@ -72,6 +73,7 @@ def add_documents(
     on_copy: OnCopy = "keep",
 ) -> IndexReport:
     """Index documents with unique ids; see `E2GraphRAG.add`."""
+    check_scope_keys(documents, index.settings.scope_keys)
     declared = declare_language(documents, index.language)
     if not run.wait:
         return _enqueue(
@@ -90,6 +92,7 @@ def update_documents(
     documents: Sequence[SourceDocument], index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Replace documents with unique ids; see `E2GraphRAG.update`."""
+    check_scope_keys(documents, index.settings.scope_keys)
     declared = declare_language(documents, index.language)
     if not run.wait:
         return _enqueue(declared, lambda stored: classify_for_update(declared, stored), index, run)
@@ -160,6 +163,7 @@ def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
+    check_scope_keys((*added, *updated), index.settings.scope_keys)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
     to_add = classify_for_add(added, stored, "replace", "keep").to_index

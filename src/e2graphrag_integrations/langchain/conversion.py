@@ -22,6 +22,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.languages.language import metadata_language
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filter_tree import Filter
@@ -110,8 +111,16 @@ def to_langchain(page: Page) -> Document:
     return Document(id=page.id, page_content=page.text, metadata=deepcopy(dict(page.metadata)))
 
 
-def source_name(document: Document, page: Page, tree_per: TreePer) -> str:
+def source_name(
+    document: Document, page: Page, tree_per: TreePer, scope_keys: Sequence[str] = ()
+) -> str:
     """Return the source of a document; documents with the same source share a summary tree.
+
+    Args:
+        document: The document.
+        page: The same as a page.
+        tree_per: Decides which documents share a tree.
+        scope_keys: Metadata keys on which all documents of a tree agree.
 
     Raises:
         InvalidInputError: If the user's function does not return a non-empty string.
@@ -123,11 +132,13 @@ def source_name(document: Document, page: Page, tree_per: TreePer) -> str:
                 f"tree_per returned {short_repr(source)} for document {page.id!r}: return the "
                 "name of its source as a non-empty string"
             )
-        return source
+        return scoped_tree_name(source, page.metadata, scope_keys)
     if tree_per == "corpus":
-        return "corpus"
+        return scoped_tree_name("corpus", page.metadata, scope_keys)
     value = page.metadata.get("source") if tree_per == "source" else None
-    return page.id if value in (None, "") else str(value)
+    if value in (None, ""):
+        return page.id
+    return scoped_tree_name(str(value), page.metadata, scope_keys)
 
 
 def sort_pages(pages: Sequence[Page]) -> list[Page]:

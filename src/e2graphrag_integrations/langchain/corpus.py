@@ -176,7 +176,7 @@ class Corpus:
         source, size = None, 0
         for document in documents:
             page = to_page(document)
-            previous, source = source, source_name(document, page, self._tree_per)
+            previous, source = source, self._source_name(document, page)
             if batch and size >= _BATCH_CHARACTERS and source != previous:
                 yield batch
                 batch.clear()  # the caller still has the list
@@ -184,6 +184,9 @@ class Corpus:
             batch.append(document)
             size += len(page.text)
         yield batch
+
+    def _source_name(self, document: Document, page: Page) -> str:
+        return source_name(document, page, self._tree_per, self.rag.settings.scope_keys)
 
     def upsert(self, documents: Sequence[Document]) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
@@ -193,7 +196,7 @@ class Corpus:
         """
         pages = [to_page(document) for document in documents]
         sources = [
-            source_name(document, page, self._tree_per)
+            self._source_name(document, page)
             for document, page in zip(documents, pages, strict=True)
         ]
         with self._lock:

@@ -64,11 +64,11 @@ from e2graphrag_integrations.langchain.options import (
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
     above_threshold,
-    check_search_kwargs,
-    check_search_type,
     check_threshold,
+    make_retriever,
     to_documents,
 )
+from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
@@ -90,6 +90,7 @@ from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
@@ -141,6 +142,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         summary_tokens: int | None = None,
         chunking: Cut | None = None,
         grouping: Cut | None = None,
+        scope_keys: Sequence[str] | None = None,
         splitter: TextSplitterLike | None = None,
         split_pages: bool = False,
         tree_per: TreePer = "source",
@@ -163,7 +165,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     ) -> Self:
         """Open an index file, or create it.
 
-        The settings from `chunk_size` to `grouping` are fixed when the first document is indexed.
+        The settings from `chunk_size` to `scope_keys` are fixed when the first document is indexed.
 
         Args:
             path: Index file, including one created by the command line or `E2GraphRAG`;
@@ -194,6 +196,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
                 text, so that editing a long document regenerates few summaries.
             grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
+            scope_keys: Metadata keys, such as `["tenant"]`, on which all documents that share a
+                tree agree. No summary then spans two scopes (`scoped`). The default is no key.
             splitter: A LangChain text splitter, or a function from a text to its chunks. None
                 splits at sentence boundaries.
             split_pages: Whether to split each document of a source separately, so that every chunk
@@ -265,6 +269,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             summary_tokens=summary_tokens,
             chunking=chunking,
             grouping=grouping,
+            scope_keys=scope_keys,
             splitter=None if splitter is None else adapt_splitter(splitter),
             split_segments=split_pages,
             is_chunk=is_chunk,
@@ -1012,14 +1017,23 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 option is given twice, or `search_type="mmr"` needs another strategy.
             ValidationError: If a field is unknown or invalid.
         """
-        check_search_type(options.get("search_type", "similarity"))
-        search_kwargs: CallOptions = options.get("search_kwargs", {})
-        check_search_kwargs(search_kwargs)
-        twice = [name for name in search_kwargs if name in options]
-        if twice:
-            raise InvalidInputError(f"{twice[0]}= is also in search_kwargs: pass it once")
-        fields: dict[str, Any] = {"k": self.k, **options}
-        return E2GraphRAGRetriever(index=self, **fields)
+        return make_retriever(self, self.k, options)
+
+    def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedIndex:
+        """Return the part of the index that matches a filter, which nothing can widen.
+
+        It answers as if all other documents had never been indexed, and gives retrievers. It does
+        not index pending documents: those of other users would be shown to its callbacks.
+
+        Args:
+            where: Conditions on the metadata, such as `{"tenant": "a"}`; not a function.
+            statistics: Whose document frequencies BM25 uses; see `E2GraphRAG.scoped`.
+
+        Raises:
+            FilterError: If `where` is empty or invalid.
+            InvalidInputError: If `statistics` is invalid.
+        """
+        return ScopedIndex(self, user_scope(where, statistics))
 
     def _get_relevant_documents(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from langchain_core.embeddings import Embeddings
@@ -48,6 +48,7 @@ class OpenOptions(TypedDict, total=False):
     summary_tokens: int | None
     chunking: Cut | None
     grouping: Cut | None
+    scope_keys: Sequence[str] | None
     splitter: TextSplitterLike | None
     split_pages: bool
     tree_per: TreePer

@@ -30,6 +30,7 @@ from e2graphrag_integrations.langchain.options import (
     CallOptions,
     DocumentFilter,
     RetrieveArguments,
+    RetrieverOptions,
     SearchType,
 )
 from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
@@ -40,6 +41,7 @@ from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.types import Segment
 
 ROUTE_EVENT = "e2graphrag.route"
@@ -375,10 +377,30 @@ class E2GraphRAGRetriever(BaseRetriever):
         history = self.history if history is None else history
         if history is not None:  # another index may not have this argument
             arguments["history"] = history
+        if store_filter is not None and isinstance(self.index, ScopedReader):
+            raise InvalidInputError("store_filter is not available in a scope: use filter instead")
         if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
             arguments["store_filter"] = store_filter
         with_scores = self.include_scores if include_scores is None else include_scores
         return arguments, with_scores, threshold
+
+
+def make_retriever(index: Any, k: int, options: RetrieverOptions) -> E2GraphRAGRetriever:
+    """Return a retriever; see `E2GraphRAGIndex.as_retriever`.
+
+    Args:
+        index: The index.
+        k: Number of documents, unless the options say otherwise.
+        options: Fields of the retriever.
+    """
+    check_search_type(options.get("search_type", "similarity"))
+    search_kwargs: CallOptions = options.get("search_kwargs", {})
+    check_search_kwargs(search_kwargs)
+    twice = [name for name in search_kwargs if name in options]
+    if twice:
+        raise InvalidInputError(f"{twice[0]}= is also in search_kwargs: pass it once")
+    fields: dict[str, Any] = {"k": k, **options}
+    return E2GraphRAGRetriever(index=index, **fields)
 
 
 def _rebuild(

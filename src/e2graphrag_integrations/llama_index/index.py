@@ -64,6 +64,7 @@ from e2graphrag_integrations.llama_index.options import (
     reject_retriever_options,
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
+from e2graphrag_integrations.llama_index.scopes import ScopedIndex
 from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
@@ -90,8 +91,11 @@ from e2graphrag_integrations.retrieval.entity_view import (
 )
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
 from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -149,6 +153,7 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
         summary_tokens: int | None = None,
         chunking: Cut | None = None,
         grouping: Cut | None = None,
+        scope_keys: Sequence[str] | None = None,
         tree_per: TreePer | None = None,
         strategy: Strategy | None = None,
         num_workers: int = 4,
@@ -197,6 +202,8 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
             chunking: `"fixed"` (default), or `"content"` to choose chunk boundaries from the text
                 itself, so that editing a long document regenerates few summaries.
             grouping: How nodes are grouped under summaries: `"fixed"` (default) or `"content"`.
+            scope_keys: Metadata keys, such as `["tenant"]`, on which all documents that share a
+                tree agree. No summary then spans two scopes (`scoped`). The default is no key.
             tree_per: Documents that share a summary tree: those from the same file
                 (`"source"`, the default), each document alone (`"document"`), all documents
                 (`"corpus"`), or those for which a function returns the same name. The file of a
@@ -242,6 +249,7 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
             "summary_tokens": summary_tokens,
             "chunking": chunking,
             "grouping": grouping,
+            "scope_keys": scope_keys,
         }
         settings = resolve_settings(requested, struct.made_with, self.storage.where)
         models = Models(
@@ -737,6 +745,35 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
         """
         components = self._pipeline.query_components()
         return self.storage.answer(query, strategy, components, self._pipeline.lock)
+
+    def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedIndex:
+        """Return the part of the index that matches a filter, which nothing can widen.
+
+        It answers as if all other documents had never been indexed, and gives retrievers and query
+        engines.
+
+        Args:
+            where: Conditions on the metadata of the documents, such as `{"tenant": "a"}`, in the
+                syntax of `E2GraphRAG.scoped`; not a function.
+            statistics: Whose document frequencies BM25 uses; see `E2GraphRAG.scoped`.
+
+        Raises:
+            FilterError: If `where` is empty or invalid.
+            InvalidInputError: If `statistics` is invalid.
+        """
+        return ScopedIndex(self, Scope.of(where, statistics))
+
+    def read_scope(
+        self, scope: Scope, work: Callable[[Snapshot, ScopedNodes, DocstoreReader], T]
+    ) -> T:
+        """Return the result of a function that reads a part of the index; for `ScopedIndex`."""
+        return self.storage.read_scope(scope, work, self._pipeline.lock)
+
+    def answer_from(
+        self, snapshot: Snapshot, source: NodeSource, query: Query, strategy: Strategy
+    ) -> RetrievalResult:
+        """Return the result of a query from a snapshot of the index; for `ScopedIndex`."""
+        return retrieve(query, strategy, snapshot, source, self._pipeline.query_components())
 
     def communities(
         self,

@@ -54,6 +54,7 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     summary_tokens: int | None
     chunking: Cut | None
     grouping: Cut | None
+    scope_keys: Sequence[str] | None
     tree_per: TreePer | None
     strategy: Strategy | None
     num_workers: int

@@ -207,6 +207,11 @@ class E2GraphRAGRetriever(BaseRetriever):
         options = self._arguments | {"object_map": dict(self.object_map)}
         return _rebuild, (type(self), self._index, options)
 
+    @property
+    def searched_index(self) -> SearchableIndex:
+        """The index, or the part of an index, that the retriever searches."""
+        return self._index
+
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
         return self.search(query).trace

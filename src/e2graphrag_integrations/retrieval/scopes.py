@@ -12,7 +12,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import check_choice, short_repr
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import CorruptStoreError, FilterError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.entity_editing import known_forms
 from e2graphrag_integrations.retrieval.filter_tree import Filter, Group, KeyCondition, Part
@@ -33,7 +33,10 @@ from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.snapshot import LANGUAGE_KEY, MetadataRecords, Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets, with_edits
 from e2graphrag_integrations.store.records import canonical_json
+from e2graphrag_integrations.text.covered import is_covered
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument
+
+T = TypeVar("T")
 
 Statistics = Literal["scope", "index"]
 """Whose document frequencies BM25 uses: those of the scope, or those of the entire index."""
@@ -114,6 +117,21 @@ class Scope:
             statistics or outer,
         )
 
+    @classmethod
+    def rebuild(
+        cls,
+        given: Sequence[Mapping[str, Any]],
+        statistics: Statistics,
+        adapt: Callable[[Mapping[str, Any]], Predicate] = compile_where,
+    ) -> Scope:
+        """Return the scope with these `given` filters, outermost first."""
+        scope: Scope | None = None
+        for where in given:
+            scope = cls.of(where, statistics, within=scope, adapt=adapt)
+        if scope is None:
+            raise InvalidInputError("a scope needs a filter")
+        return scope
+
     @property
     def key(self) -> str:
         """A key that is equal for equal scopes."""
@@ -135,7 +153,8 @@ class Scope:
         }
         segments = [Segment(*segment) for segment in document.segments]
         records = [{**own, **segment.metadata} for segment in segments]
-        if not covers(segments, document.text):
+        spans = [(segment.start, segment.end) for segment in segments]
+        if not segments or not is_covered(document.text, spans):
             records.append(own)
         return all(predicate(record) for predicate in self.filters for record in records)
 
@@ -146,16 +165,6 @@ class Scope:
             passes &= _passing(records, predicate)
         visible: NDArray[np.bool_] = all_pass(records, passes) & (records.ends > records.starts)
         return visible
-
-
-def covers(segments: Sequence[Segment], text: str) -> bool:
-    """Return whether segments cover all of a text but white space."""
-    covered = 0
-    for segment in segments:
-        if text[covered : segment.start].strip():
-            return False
-        covered = max(covered, segment.end)
-    return bool(segments) and not text[covered:].strip()
 
 
 def _passing(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
@@ -303,6 +312,29 @@ class ScopedSnapshots:
             ):
                 _, oldest = self._entries.popitem(last=False)
                 self._windows -= _size(oldest)
+
+
+def shielded(work: Callable[[], T], name: str) -> T:
+    """Return the result of a function; if the index is damaged, do not show where.
+
+    Args:
+        work: The function.
+        name: Name of the index.
+
+    Raises:
+        CorruptStoreError: If the index is damaged.
+    """
+    try:
+        return work()
+    except CorruptStoreError:
+        pass
+    # Raised outside of the handler, so that the error does not refer to the original one.
+    raise damaged(name)
+
+
+def damaged(name: str) -> CorruptStoreError:
+    """Return the error for readers of a scope of a damaged index."""
+    return CorruptStoreError(f"{name} is damaged: the owner of the index can call verify()")
 
 
 class ScopedNodes:

@@ -14,6 +14,7 @@ from llama_index.core.schema import BaseNode, Document
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import short_repr, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.llama_index.storage.nodes import (
     OWN_KEYS,
     PAGES,
@@ -175,19 +176,25 @@ def resolve_tree_per(requested: TreePer | None, stored: str, where: str) -> Tree
     return requested
 
 
-def tree_id(tree_per: TreePer, page: Page) -> str:
+def tree_id(tree_per: TreePer, page: Page, scope_keys: Sequence[str] = ()) -> str:
     """Return the id of the tree that a document belongs to.
+
+    Args:
+        tree_per: Decides which documents share a tree.
+        page: The document.
+        scope_keys: Metadata keys on which all documents of a tree agree.
 
     Raises:
         InvalidInputError: If the user's function fails or does not return a non-empty string.
     """
     if tree_per == "corpus":
-        return "corpus"
+        return scoped_tree_name("corpus", page.metadata, scope_keys)
     if tree_per == "document":
         return page.id
     if tree_per == "source":
         values = (page.metadata.get(key) for key in _SOURCE_KEYS)
-        return next((str(value) for value in values if value not in (None, "")), page.id)
+        source = next((str(value) for value in values if value not in (None, "")), None)
+        return page.id if source is None else scoped_tree_name(source, page.metadata, scope_keys)
     document = Document(id_=page.id, text=page.text, metadata=dict(page.metadata))
     with wrap_errors(InvalidInputError, f"tree_per failed on document {page.id!r}"):
         name = tree_per(document)
@@ -196,7 +203,7 @@ def tree_id(tree_per: TreePer, page: Page) -> str:
             f"tree_per returned {short_repr(name)} for document {page.id!r}: return the name of "
             "its tree as a non-empty string"
         )
-    return name
+    return scoped_tree_name(name, page.metadata, scope_keys)
 
 
 def sort_pages(pages: Sequence[Page]) -> list[Page]:

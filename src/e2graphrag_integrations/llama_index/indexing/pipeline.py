@@ -146,6 +146,7 @@ class InsertPipeline:
         with self.lock:
             self.storage.prepare_write()
             changes = plan(self.planner)
+            self.planner.check_scope_keys(changes)
             self.report = IndexReport(skipped=changes.skipped)
             if changes.inputs:
                 self.models.check_llm(self.storage.where, self.storage.struct.made_with)

@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     SettingsMismatchError,
 )
+from e2graphrag_integrations.indexing.scope_keys import check_records
 from e2graphrag_integrations.llama_index.indexing.inputs import (
     DocumentInput,
     distinct_documents,
@@ -172,7 +173,19 @@ class TreePlanner:
                 f"{self.storage.where} was built with a function as tree_per: pass the function "
                 "when you open the index"
             )
-        return tree_id(self.tree_per, page)
+        return tree_id(self.tree_per, page, self.settings.scope_keys)
+
+    def check_scope_keys(self, changes: TreeChanges) -> None:
+        """Check that all parts of each tree agree on the `scope_keys`.
+
+        Raises:
+            InvalidInputError: If they differ.
+        """
+        for document in changes.inputs:
+            pages = () if document.page_tree is None else document.page_tree.segments
+            parts = [metadata for *_, metadata in (*document.segments, *pages)]
+            records = [*parts, *document.leaf_metadata] or [document.metadata]
+            check_records(document.id, records, self.settings.scope_keys)
 
     def _check_tree_per(self) -> None:
         stored = self.storage.struct.tree_per
@@ -261,7 +274,7 @@ class TreePlanner:
                 page = Page(id_, "", "", struct.record(id_).metadata)
             except CorruptStoreError:
                 continue  # reported when the document is read
-            tree = tree_id("source", page)
+            tree = tree_id("source", page, self.settings.scope_keys)
             if tree in files:
                 adopted.setdefault(tree, []).append(id_)
         return adopted

@@ -81,7 +81,7 @@ def build_snapshot(
         dense=vectors.search(ids, np.asarray(owners, dtype=np.int64), documents),
         window_spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
         records=_metadata_records(records, table),
-        bm25_factory=lambda snapshot: _build_bm25(snapshot, docstore),
+        bm25_factory=lambda snapshot: build_bm25_of(snapshot, docstore),
         mention_names=_unedited_names(records, edits) if edits else None,
         edits=edits,
         subject_candidates=_subject_candidates(records),
@@ -111,7 +111,8 @@ def _subject_candidates(records: Sequence[DocumentRecord]) -> SubjectTable:
     return builder.table()
 
 
-def _build_bm25(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
+def build_bm25_of(snapshot: Snapshot, docstore: BaseDocumentStore) -> BM25Index:
+    """Build the BM25 index of a snapshot from the texts in a docstore."""
     ids = list(snapshot.nodes.ids)
     texts = {n.node_id: node_text(n) for n in _get_nodes(docstore, ids)}
     return build_bm25(window_texts(snapshot, [texts.get(id_, "") for id_ in ids]))
@@ -145,7 +146,7 @@ def _mention_table(
         forms = [index.get(edits.form(name), -1) for name in mentions.names]
         counted = _counted(mentions, np.asarray(forms, dtype=np.int64))
         entities.append(counted.rows)
-        named.append(counted.named)
+        named.append(counted.named.astype(np.int64))
         sentence_sizes.append(counted.sentence_sizes)
         chunk_sizes.append(np.asarray(mentions.chunk_sizes, dtype=np.int64))
     return MentionTable(

@@ -28,11 +28,16 @@ from e2graphrag_integrations.llama_index.storage.docstore import DocstoreAdapter
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
-from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader, build_snapshot
+from e2graphrag_integrations.llama_index.storage.snapshot import (
+    DocstoreReader,
+    build_bm25_of,
+    build_snapshot,
+)
 from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, ScopedSnapshots, shielded
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -90,6 +95,7 @@ class IndexStorage:
         self.lock = context.lock if isinstance(context, SafeStorageContext) else process_rlock()
         self._snapshot_lock = process_lock()
         self._snapshot: Snapshot | None = None
+        self._scopes = ScopedSnapshots()
         self.changed_by: int | None = None
         self._saved = _state(struct)
 
@@ -164,6 +170,31 @@ class IndexStorage:
                         "or build the index again"
                     ) from error
         raise CorruptStoreError(f"{self.where} changed during every attempt to read it: try again")
+
+    def read_scope(
+        self,
+        scope: Scope,
+        work: Callable[[Snapshot, ScopedNodes, DocstoreReader], T],
+        write_lock: contextlib.AbstractContextManager[object],
+    ) -> T:
+        """Return the result of a function that reads a part of the index; see `read`.
+
+        Args:
+            scope: The part.
+            work: Called with the snapshot of the part, its nodes, and the reader that keeps the
+                LlamaIndex nodes.
+            write_lock: The lock of writers.
+
+        Raises:
+            CorruptStoreError: As in `read`; the message does not name a node.
+        """
+        docstore = self.context.docstore
+
+        def read(whole: Snapshot, reader: DocstoreReader) -> T:
+            snapshot = self._scopes.get(scope, whole, lambda part: build_bm25_of(part, docstore))
+            return work(snapshot, ScopedNodes(reader, whole.generation, snapshot), reader)
+
+        return shielded(lambda: self.read(read, write_lock), self.where)
 
     def tree_nodes(self, record: DocumentRecord) -> list[Node]:
         """Return the nodes of a document's tree, with their texts from the docstore.

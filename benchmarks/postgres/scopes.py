@@ -1,0 +1,141 @@
+"""Scopes: trials that look for leaks, and the time and memory of a thousand tenants."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations import E2GraphRAG
+from goals import Goal
+from postgres.part import Part
+from scope_trials import Trials, new_index
+
+TRIALS, TRIALS_IN_POSTGRES = 10_000, 500
+CHUNKS = 1_000
+"""Chunks of a tenant."""
+
+TENANTS = 60
+"""Tenants that are asked about: enough for the cache to overflow."""
+
+QUESTIONS = ("Who met in the city?", "What did the company announce?", "Where is the river?")
+
+
+def measure(part: Part) -> dict[str, Any]:
+    """Look for leaks in a file and in Postgres, and measure tenants of ready indexes."""
+    n_trials, in_postgres = (100, 20) if part.short else (TRIALS, TRIALS_IN_POSTGRES)
+    figures: dict[str, Any] = {"leak trials": _trials(n_trials)}
+    numbers = count()
+
+    def open_index() -> E2GraphRAG:
+        return new_index(f"{part.server.url}?schema=trial{next(numbers)}")
+
+    figures["leak trials in Postgres"] = _trials(in_postgres, open_index)
+    folder = part.indexes
+    for size in (100_000, 1_000_000):
+        if folder is not None and not part.short and (folder / f"{size}.e2g").exists():
+            figures[f"tenants of {CHUNKS} chunks among {size:,}"] = _in_new_process(
+                folder / f"{size}.e2g"
+            )
+    return figures
+
+
+def goals(result: Mapping[str, Any]) -> list[Goal]:
+    """Return the goals: no leak, and a first question within a second."""
+    found = []
+    for name, figures in result.items():
+        if name.startswith("leak"):
+            found.append(Goal(f"leaks in {figures['trials']} trials", figures["leaks"], max=0))
+        elif name.startswith("tenants"):
+            slowest = figures["first question, ms"]["p95"]
+            found.append(Goal(f"first question, p95 in ms, {name}", slowest, max=1000))
+    return found
+
+
+def _trials(number: int, open_index: Any = new_index) -> dict[str, Any]:
+    started = time.perf_counter()
+    trials = Trials(seed=23, open_index=open_index)
+    trials.run(number)
+    seconds = round(time.perf_counter() - started, 1)
+    for leak in trials.leaks[:5]:
+        print(leak, file=sys.stderr)
+    return {"trials": trials.asked, "leaks": len(trials.leaks), "seconds": seconds}
+
+
+def _in_new_process(index: Path) -> dict[str, Any]:
+    """Measure tenants in a process of its own, so that its memory is that of this index."""
+    result = subprocess.run(
+        [sys.executable, __file__, str(index)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    figures: dict[str, Any] = json.loads(result.stdout)
+    return figures
+
+
+def _tenants(index: Path) -> dict[str, Any]:
+    with E2GraphRAG.open(index) as rag:
+        ids, chunks = rag.document_ids, rag.stats().chunks
+        per_tenant = max(1, round(CHUNKS * len(ids) / chunks))
+        scopes = [
+            {"document_id": {"$in": ids[first : first + per_tenant]}}
+            for first in range(0, len(ids), per_tenant)
+        ][:TENANTS]
+        for question in QUESTIONS:
+            rag.retrieve(question)
+            rag.scoped(scopes[-1]).retrieve(question)
+        before = _resident()
+        first, later, windows = [], [], 0
+        for where in scopes:
+            reader = rag.scoped(where)
+            first.append(_seconds(reader, QUESTIONS[0]))
+            later += [_seconds(reader, question) for question in QUESTIONS]
+            windows = reader.stats().windows
+        gc.collect()
+        grown = _resident() - before
+        unscoped = [_seconds(rag, question) for question in QUESTIONS for _ in range(10)]
+        return {
+            "chunks": chunks,
+            "tenants": len(scopes),
+            "windows of a tenant": windows,
+            "first question, ms": _quantiles(first),
+            "later questions, ms": _quantiles(later),
+            "questions to the index, ms": _quantiles(unscoped),
+            "memory of a tenant, MiB": round(grown / len(scopes), 2),
+            "memory of the index, MiB": round(before, 1),
+        }
+
+
+def _seconds(reader: Any, question: str) -> float:
+    started = time.perf_counter()
+    reader.retrieve(question)
+    return time.perf_counter() - started
+
+
+def _quantiles(seconds: list[float]) -> dict[str, float]:
+    return {
+        name: round(1000 * float(np.quantile(seconds, q)), 1)
+        for name, q in (("p50", 0.5), ("p95", 0.95))
+    }
+
+
+def _resident() -> float:
+    """Return the memory of this process that is not a mapped file, in MiB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024  # type: ignore[index] # it has one
+
+
+if __name__ == "__main__":
+    print(json.dumps(_tenants(Path(sys.argv[1]))))

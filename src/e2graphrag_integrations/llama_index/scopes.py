@@ -1,0 +1,232 @@
+"""`ScopedIndex`: the part of a LlamaIndex index that a reader may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from llama_index.core import Settings
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.llms import LLM
+from llama_index.core.llms.utils import resolve_llm
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
+from llama_index.core.vector_stores import MetadataFilters
+
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.llama_index.options import RetrieverOptions
+from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
+from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    describe_entity,
+    list_entities,
+)
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
+
+
+class ScopedIndex:
+    """The documents of an `E2GraphRAGIndex` that match a filter; `scoped` of the index creates it.
+
+    It answers as if no other document had ever been indexed, and gives retrievers and query
+    engines. No argument can widen it. It only reads; the docstore and the vector store of the
+    index still contain everything, so do not give them to a tenant.
+    """
+
+    def __init__(self, index: E2GraphRAGIndex, scope: Scope) -> None:
+        self._index = index
+        self._scope = scope
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The filter: a copy of the conditions that must all hold."""
+        return self._scope.where
+
+    @property
+    def statistics(self) -> Statistics:
+        """Whose document frequencies BM25 uses."""
+        return self._scope.statistics
+
+    @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self._index.strategy
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The dimension of the vectors, for retrievers."""
+        made_with = self._index.made_with
+        return {key: made_with[key] for key in ("dimension",) if key in made_with}
+
+    def scoped(
+        self, where: Mapping[str, Any], *, statistics: Statistics | None = None
+    ) -> ScopedIndex:
+        """Return a part of this one; see `E2GraphRAGIndex.scoped`.
+
+        Raises:
+            FilterError: If `where` is empty or invalid.
+            InvalidInputError: If `statistics` is invalid or wider than those of this scope.
+        """
+        return ScopedIndex(self._index, Scope.of(where, statistics, within=self._scope))
+
+    def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
+        """Return a retriever; `E2GraphRAGRetriever` describes the options."""
+        return E2GraphRAGRetriever(self, **options)
+
+    def as_query_engine(
+        self,
+        llm: LLM | str | None = None,
+        *,
+        retriever: E2GraphRAGRetriever | None = None,
+        **options: Any,
+    ) -> BaseQueryEngine:
+        """Return a query engine.
+
+        Args:
+            llm: Writes the answers; None means `Settings.llm`.
+            retriever: A retriever of this scope; None means `as_retriever()`.
+            **options: Options of LlamaIndex's `RetrieverQueryEngine.from_args`.
+
+        Raises:
+            InvalidInputError: If the retriever does not belong to this scope.
+        """
+        retriever = self.as_retriever() if retriever is None else retriever
+        if retriever.searched_index is not self:
+            raise InvalidInputError("retriever= must come from as_retriever() of this scope")
+        llm = resolve_llm(llm) if llm else Settings.llm
+        return RetrieverQueryEngine.from_args(retriever, llm=llm, **options)
+
+    def answer(
+        self, query: Query, strategy: Strategy
+    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+        """Return the result of a query, and its nodes from the docstore by id."""
+
+        def read(
+            snapshot: Snapshot, source: ScopedNodes, reader: DocstoreReader
+        ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+            result = self._index.answer_from(snapshot, source, query, strategy)
+            return result, _visible(reader.text_nodes, snapshot)
+
+        return self._index.read_scope(self._scope, read)
+
+    def get_nodes(self, node_ids: str | Sequence[str]) -> list[BaseNode]:
+        """Return nodes by id; unknown ids are left out."""
+        ids = as_ids(node_ids)
+
+        def read(snapshot: Snapshot, source: ScopedNodes, reader: DocstoreReader) -> list[BaseNode]:
+            found = source.nodes_at(snapshot.generation, ids)
+            nodes = _visible(reader.text_nodes, snapshot)
+            return [nodes[id_] for id_ in found]
+
+        return self._index.read_scope(self._scope, read)
+
+    def entities(
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> list[EntityInfo]:
+        """Return the entities of the scope with their counts; see `E2GraphRAGIndex.entities`."""
+        where = node_filter(filters, doc_ids)
+        return self._index.read_scope(
+            self._scope, lambda snapshot, _, __: list_entities(snapshot, where, prefix, top)
+        )
+
+    async def aentities(
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread."""
+        return await asyncio.to_thread(
+            self.entities, prefix=prefix, top=top, filters=filters, doc_ids=doc_ids
+        )
+
+    def entity(
+        self,
+        name: str,
+        *,
+        top: int | None = 100,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> EntityDetails:
+        """Return an entity with its evidence in the scope; see `E2GraphRAGIndex.entity`.
+
+        Raises:
+            UnknownEntityError: If the scope has no such entity.
+        """
+        where = node_filter(filters, doc_ids)
+        return self._index.read_scope(
+            self._scope,
+            lambda snapshot, source, _: describe_entity(snapshot, source, where, name, top),
+        )
+
+    async def aentity(
+        self,
+        name: str,
+        *,
+        top: int | None = 100,
+        filters: MetadataFilters | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> EntityDetails:
+        """Run `entity` in a thread."""
+        return await asyncio.to_thread(self.entity, name, top=top, filters=filters, doc_ids=doc_ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reduce to the index and the filters."""
+        return _rebuild, (self._index, self._scope.given, self.statistics)
+
+    def __repr__(self) -> str:
+        return f"ScopedIndex({self._index.index_id!r}, where={self.where!r})"
+
+
+def _rebuild(
+    index: E2GraphRAGIndex, given: Sequence[Mapping[str, Any]], statistics: Statistics
+) -> ScopedIndex:
+    return ScopedIndex(index, Scope.rebuild(given, statistics))
+
+
+def _visible(nodes: Mapping[str, BaseNode], snapshot: Snapshot) -> dict[str, BaseNode]:
+    """Return nodes; those of trees that are partly visible lose what refers to the other nodes."""
+    row_of, partial = snapshot.nodes.row_of, frozenset(snapshot.partial_documents)
+    return {
+        id_: _without_hidden(node, row_of)
+        if int(snapshot.nodes.document[row_of[id_]]) in partial
+        else node
+        for id_, node in nodes.items()
+        if id_ in row_of
+    }
+
+
+def _without_hidden(node: BaseNode, known: Mapping[str, int]) -> BaseNode:
+    links: dict[NodeRelationship, Any] = {}
+    for kind, link in node.relationships.items():
+        if kind == NodeRelationship.SOURCE:
+            links[kind] = link
+        elif isinstance(link, RelatedNodeInfo):
+            if link.node_id in known:
+                links[kind] = link
+        else:
+            links[kind] = [one for one in link if one.node_id in known]
+    own = {*node.metadata, *OWN_KEYS}
+    excluded = {
+        name: [key for key in getattr(node, name) if key in own]
+        for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+    }
+    return node.model_copy(update={"relationships": links, **excluded})
