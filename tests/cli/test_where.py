@@ -101,3 +101,27 @@ def test_invalid_filter_exits_with_2_and_an_explanation(book_index, call, condit
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert message in err
+
+
+def test_a_scope_hides_the_other_documents(book_index, call):
+    own = '{"document_id": "book.txt"}'
+    found = call("query", book_index, "Who met Alice?", "--scope", own, "-k", "50", "--json").json()
+    assert found["nodes"]
+    assert {node["document_id"] for node in found["nodes"]} == {"book.txt"}
+    nothing = ("--where", "document_id=other.txt", "--scope", own)
+    assert call("query", book_index, "Who met Alice?", *nothing).code == 1
+
+
+@pytest.mark.parametrize(
+    ("scope", "problem"),
+    [
+        ("{}", "contains an empty filter"),
+        ("[1]", "must be a JSON object"),
+        ("tenant=a", "--scope 'tenant=a' is not valid JSON"),
+        ('{"tenant": {"$near": 1}}', "is not an operator"),
+    ],
+)
+def test_an_invalid_scope_is_rejected(book_index, call, scope, problem):
+    code, _, error = call("query", book_index, "Who?", "--scope", scope)
+    assert code == 2
+    assert problem in error

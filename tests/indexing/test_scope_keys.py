@@ -36,7 +36,7 @@ def test_a_document_of_two_scopes_is_rejected_before_anything_is_written(
     rag = open_index(summarizer=llm, scope_keys=["tenant"])
     fine = document(A, A, id_="fine")
     for work in (rag.add, rag.estimate):
-        with pytest.raises(InvalidInputError, match=f"'d' has {parts}"):
+        with pytest.raises(InvalidInputError, match=f"'d' has .*{parts}"):
             work([fine, rejected])
     assert not llm.calls
     assert not rag.document_ids

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, StorageContext
-from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
@@ -121,8 +120,6 @@ def test_query_engines_and_tools_see_only_the_scope(index):
         RetrieverTool.from_defaults(retriever),
     ):
         assert not secrets_in(tool.call("Who met Bert?"))
-    chat = ContextChatEngine.from_defaults(retriever=retriever, llm=MockLLM())
-    assert not secrets_in(chat.chat("Who met Bert?").source_nodes)
     with pytest.raises(InvalidInputError, match="of this scope"):
         scope.as_query_engine(llm=MockLLM(), retriever=index.as_retriever())
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -522,3 +525,36 @@ def test_real_vectors_answer_in_a_scope(real_embedder, real_extractor, open_inde
     assert "Babbage" not in repr(found) + caplog.text
     assert "Lovelace" not in repr(found)
     assert own.nodes[0].text.startswith("Ada Lovelace")
+
+
+def test_no_answer_shows_a_document_that_just_changed_hands(tmp_path, open_index):
+    path = tmp_path / "i.e2g"
+    reader = open_index(path, read_your_writes=False)
+    writer = open_index(path)
+    writer.add([*letters("a", "Cleo"), *letters("b", "Zoe"), *letters("a", "Moved")])
+    moved = letters("a", "Moved")[0]
+    stopping = threading.Event()
+
+    def move():
+        for turn in count():
+            tenant, secret = "ba"[turn % 2], f"Secret{'BA'[turn % 2]}"
+            text = f"{secret} met Bert in Oslo. {secret} told Bert all."
+            writer.update(replace(moved, text=text, title=secret, metadata={"tenant": tenant}))
+            if stopping.is_set():
+                return
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for number in range(60):
+            tenant, other = ("a", "secretb") if number % 2 else ("b", "secreta")
+            scope = reader.scoped({"tenant": tenant})
+            shown = repr(scope.retrieve("Whom did Bert meet, and who told him?", k=50))
+            if number % 10 < 2:
+                shown += repr([scope.entities(), scope.entity("Bert"), scope.communities()])
+            with suppress(UnknownDocumentError):
+                shown += repr(scope.document(moved.id))
+            assert other not in shown.lower()
+    finally:
+        stopping.set()
+        thread.join()

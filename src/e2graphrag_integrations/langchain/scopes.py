@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Protocol, Unpack
 
 from e2graphrag_integrations.langchain.conversion import user_filter
+from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.options import RetrieverOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, make_retriever
 from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.scoped_reader import ScopedReader
 
-if TYPE_CHECKING:
-    from e2graphrag_integrations.langchain.index import E2GraphRAGIndex
+
+class ScopeOwner(Protocol):
+    """The part of an `E2GraphRAGIndex` that its scopes use."""
+
+    corpus: Corpus
+    k: int
 
 
 class ScopedIndex(ScopedReader):
@@ -23,7 +28,7 @@ class ScopedIndex(ScopedReader):
     of it accepts the options of any other, except `store_filter`.
     """
 
-    def __init__(self, index: E2GraphRAGIndex, scope: Scope) -> None:
+    def __init__(self, index: ScopeOwner, scope: Scope) -> None:
         self._owner = index
         super().__init__(*index.corpus.rag.parts_for_scopes(), scope)
 
@@ -62,6 +67,6 @@ def _adapt(where: Mapping[str, Any]) -> Predicate:
 
 
 def _rebuild(
-    index: E2GraphRAGIndex, given: Sequence[Mapping[str, Any]], statistics: Statistics
+    index: ScopeOwner, given: Sequence[Mapping[str, Any]], statistics: Statistics
 ) -> ScopedIndex:
     return ScopedIndex(index, Scope.rebuild(given, statistics, _adapt))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, Unpack
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -27,13 +27,41 @@ from e2graphrag_integrations.retrieval.entity_view import (
     describe_entity,
     list_entities,
 )
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex
+T = TypeVar("T")
+
+
+class ScopeOwner(Protocol):
+    """The part of an `E2GraphRAGIndex` that its scopes use; the index describes each member."""
+
+    strategy: Strategy
+
+    @property
+    def index_id(self) -> str:
+        """The id of the index."""
+        ...
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints of the index."""
+        ...
+
+    def read_scope(
+        self, scope: Scope, work: Callable[[Snapshot, ScopedNodes, DocstoreReader], T]
+    ) -> T:
+        """Return the result of a function that reads a part of the index."""
+        ...
+
+    def answer_from(
+        self, snapshot: Snapshot, source: NodeSource, query: Query, strategy: Strategy
+    ) -> RetrievalResult:
+        """Return the result of a query from a snapshot of the index."""
+        ...
 
 
 class ScopedIndex:
@@ -44,9 +72,11 @@ class ScopedIndex:
     index still contain everything, so do not give them to a tenant.
     """
 
-    def __init__(self, index: E2GraphRAGIndex, scope: Scope) -> None:
+    def __init__(self, index: ScopeOwner, scope: Scope) -> None:
         self._index = index
         self._scope = scope
+        self.strategy = index.strategy
+        """The default retrieval strategy."""
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -57,11 +87,6 @@ class ScopedIndex:
     def statistics(self) -> Statistics:
         """Whose document frequencies BM25 uses."""
         return self._scope.statistics
-
-    @property
-    def strategy(self) -> Strategy:
-        """The default retrieval strategy."""
-        return self._index.strategy
 
     @property
     def made_with(self) -> Mapping[str, str]:
@@ -102,7 +127,8 @@ class ScopedIndex:
             InvalidInputError: If the retriever does not belong to this scope.
         """
         retriever = self.as_retriever() if retriever is None else retriever
-        if retriever.searched_index is not self:
+        searched: object = retriever.searched_index
+        if searched is not self:
             raise InvalidInputError("retriever= must come from as_retriever() of this scope")
         llm = resolve_llm(llm) if llm else Settings.llm
         return RetrieverQueryEngine.from_args(retriever, llm=llm, **options)
@@ -197,7 +223,7 @@ class ScopedIndex:
 
 
 def _rebuild(
-    index: E2GraphRAGIndex, given: Sequence[Mapping[str, Any]], statistics: Statistics
+    index: ScopeOwner, given: Sequence[Mapping[str, Any]], statistics: Statistics
 ) -> ScopedIndex:
     return ScopedIndex(index, Scope.rebuild(given, statistics))
 
