@@ -1206,7 +1206,7 @@ class E2GraphRAG(GraphExports):
 
         The function is called again if a writer changes the index in the meantime.
         """
-        return self._session.read(lambda snapshot: work(snapshot, self._store))
+        return self._session.read(work)
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the index to a file, replacing any older copy, or to a database.
