@@ -235,8 +235,9 @@ def _scores(result: RetrievalResult, gold: _Gold, setting: object) -> Scores:
     if gold.ids:
         ranked = list(dict.fromkeys(_ranked_ids(result.nodes, gold)))
         scores[RECALL] = recall(ranked, gold.ids)
-        limited = isinstance(setting, Setting) and setting.token_budget is None
-        cut = setting.k if isinstance(setting, Setting) and limited else len(gold.ids)
+        cut = len(gold.ids)
+        if isinstance(setting, Setting) and setting.token_budget is None:
+            cut = setting.k
         scores[NDCG] = ndcg(ranked, gold.ids, max(cut, len(ranked)))
     if gold.spans:
         found: dict[str, list[Span]] = defaultdict(list)
