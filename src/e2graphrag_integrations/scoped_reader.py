@@ -37,6 +37,7 @@ from e2graphrag_integrations.retrieval.entity_view import (
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.queries import build_query
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics, damaged, shielded
@@ -213,6 +214,14 @@ class ScopedReader:
         return self._read(
             lambda snapshot, source: dict(source.nodes_at(snapshot.generation, wanted))
         )
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of the scope, to check gold answers; see `evaluation`."""
+        return self._read(lambda snapshot, _: KnownIds(snapshot))
+
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the scope's snapshot and its stored nodes."""
+        return self._read(work)
 
     def stats(self) -> Stats:
         """Return the counts of the scope; `bytes` is 0."""

@@ -96,6 +96,7 @@ def test_every_command_is_swept():
         "eval",
         "mcp",
         "update-vectors",
+        "work",
     }
 
 
@@ -138,6 +139,7 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     asked.write_text(json.dumps({"question": question, "gold_ids": [f"x{CONTROLS}"]}))
     assert check("eval", hostile_index, asked).code == 2
     assert check("mcp", hostile_index, "--max-tokens", 1).code == 2
+    check("work", hostile_index)
     assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
     nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
     assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)

@@ -158,6 +158,21 @@ def test_path_proves_each_hop(tools, rag):
     assert tools.path("Zoe", "Anna").paths == []
 
 
+def test_the_tools_of_a_scope_see_only_its_documents(rag):
+    scoped = IndexTools(rag.scoped({"page": 3}), 2000)
+    assert {hit.document_id for hit in scoped.search("Anna met Bert").hits} == {"story"}
+    assert [entry.document_id for entry in scoped.outline().entries] == ["story"]
+    assert {one.document_id for one in scoped.entity("Anna").mentions} == {"story"}
+    assert scoped.path("Anna", "Emil").paths
+    for call in (
+        lambda: scoped.read("long"),
+        lambda: scoped.outline("long"),
+        lambda: scoped.search("Anna", document_ids=["long"]),
+    ):
+        with pytest.raises(UnknownDocumentError):
+            call()
+
+
 def test_search_with_real_vectors_finds_other_words(real_embedder, names):
     documents = [
         SourceDocument("car", "The automobile would not start in the cold."),
