@@ -1,8 +1,8 @@
 """The tokenizer for BM25, summaries, tags and follow-up questions, in any script.
 
 A term is a casefolded word. Words of Chinese, Japanese and Korean are not separated by spaces or
-end in particles: pairs of adjacent characters, and single ideographs, are terms instead. They find
-at least as much as the words of a segmenter (docs/constants.md).
+end in particles: pairs of adjacent characters, and single ideographs, are terms instead. They need
+no dictionary, and find names that no dictionary has.
 """
 
 from __future__ import annotations
