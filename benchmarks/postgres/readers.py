@@ -12,7 +12,7 @@ import multiprocessing
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ def measure(part: Part) -> dict[str, Any]:
         }
     documents = 4 if part.short else WRITTEN
     result["writes"] = compare_writes(part, real, documents)
-    result["readers beside writers"] = readers_beside_writers(part)
+    result["readers beside writers"] = readers_beside(part, write)
+    result["readers beside workers"] = readers_beside(part, work)
     return result
 
 
@@ -215,10 +216,12 @@ class Expected:
     Attributes:
         documents: Number of documents of all writers.
         nodes: Number of nodes of each document.
+        in_order: Whether each writer adds its documents one after the other.
     """
 
     documents: int
     nodes: int
+    in_order: bool
 
 
 def open_small(url: str, **options: Any) -> E2GraphRAG:
@@ -244,12 +247,24 @@ def small_document(writer: int, number: int, version: int = 0) -> SourceDocument
 
 def write(url: str, writer: int, count: int, written: Any) -> None:
     """Add documents, and replace the first one after every fifth; count those that are added."""
-    with open_small(url) as rag:
-        for number in range(count):
-            rag.add(small_document(writer, number))
-            written[writer] = number + 1
-            if number % 5 == 4:  # noqa: PLR2004 - every fifth
-                rag.update(small_document(writer, 0, number))
+    try:
+        with open_small(url) as rag:
+            for number in range(count):
+                rag.add(small_document(writer, number))
+                written[writer] = number + 1
+                if number % 5 == 4:  # noqa: PLR2004 - every fifth
+                    rag.update(small_document(writer, 0, number))
+    finally:
+        written[writer] = count  # the readers end
+
+
+def work(url: str, worker: int, count: int, written: Any) -> None:
+    """Index documents from the queue until it is empty."""
+    try:
+        with open_small(url) as rag:
+            rag.work()
+    finally:
+        written[worker] = count
 
 
 def read(url: str, reader: int, expected: Expected, written: Any, connection: Any) -> None:
@@ -265,9 +280,12 @@ def read(url: str, reader: int, expected: Expected, written: Any, connection: An
     seconds: list[float] = []
     errors: list[str] = []
     states: set[str] = set()
+    seen: set[str] = set()
     strict = bool(reader % 2)
     questions = _SMALL.questions(100)
     with open_small(url, max_staleness=0 if strict else None) as rag:
+        rag.retrieve(questions[0])
+        connection.send("ready")
         finished = False
         while not finished:
             before = list(written)
@@ -284,51 +302,69 @@ def read(url: str, reader: int, expected: Expected, written: Any, connection: An
             seconds.append(time.perf_counter() - began)
             freshness = answer.trace.freshness
             states.add(freshness.generation)
-            errors += problems(
-                answer.nodes, expected.nodes, before if strict else None, freshness.left_out
-            )
+            present = {node.document_id for node in answer.nodes}
+            missing = seen - present
+            if expected.in_order:
+                missing |= gaps(present)
+                errors += [
+                    f"document {number} of writer {writer} is missing"
+                    for writer, number in enumerate(before)
+                    if strict and number and f"{writer}-{number - 1:03}" not in present
+                ]
+            seen |= present
+            if len(missing) > freshness.left_out:
+                errors.append(f"{sorted(missing)} are missing: {freshness.describe()}")
+            errors += problems(answer.nodes, expected.nodes)
     connection.send({"seconds": seconds, "errors": errors, "states": len(states)})
 
 
-def problems(
-    found: Sequence[Any], nodes: int, written: Sequence[int] | None, left_out: int
-) -> list[str]:
-    """Return the reasons why an answer is not the content of one state of the index.
+def gaps(present: Collection[str]) -> set[str]:
+    """Return the documents that were added before one that is present, but are not."""
+    last: dict[str, int] = defaultdict(int)
+    for one in present:
+        writer, number = one.split("-")
+        last[writer] = max(last[writer], int(number))
+    earlier = {f"{writer}-{number:03}" for writer, end in last.items() for number in range(end)}
+    return earlier.difference(present)
+
+
+def problems(found: Sequence[Any], nodes: int) -> list[str]:
+    """Return the documents of which an answer does not have all nodes, of one version.
 
     Args:
         found: The nodes of the answer, which are all that were in the state.
         nodes: Number of nodes of each document.
-        written: Numbers of documents by writer that the state must contain; None for any numbers.
-        left_out: Number of changed documents that the answer may leave out.
     """
-    errors = []
     counts = Counter(node.document_id for node in found)
     versions = defaultdict(set)
     for node in found:
         versions[node.document_id].add(node.text.partition("Version ")[2].partition(".")[0])
-    errors += [
-        f"{one}: {count} of {nodes} nodes" for one, count in counts.items() if count != nodes
-    ]
-    errors += [f"{one}: versions {own}" for one, own in versions.items() if len(own) != 1]
-    missing = 0
-    for writer in {one.partition("-")[0] for one in counts}:
-        numbers = {int(one.partition("-")[2]) for one in counts if one.startswith(f"{writer}-")}
-        missing += max(numbers) + 1 - len(numbers)
-        if written is not None and max(numbers) + 1 < written[int(writer)]:
-            errors.append(f"writer {writer}: {max(numbers) + 1} of {written[int(writer)]} written")
-    if missing > left_out:
-        errors.append(f"{missing} documents are missing, but {left_out} were left out")
-    return errors
+    errors = [f"{one}: {count} of {nodes} nodes" for one, count in counts.items() if count != nodes]
+    return errors + [f"{one}: versions {own}" for one, own in versions.items() if len(own) != 1]
 
 
-def readers_beside_writers(part: Part) -> dict[str, Any]:
-    """Let processes read and write at the same time, and check all answers."""
-    url = f"{part.server.url}?schema=beside"
+def readers_beside(part: Part, target: Callable[[str, int, int, Any], None]) -> dict[str, Any]:
+    """Let processes read and write at the same time, and check all answers.
+
+    Args:
+        part: The part.
+        target: `write`, or `work`, for which all documents are in the queue.
+    """
+    url = f"{part.server.url}?schema=beside_{target.__name__}"
     readers, writers, documents = (2, 2, 3) if part.short else (READERS, WRITERS, DOCUMENTS)
+    documents *= 4 if target is work else 1  # workers do not wait for each other
     with open_small(url) as rag:
         rag.add([small_document(writer, 0) for writer in range(writers)])
         stats = rag.stats()
-    expected = Expected(writers * documents, (stats.chunks + stats.summaries) // writers)
+        if target is work:
+            all_documents = [
+                small_document(writer, number, int(number == 0))
+                for number in range(documents)
+                for writer in range(writers)
+            ]
+            rag.add(all_documents, on_duplicate="replace", wait=False)
+    nodes = (stats.chunks + stats.summaries) // writers
+    expected = Expected(writers * documents, nodes, in_order=target is write)
     context = multiprocessing.get_context("spawn")
     written = context.Array("i", writers)
     pipes = [context.Pipe() for _ in range(readers)]
@@ -336,15 +372,18 @@ def readers_beside_writers(part: Part) -> dict[str, Any]:
         context.Process(target=read, args=(url, reader, expected, written, pipe[1]))
         for reader, pipe in enumerate(pipes)
     ]
+    for process, pipe in zip(processes, pipes, strict=True):
+        process.start()
+        pipe[1].close()  # so that `recv` raises when the reader has failed
+    for pipe in pipes:
+        pipe[0].recv()  # the first answer
     processes += [
-        context.Process(target=write, args=(url, writer, documents, written))
+        context.Process(target=target, args=(url, writer, documents, written))
         for writer in range(writers)
     ]
     began = time.perf_counter()
-    for process in processes:
+    for process in processes[readers:]:
         process.start()
-    for pipe in pipes:
-        pipe[1].close()  # so that `recv` raises when the reader has failed
     reports = [pipe[0].recv() for pipe in pipes]
     for process in processes:
         process.join()
@@ -369,7 +408,6 @@ def readers_beside_writers(part: Part) -> dict[str, Any]:
 
 def goals(result: Mapping[str, Any]) -> list[Goal]:
     """Return the goals of the figures."""
-    beside = result["readers beside writers"]
     return [
         Goal(
             f"{chunks}, {name}: p95 relative to the file",
@@ -379,6 +417,11 @@ def goals(result: Mapping[str, Any]) -> list[Goal]:
         for chunks in [f"{result['chunks']:,} chunks"]
         for name in ("k=10", "2000 tokens")
     ] + [
-        Goal("errors of readers", beside["errors and inconsistent answers"], max=0),
-        Goal("failed processes", beside["failed processes"] + (not beside["verified"]), max=0),
+        Goal(f"{name}: {figure}", value, max=0)
+        for name in ("readers beside writers", "readers beside workers")
+        for figure, value in {
+            "errors and inconsistent answers": result[name]["errors and inconsistent answers"],
+            "failed processes": result[name]["failed processes"],
+            "problems of verify": int(not result[name]["verified"]),
+        }.items()
     ]
