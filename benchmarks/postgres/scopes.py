@@ -19,7 +19,9 @@ import numpy as np
 from e2graphrag_integrations import E2GraphRAG
 from goals import Goal
 from postgres.part import Part
+from scale import open_index
 from scope_trials import Trials, new_index
+from synthetic import Corpus
 
 TRIALS, TRIALS_IN_POSTGRES = 10_000, 500
 CHUNKS = 1_000
@@ -28,7 +30,8 @@ CHUNKS = 1_000
 TENANTS = 60
 """Tenants that are asked about: enough for the cache to overflow."""
 
-QUESTIONS = ("Who met in the city?", "What did the company announce?", "Where is the river?")
+QUESTIONS = 5
+"""Questions to each tenant."""
 
 
 def measure(part: Part) -> dict[str, Any]:
@@ -37,10 +40,10 @@ def measure(part: Part) -> dict[str, Any]:
     figures: dict[str, Any] = {"leak trials": _trials(n_trials)}
     numbers = count()
 
-    def open_index() -> E2GraphRAG:
+    def in_schema() -> E2GraphRAG:
         return new_index(f"{part.server.url}?schema=trial{next(numbers)}")
 
-    figures["leak trials in Postgres"] = _trials(in_postgres, open_index)
+    figures["leak trials in Postgres"] = _trials(in_postgres, in_schema)
     folder = part.indexes
     for size in (100_000, 1_000_000):
         if folder is not None and not part.short and (folder / f"{size}.e2g").exists():
@@ -86,26 +89,28 @@ def _in_new_process(index: Path) -> dict[str, Any]:
 
 
 def _tenants(index: Path) -> dict[str, Any]:
-    with E2GraphRAG.open(index) as rag:
+    real = np.load(index.parent / "real.npy")
+    with open_index(index, real) as rag:
         ids, chunks = rag.document_ids, rag.stats().chunks
         per_tenant = max(1, round(CHUNKS * len(ids) / chunks))
         scopes = [
             {"document_id": {"$in": ids[first : first + per_tenant]}}
             for first in range(0, len(ids), per_tenant)
         ][:TENANTS]
-        for question in QUESTIONS:
+        questions = Corpus(chunks).questions(QUESTIONS)
+        for question in questions:
             rag.retrieve(question)
             rag.scoped(scopes[-1]).retrieve(question)
         before = _resident()
         first, later, windows = [], [], 0
         for where in scopes:
             reader = rag.scoped(where)
-            first.append(_seconds(reader, QUESTIONS[0]))
-            later += [_seconds(reader, question) for question in QUESTIONS]
+            first.append(_seconds(reader, questions[0]))
+            later += [_seconds(reader, question) for question in questions]
             windows = reader.stats().windows
         gc.collect()
         grown = _resident() - before
-        unscoped = [_seconds(rag, question) for question in QUESTIONS for _ in range(10)]
+        unscoped = [_seconds(rag, question) for question in questions for _ in range(10)]
         return {
             "chunks": chunks,
             "tenants": len(scopes),
