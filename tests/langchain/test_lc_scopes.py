@@ -69,7 +69,7 @@ def secrets_in(shown: object) -> list[str]:
         {"filter": lambda _: True, "include_scores": True, "paths": True},
         {"history": ["Whom did she meet?"], "boost": {"half_life_days": 3}},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options) or "defaults",
 )
 def test_a_retriever_of_a_scope_finds_only_its_documents(index, options):
     retriever = index.scoped(A).as_retriever(k=50, **options)
