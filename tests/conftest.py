@@ -176,6 +176,15 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
+def extension(postgres: PostgresServer) -> None:
+    """The extension pgvector in the database of the server."""
+    import psycopg
+
+    with psycopg.connect(postgres.url, autocommit=True) as db:
+        db.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+
+
+@pytest.fixture(scope="session")
 def qdrant() -> Iterator[QdrantServer]:
     """A local server with Qdrant's engine, one for each process of the tests."""
     with running_qdrant() as server:

@@ -48,7 +48,8 @@ def test_main_help_lists_every_command(call):
 
 
 @pytest.mark.slow
-def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, postgres):
+@pytest.mark.usefixtures("extension")
+def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, postgres, qdrant):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -63,9 +64,13 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     (tmp_path / "tags.json").write_text('["travel", "science"]')
     text = f"Filby did not believe in the Time Machine. {TEA_PARTY}"
     (tmp_path / "novels" / "the_time_machine.txt").write_text(text)
+    servers = {"postgresql://host/db": postgres.url, "http://localhost:6333": qdrant.url}
     for name in COMMANDS:
         for example in examples(name):
-            example = example.replace("postgresql://host/db", postgres.url)  # noqa: PLW2901 - the server of the tests
+            for server, url in servers.items():
+                example = example.replace(server, url)  # noqa: PLW2901 - the servers of the tests
+            if "--vectors" in example:
+                call("update-vectors", "novels.e2g", f"{qdrant.url}/novels")
             result = call(*shlex.split(example))
             assert (result.code, result.err) == (0, ""), (example, result)
 

@@ -71,12 +71,6 @@ class Place:
         return self.open(vectors=None)
 
 
-@pytest.fixture(scope="session")
-def extension(postgres) -> None:
-    with psycopg.connect(postgres.url, autocommit=True) as db:
-        db.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-
-
 @pytest.fixture
 def in_postgres(postgres_url, extension, open_index) -> Place:
     schema = postgres_url.rpartition("=")[2]
