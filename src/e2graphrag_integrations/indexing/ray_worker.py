@@ -60,5 +60,5 @@ def _node() -> str:
     import ray
 
     context = ray.get_runtime_context()
-    address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call] # Ray has no types here
+    address = ray.util.get_node_ip_address()
     return f"{address} ({socket.gethostname()}, Ray node {context.get_node_id()[:8]})"
