@@ -28,8 +28,11 @@ DOCUMENTS = (
     _ROOT / "docs" / "benchmarks.md",
     _ROOT / "docs" / "boosts.md",
     _ROOT / "docs" / "freshness.md",
+    _ROOT / "docs" / "postgres.md",
     _ROOT / "docs" / "ray.md",
     _ROOT / "docs" / "scale.md",
+    _ROOT / "docs" / "scopes.md",
+    _ROOT / "docs" / "vector_indexes.md",
     _ROOT / "README.md",
 )
 PAPER_ROUTE = "route of the paper's strategy"
@@ -266,6 +269,61 @@ def ray(result: Result) -> str:
             "speedup of two processes without Ray, after loading",
             result["control: two processes without Ray"]["speedup"],
         ),
+    ]
+    return markdown(("", ""), rows)
+
+
+def postgres_readers(result: Result) -> str:
+    """Return the questions, changes and writes of an index in Postgres and of a file."""
+    readers = result["parts"]["readers"]
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for name in ("k=10", "2000 tokens"):
+            times = readers[f"questions, {name}"]
+            both = (p50_p95(times[f"ms, {where}"]) for where in ("file", "Postgres"))
+            yield f"question, {name}, ms p50 / p95", *both
+        found = readers["until a change by another process is found"]
+        median = "seconds from the return of update, median"
+        label = "seconds until a change by another process is found, median"
+        yield label, found["file"][median], found["Postgres"][median]
+        writes = readers["writes"]
+        for label in ("chunks added per second", "documents updated per second"):
+            yield label, writes[f"{label}, file"], writes[f"{label}, Postgres"]
+
+    return markdown(("", "file", "Postgres"), rows())
+
+
+def postgres_vectors(result: Result) -> str:
+    """Return the recall and the times of vector indexes, by filter."""
+    vectors = result["parts"]["vectors"]
+    servers = ("pgvector", "Qdrant Edge")
+    rows = [
+        (
+            name,
+            *(
+                f"{vectors[server]['filters'][name]['recall at 200']} / "
+                + p50_p95(vectors[server]["filters"][name]["search, ms"])
+                for server in servers
+            ),
+            p50_p95(figures["exact search, ms"]),
+        )
+        for name, figures in vectors["pgvector"]["filters"].items()
+    ]
+    head = [f"{server}: recall / ms p50 / p95" for server in servers]
+    return markdown(("filter", *head, "exact search, ms p50 / p95"), rows)
+
+
+def postgres_scopes(result: Result) -> str:
+    """Return the cost of a tenant."""
+    tenants = result["parts"]["scopes"]["tenants of 1000 chunks among 100,000"]
+    rows = [
+        ("first question in a scope, ms p50 / p95", p50_p95(tenants["first question, ms"])),
+        ("later questions, ms p50 / p95", p50_p95(tenants["later questions, ms"])),
+        (
+            "the same to the entire index, ms p50 / p95",
+            p50_p95(tenants["questions to the index, ms"]),
+        ),
+        ("memory of a scope, MiB", tenants["memory of a tenant, MiB"]),
     ]
     return markdown(("", ""), rows)
 
@@ -574,6 +632,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "shards": ("shards", shards),
     "fresh": ("fresh", fresh),
     "ray": ("ray_engine", ray),
+    "postgres_readers": ("postgres", postgres_readers),
+    "postgres_vectors": ("postgres", postgres_vectors),
+    "postgres_scopes": ("postgres", postgres_scopes),
     "edges": ("edge_cap", edges),
     "history": ("history", history),
     "history_dev": ("history_dev", history),
