@@ -271,12 +271,17 @@ class GenerationKeeper:
             self._refresh_in_background()
 
     def _refresh_in_background(self) -> None:
-        failure = self._failure
-        if failure is None or time.monotonic() >= failure.retry_at:
+        if not self._waits_to_retry():
             self._task.request(self._refresh)
+
+    def _waits_to_retry(self) -> bool:
+        failure = self._failure
+        return failure is not None and time.monotonic() < failure.retry_at
 
     def _refresh(self) -> None:
         """Prepare the next generation; runs in the background thread."""
+        if self._waits_to_retry() and not self._task.stopping.is_set():
+            return  # it was requested while the attempt that failed was running
         try:
             with self._build_lock:
                 self._build_next(self._store_for_background())
