@@ -87,37 +87,26 @@ from e2graphrag_integrations.reports import (
     VectorReport,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import (
     Community,
     CommunitySelection,
-    report_sources,
+    communities_with_sources,
     select_communities,
 )
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
-from e2graphrag_integrations.retrieval.entity_view import (
-    EntityDetails,
-    EntityInfo,
-    describe_entity,
-    list_entities,
-)
-from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
+from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
-from e2graphrag_integrations.retrieval.history import History
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.known_ids import KnownIds
-from e2graphrag_integrations.retrieval.queries import build_query
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy, check_strategy
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.snapshot.tags import count_tags
-from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.location import shown_path
@@ -149,7 +138,7 @@ _MIN_LEASE = 0.1
 T = TypeVar("T")
 
 
-class E2GraphRAG(GraphExports):
+class E2GraphRAG(IndexReader, GraphExports):
     """An index of documents as summary trees and an entity graph, in one file.
 
     Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close` when
@@ -388,7 +377,10 @@ class E2GraphRAG(GraphExports):
             return cost
         if not isinstance(communities, CommunitySelection):
             communities = CommunitySelection(communities)
-        _, sources = self._select_communities(communities)
+        selection = communities
+        _, sources = self.read_snapshot(
+            lambda snapshot, source: communities_with_sources(selection, snapshot, source)
+        )
         writer = self._report_writer("summarizer", communities.level, IndexingRun())
         return cost + writer.estimate(sources)
 
@@ -804,99 +796,17 @@ class E2GraphRAG(GraphExports):
 
     # Reading
 
-    def retrieve(
-        self,
-        question: str,
-        *,
-        k: int = 10,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-    ) -> RetrievalResult:
-        """Return the nodes that best answer a question, without calling a language model.
+    @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self._strategy
 
-        Args:
-            question: Question in natural language, at most 32,000 characters. A long question is
-                embedded in windows.
-            k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
-                are considered, and the budget limits the result.
-            mode: `auto` chooses based on the question. `local` ranks by entities and can return
-                fewer than `k` nodes. `global` ignores entities.
-            strategy: Strategy for this query; None means the index's default strategy.
-            where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
-                and `$not` (see `filters.compile_where`), or a function of the metadata. The key
-                `document_id` filters by document.
-            token_budget: Maximum tokens in `result.context()`.
-            expand: `children` or `leaves` replaces each summary with the nodes under it.
-            fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
-            boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
-                fields. It changes the order, and never lets a node through that `where` excludes.
-            history: Earlier turns of the conversation, oldest first: texts of the user, pairs of
-                role and text, mappings with `role` and `content`, or messages of LlamaIndex or
-                LangChain. As far as the question is incomplete, names, words and the topic of the
-                last six turns are carried over.
-            paths: Whether `result.paths` contains the chains of entities that join the names of
-                the question, each hop with a sentence that proves it.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-            FilterError: If `where` is invalid.
-            BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
-            TagError: If `boost` or `where` names an unknown tag.
-            UnknownDocumentError: If `boost` names an unknown document.
-            CorruptStoreError: If a stored row does not match its checksum.
-        """
-        strategy = self._strategy if strategy is None else strategy
-        query = build_query(
-            question,
-            k=k,
-            mode=mode,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-        )
+    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
         return self._session.retrieve(query, strategy)
 
-    async def aretrieve(
-        self,
-        question: str,
-        *,
-        k: int = 10,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-    ) -> RetrievalResult:
-        """Run `retrieve` in a thread."""
-        return await asyncio.to_thread(
-            self.retrieve,
-            question,
-            k=k,
-            mode=mode,
-            strategy=strategy,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-        )
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the newest snapshot and its stored nodes."""
+        return self._session.read(work)
 
     def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedReader:
         """Return a reader of the documents that match a filter, which nothing can widen.
@@ -916,62 +826,9 @@ class E2GraphRAG(GraphExports):
         """
         return ScopedReader(*self.parts_for_scopes(), Scope.of(where, statistics))
 
-    def entities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Return the entities of the index with their counts, most mentioned first.
-
-        Args:
-            prefix: Start of the name, or of one of its aliases.
-            top: Maximum number of entities; None returns all.
-            where: Metadata filter: only matching chunks count, entities without any are left out,
-                and `aliases` are empty.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-        """
-        node_filter = None if where is None else metadata_filter(where)
-        return list_entities(self._session.snapshot(), node_filter, prefix, top)
-
-    async def aentities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
-
-    def entity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Return an entity with its mentions, neighbors and documents.
-
-        Args:
-            name: The name of the entity, or an alias.
-            top: Maximum number of mentions and of neighbors; None returns all.
-            where: Metadata filter: only matching chunks are evidence.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-            UnknownEntityError: If no chunk that matches the filter mentions the entity, and no
-                document with such a chunk is about it.
-        """
-        node_filter = None if where is None else metadata_filter(where)
-        return self._session.read(
-            lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
-        )
-
-    async def aentity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await asyncio.to_thread(self.entity, name, top=top, where=where)
-
     def tag_set(self) -> tuple[Tag, ...]:
         """Return the tags that chunks can have; see `set_tags`."""
         return self._store.tag_set().tags
-
-    def tag_counts(self) -> dict[str, int]:
-        """Return the number of chunks with each tag, by name."""
-        return count_tags(self._session.snapshot())
 
     def communities(
         self,
@@ -1033,9 +890,11 @@ class E2GraphRAG(GraphExports):
         self, selection: CommunitySelection, reports: Reports | None, run: IndexingRun
     ) -> tuple[Community, ...]:
         check_reports(reports)
-        found, sources = self._select_communities(selection, with_sources=reports is not None)
         if reports is None:
-            return tuple(found)
+            return tuple(self.read_snapshot(lambda one, _: select_communities(selection, one)))
+        found, sources = self.read_snapshot(
+            lambda snapshot, source: communities_with_sources(selection, snapshot, source)
+        )
         writer = self._report_writer(reports, selection.level, run)
         with self.write_lock(run) if writer.uses_llm else nullcontext():
             texts = writer.write(
@@ -1045,17 +904,6 @@ class E2GraphRAG(GraphExports):
                 stopping=run.stop.no_new_calls,
             )
         return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
-
-    def _select_communities(
-        self, selection: CommunitySelection, *, with_sources: bool = True
-    ) -> tuple[list[Community], list[ReportSource]]:
-        def select(
-            snapshot: Snapshot, source: NodeSource
-        ) -> tuple[list[Community], list[ReportSource]]:
-            found = select_communities(selection, snapshot)
-            return found, report_sources(found, snapshot, source) if with_sources else []
-
-        return self._session.read(select)
 
     def _report_writer(self, reports: Reports, level: int, run: IndexingRun) -> ReportWriter:
         summaries = self._index.summary_builder(run)
@@ -1112,11 +960,6 @@ class E2GraphRAG(GraphExports):
         return self._session.snapshot().graph
 
     @property
-    def strategy(self) -> Strategy:
-        """The default retrieval strategy."""
-        return self._strategy
-
-    @property
     def settings(self) -> Settings:
         """The settings of the index."""
         return self._index.settings
@@ -1152,10 +995,6 @@ class E2GraphRAG(GraphExports):
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""
         return self._store.nodes(as_ids(ids))
-
-    def known_ids(self) -> KnownIds:
-        """Return the ids of the index, to check gold answers; see `evaluation`."""
-        return KnownIds(self._session.snapshot())
 
     def stats(self) -> Stats:
         """Return counts of documents, nodes, entities, edges and vectors, and the file size."""
@@ -1200,13 +1039,6 @@ class E2GraphRAG(GraphExports):
         return self._session.read(
             lambda snapshot, _: work(PropertyGraph(snapshot, self._store, options, name))
         )
-
-    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        """Return the result of a function of the newest snapshot and its stored nodes.
-
-        The function is called again if a writer changes the index in the meantime.
-        """
-        return self._session.read(work)
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the index to a file, replacing any older copy, or to a database.

@@ -21,31 +21,20 @@ from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.reports import Stats
-from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import (
     Community,
     CommunitySelection,
-    report_sources,
+    communities_with_sources,
     select_communities,
 )
-from e2graphrag_integrations.retrieval.entity_view import (
-    EntityDetails,
-    EntityInfo,
-    describe_entity,
-    list_entities,
-)
-from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
-from e2graphrag_integrations.retrieval.history import History
+from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.known_ids import KnownIds
-from e2graphrag_integrations.retrieval.queries import build_query
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics, damaged, shielded
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.snapshot.tags import count_tags
-from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.types import Node, SourceDocument
 
 T = TypeVar("T")
@@ -54,12 +43,15 @@ ScopedReports = Literal["extractive"]
 """How a scope gets reports of communities. A language model would have to write to the index."""
 
 
-class ScopedReader:
+class ScopedReader(IndexReader):
     """Reads the documents of an index that match a filter; `E2GraphRAG.scoped` creates it.
 
     It answers as if no other document had ever been indexed: results, traces, entities, aliases,
     counts and error messages contain nothing of them. No argument can widen it; an id of another
     document is an unknown id. It reads through the index, so it needs not be closed.
+
+    `where` of a method narrows the scope further. The trace of a result does not say how old the
+    answer is, because that depends on the changes of all documents.
     """
 
     def __init__(
@@ -109,77 +101,6 @@ class ScopedReader:
         """The scope; for integrations."""
         return self._scope
 
-    # Retrieval
-
-    def retrieve(
-        self,
-        question: str,
-        *,
-        k: int = 10,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-    ) -> RetrievalResult:
-        """Return the nodes that best answer a question; see `E2GraphRAG.retrieve`.
-
-        `where` narrows the scope further. The trace does not say how old the answer is, because
-        that depends on the changes of all documents.
-
-        Raises:
-            E2GraphRAGError: For the same reasons as `E2GraphRAG.retrieve`.
-        """
-        query = build_query(
-            question,
-            k=k,
-            mode=mode,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-        )
-        chosen = self._strategy if strategy is None else strategy
-        return self._shielded(lambda: self._session.retrieve(query, chosen, self._scope))
-
-    async def aretrieve(
-        self,
-        question: str,
-        *,
-        k: int = 10,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-    ) -> RetrievalResult:
-        """Run `retrieve` in a thread."""
-        return await asyncio.to_thread(
-            self.retrieve,
-            question,
-            k=k,
-            mode=mode,
-            strategy=strategy,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-        )
-
     # Documents
 
     @property
@@ -190,7 +111,7 @@ class ScopedReader:
             partial = set(snapshot.partial_documents)
             return [id_ for row, id_ in enumerate(snapshot.documents) if row not in partial]
 
-        return self._read(whole)
+        return self.read_snapshot(whole)
 
     def document(self, document_id: str) -> SourceDocument:
         """Return a document of which everything is visible.
@@ -211,17 +132,16 @@ class ScopedReader:
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""
         wanted = as_ids(ids)
-        return self._read(
+        return self.read_snapshot(
             lambda snapshot, source: dict(source.nodes_at(snapshot.generation, wanted))
         )
 
-    def known_ids(self) -> KnownIds:
-        """Return the ids of the scope, to check gold answers; see `evaluation`."""
-        return self._read(lambda snapshot, _: KnownIds(snapshot))
-
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
         """Return the result of a function of the scope's snapshot and its stored nodes."""
-        return self._read(work)
+        return self._shielded(lambda: self._session.read(work, self._scope))
+
+    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        return self._shielded(lambda: self._session.retrieve(query, strategy, self._scope))
 
     def stats(self) -> Stats:
         """Return the counts of the scope; `bytes` is 0."""
@@ -230,45 +150,7 @@ class ScopedReader:
             settings = self._index.settings.to_manifest()
             return replace(snapshot_stats(snapshot, snapshot.made_with), settings=settings)
 
-        return self._read(count)
-
-    # Entities
-
-    def entities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Return the entities of the scope, most mentioned first; see `E2GraphRAG.entities`."""
-        node_filter = None if where is None else metadata_filter(where)
-        return self._read(lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top))
-
-    async def aentities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
-
-    def entity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Return an entity with its evidence in the scope; see `E2GraphRAG.entity`.
-
-        Raises:
-            UnknownEntityError: If the scope has no such entity.
-        """
-        node_filter = None if where is None else metadata_filter(where)
-        return self._read(
-            lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
-        )
-
-    async def aentity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await asyncio.to_thread(self.entity, name, top=top, where=where)
-
-    def tag_counts(self) -> dict[str, int]:
-        """Return the number of chunks with each tag that the scope has, by name."""
-        return self._read(lambda snapshot, _: count_tags(snapshot))
+        return self.read_snapshot(count)
 
     def communities(
         self,
@@ -298,16 +180,11 @@ class ScopedReader:
                 "only reads the index"
             )
         selection = CommunitySelection(level, top, where, seed)
-
-        def select(
-            snapshot: Snapshot, source: NodeSource
-        ) -> tuple[list[Community], list[ReportSource]]:
-            found = select_communities(selection, snapshot)
-            return found, [] if reports is None else report_sources(found, snapshot, source)
-
-        found, sources = self._read(select)
         if reports is None:
-            return tuple(found)
+            return tuple(self.read_snapshot(lambda one, _: select_communities(selection, one)))
+        found, sources = self.read_snapshot(
+            lambda snapshot, source: communities_with_sources(selection, snapshot, source)
+        )
         summaries = self._index.summary_builder(IndexingRun())
         texts = ReportWriter.of("extractive", summaries, self._index.store, level).write(sources)
         return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
@@ -338,9 +215,6 @@ class ScopedReader:
 
     def __repr__(self) -> str:
         return f"ScopedReader({self._index.store.path!r}, where={self.where!r})"
-
-    def _read(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        return self._shielded(lambda: self._session.read(work, self._scope))
 
     def _shielded(self, work: Callable[[], T]) -> T:
         return shielded(work, self._index.store.path)

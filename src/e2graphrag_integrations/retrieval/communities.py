@@ -222,6 +222,14 @@ class _Listing:
         return community_id([names[row] for row in self._found.members(level)[label].tolist()])
 
 
+def communities_with_sources(
+    selection: CommunitySelection, snapshot: Snapshot, source: NodeSource
+) -> tuple[list[Community], list[ReportSource]]:
+    """Return communities, and the sentences for the report of each; see `select_communities`."""
+    found = select_communities(selection, snapshot)
+    return found, report_sources(found, snapshot, source)
+
+
 def report_sources(
     communities: Sequence[Community], snapshot: Snapshot, source: NodeSource
 ) -> list[ReportSource]:

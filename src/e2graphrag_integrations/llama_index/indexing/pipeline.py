@@ -50,18 +50,15 @@ from e2graphrag_integrations.llama_index.indexing.reuse import (
     user_summaries,
 )
 from e2graphrag_integrations.llama_index.models import Models
-from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.communities import (
     Community,
     CommunitySelection,
-    report_sources,
+    communities_with_sources,
     select_communities,
 )
 from e2graphrag_integrations.settings import Settings
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.community_reports import ReportSource
 from e2graphrag_integrations.store.records import StoredNode
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -319,15 +316,13 @@ class InsertPipeline:
         check_reports(reports)
         check_call_limit(max_llm_calls)
 
-        def select(
-            snapshot: Snapshot, reader: DocstoreReader
-        ) -> tuple[list[Community], list[ReportSource]]:
-            found = select_communities(selection, snapshot)
-            return found, [] if reports is None else report_sources(found, snapshot, reader)
-
-        found, sources = self.storage.read(select, self.lock)
         if reports is None:
-            return tuple(found)
+            return tuple(
+                self.storage.read(lambda one, _: select_communities(selection, one), self.lock)
+            )
+        found, sources = self.storage.read(
+            lambda one, reader: communities_with_sources(selection, one, reader), self.lock
+        )
         components = self._components(is_async=is_async)
         summaries = self._summary_builder(components, MemorySink(self.cache), runner)
         writer = ReportWriter.of(reports, summaries, self.cache, selection.level)

@@ -1,0 +1,196 @@
+"""`IndexReader`: the questions that an index, or a part of it, answers."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    describe_entity,
+    list_entities,
+)
+from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
+from e2graphrag_integrations.retrieval.history import History, as_turns
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.tags import count_tags
+
+T = TypeVar("T")
+
+
+class IndexReader(abc.ABC):
+    """Answers questions from an index: `E2GraphRAG`, or a part of one, `ScopedReader`."""
+
+    @property
+    @abc.abstractmethod
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+
+    @abc.abstractmethod
+    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        """Return the result of a query."""
+
+    @abc.abstractmethod
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the newest snapshot and its stored nodes.
+
+        The function is called again if a writer changes the index in the meantime.
+        """
+
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+        boost: Boost | None = None,
+        history: History | None = None,
+        paths: bool = False,
+    ) -> RetrievalResult:
+        """Return the nodes that best answer a question, without calling a language model.
+
+        Args:
+            question: Question in natural language, at most 32,000 characters. A long question is
+                embedded in windows.
+            k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
+                are considered, and the budget limits the result.
+            mode: `auto` chooses based on the question. `local` ranks by entities and can return
+                fewer than `k` nodes. `global` ignores entities.
+            strategy: Strategy for this query; None means the index's default strategy.
+            where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
+                and `$not` (see `filters.compile_where`), or a function of the metadata. The key
+                `document_id` filters by document.
+            token_budget: Maximum tokens in `result.context()`.
+            expand: `children` or `leaves` replaces each summary with the nodes under it.
+            fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
+            boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
+                fields. It changes the order, and never lets a node through that `where` excludes.
+            history: Earlier turns of the conversation, oldest first: texts of the user, pairs of
+                role and text, mappings with `role` and `content`, or messages of LlamaIndex or
+                LangChain. As far as the question is incomplete, names, words and the topic of the
+                last six turns are carried over.
+            paths: Whether `result.paths` contains the chains of entities that join the names of
+                the question, each hop with a sentence that proves it.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+            FilterError: If `where` is invalid.
+            BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
+            TagError: If `boost` or `where` names an unknown tag.
+            UnknownDocumentError: If `boost` names an unknown document.
+            CorruptStoreError: If a stored row does not match its checksum.
+        """
+        strategy = self.strategy if strategy is None else strategy
+        node_filter = None if where is None else metadata_filter(where)
+        query = Query(
+            question, k, mode, node_filter, token_budget, expand, bool(fill), paths=bool(paths)
+        )
+        if boost is not None:
+            query = replace(query, boosts=as_boosts(boost))
+        if history is not None:
+            query = replace(query, history=as_turns(history))
+        return self._answer(query, strategy)
+
+    async def aretrieve(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: Mode = "auto",
+        strategy: Strategy | None = None,
+        where: Where | None = None,
+        token_budget: int | None = None,
+        expand: Expand = "none",
+        fill: bool = False,
+        boost: Boost | None = None,
+        history: History | None = None,
+        paths: bool = False,
+    ) -> RetrievalResult:
+        """Run `retrieve` in a thread."""
+        return await asyncio.to_thread(
+            self.retrieve,
+            question,
+            k=k,
+            mode=mode,
+            strategy=strategy,
+            where=where,
+            token_budget=token_budget,
+            expand=expand,
+            fill=fill,
+            boost=boost,
+            history=history,
+            paths=paths,
+        )
+
+    def entities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Return the entities of the index with their counts, most mentioned first.
+
+        Args:
+            prefix: Start of the name, or of one of its aliases.
+            top: Maximum number of entities; None returns all.
+            where: Metadata filter: only matching chunks count, entities without any are left out,
+                and `aliases` are empty.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+        """
+        node_filter = None if where is None else metadata_filter(where)
+        return self.read_snapshot(
+            lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top)
+        )
+
+    async def aentities(
+        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+    ) -> list[EntityInfo]:
+        """Run `entities` in a thread."""
+        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
+
+    def entity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Return an entity with its mentions, neighbors and documents.
+
+        Args:
+            name: The name of the entity, or an alias.
+            top: Maximum number of mentions and of neighbors; None returns all.
+            where: Metadata filter: only matching chunks are evidence.
+
+        Raises:
+            InvalidInputError: If an argument is invalid.
+            UnknownEntityError: If no chunk that matches the filter mentions the entity, and no
+                document with such a chunk is about it.
+        """
+        node_filter = None if where is None else metadata_filter(where)
+        return self.read_snapshot(
+            lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
+        )
+
+    async def aentity(
+        self, name: str, *, top: int | None = 100, where: Where | None = None
+    ) -> EntityDetails:
+        """Run `entity` in a thread."""
+        return await asyncio.to_thread(self.entity, name, top=top, where=where)
+
+    def tag_counts(self) -> dict[str, int]:
+        """Return the number of chunks with each tag, by name."""
+        return self.read_snapshot(lambda snapshot, _: count_tags(snapshot))
+
+    def known_ids(self) -> KnownIds:
+        """Return the ids of documents, pages and nodes, to check gold answers; see `evaluation`."""
+        return self.read_snapshot(lambda snapshot, _: KnownIds(snapshot))
