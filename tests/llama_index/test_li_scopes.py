@@ -124,6 +124,18 @@ def test_query_engines_and_tools_see_only_the_scope(index):
         scope.as_query_engine(llm=MockLLM(), retriever=index.as_retriever())
 
 
+def test_a_query_engine_passes_the_options_of_the_retriever_and_rejects_others(index):
+    scope = index.scoped(A)
+    engine = scope.as_query_engine(MockLLM(), similarity_top_k=1, response_mode="tree_summarize")
+    assert len(engine.query("Who met Bert in Oslo?").source_nodes) == 1
+    with pytest.raises(InvalidInputError, match="did you mean 'similarity_top_k'"):
+        scope.as_query_engine(MockLLM(), top_k=1)
+    with pytest.raises(FilterError, match="filters="):
+        scope.as_query_engine(MockLLM(), where={"tenant": "b"})
+    with pytest.raises(InvalidInputError, match="pass similarity_top_k to as_retriever"):
+        scope.as_query_engine(MockLLM(), retriever=scope.as_retriever(), similarity_top_k=1)
+
+
 def test_entities_of_a_scope_are_its_own(index):
     index.edit_entities(alias={"Zoe": "Anna", "Cleo": "Anna", "Dee": "Anna"})
     scope = index.scoped(A)

@@ -50,6 +50,7 @@ from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
+from e2graphrag_integrations.llama_index.entity_reader import EntityReader
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
@@ -83,16 +84,9 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressL
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
-from e2graphrag_integrations.retrieval.entity_view import (
-    EntityDetails,
-    EntityInfo,
-    describe_entity,
-    list_entities,
-)
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
@@ -112,7 +106,7 @@ _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, Si
 """LlamaIndex's stores that can be copied and pickled."""
 
 
-class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
+class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
     Use it like a `VectorStoreIndex`. It splits texts itself and ignores `Settings.chunk_size` and
@@ -640,84 +634,8 @@ class E2GraphRAGIndex(GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
         """Return the corrections that `edit_entities` made."""
         return self.storage.struct.edits
 
-    def entities(
-        self,
-        *,
-        prefix: str = "",
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> list[EntityInfo]:
-        """Return the entities of the index with their counts, most mentioned first.
-
-        Args:
-            prefix: Start of the name, or of one of its aliases.
-            top: Maximum number of entities; None returns all.
-            filters: Metadata filters: only matching chunks count, entities without any are left
-                out, and `aliases` are empty.
-            doc_ids: Ids of documents: only their chunks count.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-        """
-        where = node_filter(filters, doc_ids)
-        return list_entities(self.storage.snapshot(), where, prefix, top)
-
-    async def aentities(
-        self,
-        *,
-        prefix: str = "",
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await asyncio.to_thread(
-            self.entities, prefix=prefix, top=top, filters=filters, doc_ids=doc_ids
-        )
-
-    def entity(
-        self,
-        name: str,
-        *,
-        top: int | None = 100,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> EntityDetails:
-        """Return an entity with its mentions, neighbors and documents.
-
-        A document is a tree here, such as a file with several pages, and spans refer to its text.
-
-        Args:
-            name: The name of the entity, or an alias.
-            top: Maximum number of mentions and of neighbors; None returns all.
-            filters: Metadata filters: only matching chunks are evidence.
-            doc_ids: Ids of documents: only their chunks are evidence.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-            UnknownEntityError: If no chunk that matches the filter mentions the entity.
-        """
-        where = node_filter(filters, doc_ids)
-        return self.storage.read(
-            lambda snapshot, reader: describe_entity(snapshot, reader, where, name, top),
-            self._pipeline.lock,
-        )
-
-    async def aentity(
-        self,
-        name: str,
-        *,
-        top: int | None = 100,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await asyncio.to_thread(self.entity, name, top=top, filters=filters, doc_ids=doc_ids)
-
-    def known_ids(self) -> KnownIds:
-        """Return the ids of the index, to check gold answers; see `evaluation`."""
-        return self.storage.read(lambda snapshot, _: KnownIds(snapshot), self._pipeline.lock)
+    def _read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        return self.storage.read(work, self._pipeline.lock)
 
     @property
     def last_report(self) -> IndexReport:

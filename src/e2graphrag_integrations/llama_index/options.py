@@ -130,6 +130,13 @@ class EngineOptions(TypedDict, total=False):
     skip_condense: object
 
 
+class QueryEngineOptions(RetrieverOptions, EngineOptions, total=False):
+    """Options of `as_query_engine` of a scope: those of its retriever, and of the engine."""
+
+    callback_manager: CallbackManager | None
+    verbose: bool
+
+
 _FILTER_NAMES = ("where", "filter", "metadata_filters", "store_filter")
 """Names that other retrievers use for a filter; ignoring one would return unfiltered nodes."""
 

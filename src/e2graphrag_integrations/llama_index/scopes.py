@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, Unpack
 
@@ -12,21 +11,18 @@ from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
-from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.llama_index.filters import node_filter
-from e2graphrag_integrations.llama_index.options import RetrieverOptions
+from e2graphrag_integrations.llama_index.entity_reader import EntityReader
+from e2graphrag_integrations.llama_index.options import (
+    QueryEngineOptions,
+    RetrieverOptions,
+    reject_retriever_options,
+)
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
 from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
-from e2graphrag_integrations.retrieval.entity_view import (
-    EntityDetails,
-    EntityInfo,
-    describe_entity,
-    list_entities,
-)
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
@@ -64,7 +60,7 @@ class ScopeOwner(Protocol):
         ...
 
 
-class ScopedIndex:
+class ScopedIndex(EntityReader):
     """The documents of an `E2GraphRAGIndex` that match a filter; `scoped` of the index creates it.
 
     It answers as if no other document had ever been indexed, and gives retrievers and query
@@ -114,24 +110,38 @@ class ScopedIndex:
         llm: LLM | str | None = None,
         *,
         retriever: E2GraphRAGRetriever | None = None,
-        **options: Any,
+        **options: Unpack[QueryEngineOptions],
     ) -> BaseQueryEngine:
         """Return a query engine.
 
         Args:
             llm: Writes the answers; None means `Settings.llm`.
             retriever: A retriever of this scope; None means `as_retriever()`.
-            **options: Options of LlamaIndex's `RetrieverQueryEngine.from_args`.
+            **options: Options of `as_retriever`, such as `similarity_top_k`, and of LlamaIndex's
+                query engines and response synthesizers, such as `response_mode`.
 
         Raises:
-            InvalidInputError: If the retriever does not belong to this scope.
+            InvalidInputError: If an option is unknown, if the retriever does not belong to this
+                scope, or if it is given together with options of `as_retriever`.
         """
-        retriever = self.as_retriever() if retriever is None else retriever
+        reject_retriever_options(
+            name for name in options if name not in QueryEngineOptions.__annotations__
+        )
+        engine_options: dict[str, Any] = dict(options)
+        names = RetrieverOptions.__annotations__.keys() & engine_options.keys()
+        retriever_options: Any = {name: engine_options.pop(name) for name in names}
+        if retriever is None:
+            retriever = self.as_retriever(**retriever_options)
+        elif retriever_options:
+            raise InvalidInputError(
+                f"retriever= is given: pass {', '.join(sorted(retriever_options))} to "
+                "as_retriever()"
+            )
         searched: object = retriever.searched_index
         if searched is not self:
             raise InvalidInputError("retriever= must come from as_retriever() of this scope")
         llm = resolve_llm(llm) if llm else Settings.llm
-        return RetrieverQueryEngine.from_args(retriever, llm=llm, **options)
+        return RetrieverQueryEngine.from_args(retriever, llm=llm, **engine_options)
 
     def answer(
         self, query: Query, strategy: Strategy
@@ -157,62 +167,10 @@ class ScopedIndex:
 
         return self._index.read_scope(self._scope, read)
 
-    def entities(
-        self,
-        *,
-        prefix: str = "",
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> list[EntityInfo]:
-        """Return the entities of the scope with their counts; see `E2GraphRAGIndex.entities`."""
-        where = node_filter(filters, doc_ids)
+    def _read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
         return self._index.read_scope(
-            self._scope, lambda snapshot, _, __: list_entities(snapshot, where, prefix, top)
+            self._scope, lambda snapshot, source, _: work(snapshot, source)
         )
-
-    async def aentities(
-        self,
-        *,
-        prefix: str = "",
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await asyncio.to_thread(
-            self.entities, prefix=prefix, top=top, filters=filters, doc_ids=doc_ids
-        )
-
-    def entity(
-        self,
-        name: str,
-        *,
-        top: int | None = 100,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> EntityDetails:
-        """Return an entity with its evidence in the scope; see `E2GraphRAGIndex.entity`.
-
-        Raises:
-            UnknownEntityError: If the scope has no such entity.
-        """
-        where = node_filter(filters, doc_ids)
-        return self._index.read_scope(
-            self._scope,
-            lambda snapshot, source, _: describe_entity(snapshot, source, where, name, top),
-        )
-
-    async def aentity(
-        self,
-        name: str,
-        *,
-        top: int | None = 100,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await asyncio.to_thread(self.entity, name, top=top, filters=filters, doc_ids=doc_ids)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce to the index and the filters."""
