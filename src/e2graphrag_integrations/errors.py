@@ -115,10 +115,21 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
 
 
 class UnknownEntityError(E2GraphRAGError, KeyError):
-    """Raised for a name of no entity in the index, or of none that the filter matches."""
+    """Raised for a name of no entity in the index, or of none that the filter matches.
+
+    Attributes:
+        problem: The message without the hint.
+        hint: How to find the names in Python, or an empty string.
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem, hint)
+        self.problem = problem
+        self.hint = hint
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        separator = " " if self.problem.endswith("?") else ": "
+        return separator.join(filter(None, (self.problem, self.hint)))
 
 
 class NotPicklableError(E2GraphRAGError, TypeError):

@@ -19,6 +19,9 @@ from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.title_rules import section_name
 
+NAMES_HINT = "entities(prefix=) lists the names"
+"""How a user of the Python API finds the names."""
+
 
 def changed_edits(
     current: EntityEdits,
@@ -63,7 +66,8 @@ def _check_known(new: Iterable[EntityEdit], edits: EntityEdits, snapshot: Snapsh
             names = " nor ".join(map(repr, wanted))
             raise UnknownEntityError(
                 f"{edit.kind}: the index contains {'neither ' if len(wanted) > 1 else 'no entity '}"
-                f"{names}{suggestion(wanted[0], snapshot)}"
+                f"{names}{suggestion(wanted[0], snapshot)}",
+                NAMES_HINT,
             )
 
 
@@ -87,7 +91,6 @@ def known_forms(edits: EntityEdits, snapshot: Snapshot) -> Iterator[str]:
 
 
 def suggestion(name: str, snapshot: Snapshot) -> str:
-    """Return the end of an error message about an unknown name, which may suggest a known one."""
+    """Return the end of a message about an unknown name: a similar one, or an empty string."""
     found = snapshot.aliases.find(without_honorifics(snapshot.edits.form(name)))
-    hint = "entities(prefix=) lists the names"
-    return f": {hint}" if found is None else f": did you mean {found.entity!r}? {hint}"
+    return "" if found is None else f": did you mean {found.entity!r}?"

@@ -20,7 +20,7 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import UnknownEntityError
 from e2graphrag_integrations.graph.entity_graph import row_entries
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
-from e2graphrag_integrations.retrieval.entity_editing import suggestion
+from e2graphrag_integrations.retrieval.entity_editing import NAMES_HINT, suggestion
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -264,7 +264,7 @@ class _View:
         if not form and normal_form(name):
             raise UnknownEntityError(f"{name!r} is stopped: undo the edit to see the entity")
         raise UnknownEntityError(
-            f"no entity {name!r} in the index{suggestion(name, self.snapshot)}"
+            f"no entity {name!r} in the index{suggestion(name, self.snapshot)}", NAMES_HINT
         )
 
     def infos(self, rows: IntArray) -> list[EntityInfo]:

@@ -47,7 +47,7 @@ INSTRUCTIONS = (
     "or `next_start`, repeat the call with it to continue."
 )
 
-_ANSWERABLE = (InvalidInputError, UnknownDocumentError, UnknownEntityError)
+_ANSWERABLE = (InvalidInputError, UnknownDocumentError)
 """Errors whose message helps the agent. The messages of all others stay on the server."""
 
 _MAX_IDS = 1_000
@@ -173,9 +173,11 @@ def _answer(call: Callable[[], Any]) -> CallToolResult:
     """
     try:
         answer = call()
+    except UnknownEntityError as error:
+        hint = "`search` finds names" if error.hint else ""
+        raise ToolError(redact(str(UnknownEntityError(error.problem, hint)))) from error
     except _ANSWERABLE as error:
-        message = str(error).replace("entities(prefix=) lists the names", "`search` finds names")
-        raise ToolError(redact(message)) from error
+        raise ToolError(redact(str(error))) from error
     except E2GraphRAGError as error:
         logger.warning("%s: %s", type(error).__name__, redact(str(error)))
         raise ToolError(
