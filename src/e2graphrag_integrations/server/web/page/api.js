@@ -1,0 +1,132 @@
+// The JSON API over HTTP: requests, errors, events of jobs, and the source of the graph and the tree.
+
+/** An error that the server reported, or the lack of an answer. */
+export class ApiError extends Error {
+  constructor(type, message, status) {
+    super(message);
+    this.type = type;
+    this.status = status;
+  }
+}
+
+/** Dispatches `unauthorized`, `offline` and `online`. */
+export const connection = new EventTarget();
+
+const RETRY = 1_500;
+
+let watching = false;
+
+async function request(method, path, body, signal) {
+  const options = { method, signal, credentials: "same-origin", headers: { Accept: "application/json" } };
+  if (body instanceof FormData) options.body = body;
+  else if (body !== undefined) {
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    watchServer();
+    throw new ApiError("ConnectionError", "The server does not answer. Is it still running?", 0);
+  }
+  if (response.status === 401 && path !== "session") connection.dispatchEvent(new Event("unauthorized"));
+  return answerOf(response);
+}
+
+async function answerOf(response) {
+  const text = await response.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    if (response.ok) throw new ApiError("AnswerError", "The server sent an answer that is not JSON.", response.status);
+  }
+  if (response.ok) return value;
+  const wait = response.headers.get("Retry-After");
+  const hint = wait && /^\d+$/.test(wait) ? ` Try again in ${wait} s.` : "";
+  const message = value?.error?.message ?? `The server answered with status ${response.status}.`;
+  throw new ApiError(value?.error?.type ?? "ServerError", message + hint, response.status);
+}
+
+/** Ask for the health of the server until it answers, so that the page recovers by itself. */
+async function watchServer() {
+  if (watching) return;
+  watching = true;
+  connection.dispatchEvent(new Event("offline"));
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, RETRY));
+    try {
+      if ((await fetch("health", { cache: "no-store" })).ok) break;
+    } catch {
+      // Still away.
+    }
+  }
+  watching = false;
+  connection.dispatchEvent(new Event("online"));
+}
+
+/** Requests; `path` is relative to the page. */
+export const api = {
+  get: (path, signal) => request("GET", path, undefined, signal),
+  post: (path, body, signal) => request("POST", path, body, signal),
+  remove: (path, signal) => request("DELETE", path, undefined, signal),
+};
+
+/** Return `path?name=value` with the parameters that have a value. */
+export function withQuery(path, parameters) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") query.set(name, value);
+  }
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+const FINAL = new Set(["done", "failed", "stopped"]);
+
+/** Follow a job by its events; resolve to its final state, or reject with its error. */
+export function followJob(id, onProgress) {
+  const path = `jobs/${encodeURIComponent(id)}`;
+  return new Promise((resolve, reject) => {
+    const events = new EventSource(`${path}/events`);
+    const receive = (event) => {
+      const job = JSON.parse(event.data);
+      if (!FINAL.has(job.state)) {
+        onProgress(job);
+        return;
+      }
+      events.close();
+      if (job.state === "failed") reject(new ApiError(job.error?.type ?? "ServerError", job.error?.message ?? "The job failed.", 200));
+      else resolve(job);
+    };
+    for (const name of ["progress", "done", "failed", "stopped"]) events.addEventListener(name, receive);
+    events.addEventListener("error", async () => {
+      if (events.readyState !== EventSource.CLOSED) return; // the browser connects again
+      events.close();
+      try {
+        const job = await api.get(path);
+        if (FINAL.has(job.state)) receive({ data: JSON.stringify(job) });
+        else setTimeout(() => followJob(id, onProgress).then(resolve, reject), RETRY);
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+/** The data of the graph and the tree, over HTTP. A report has the same methods over its own data. */
+export function makeSource() {
+  const name = encodeURIComponent;
+  return {
+    entities: ({ prefix, limit, offset } = {}) => api.get(withQuery("entities", { prefix, limit, offset })),
+    neighborhood: (entity, limit) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit })),
+    entity: (entity) => api.get(`entities/${name(entity)}`),
+    path: (source, target) => api.get(withQuery("path", { source, target })),
+    tree: (document) => api.get(`documents/${name(document)}/tree`),
+    children: (node) => api.get(`nodes/${name(node)}/children`),
+    text: (document, start, end) => api.get(withQuery(`documents/${name(document)}`, { start, end })),
+    documents: ({ offset, limit, search } = {}) => api.get(withQuery("documents", { offset, limit, search })),
+  };
+}
