@@ -9,9 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from typer.main import get_command
 
-from e2graphrag_integrations.cli import commands, copies, evaluation, mcp  # noqa: F401 - register the commands
 from e2graphrag_integrations.cli.app import PROGRAM, app
 from e2graphrag_integrations.cli.output import is_terminal, print_line
+
+# The order in which these modules register their commands is that of the help.
+# isort: off
+from e2graphrag_integrations.cli.commands import indexing, questions, entities, documents  # noqa: F401
+from e2graphrag_integrations.cli.commands import maintenance, copies, evaluation, mcp, demo  # noqa: F401
+# isort: on
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,1 @@
+"""The commands, one function each; each function's docstring is its command's help text."""

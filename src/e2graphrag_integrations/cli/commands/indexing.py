@@ -1,0 +1,226 @@
+"""The commands that create indexes and continue interrupted work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli.app import ExitCode, command
+from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.errors import DuplicateDocumentError
+from e2graphrag_integrations.store.location import (
+    index_exists,
+    shown_path,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+@command
+def index(
+    paths: options.Sources,
+    *,
+    out: Annotated[str, typer.Option(metavar="INDEX", help="Index file; created or extended.")],
+    replace: Annotated[bool, flag("--replace", "Replace documents whose text changed.")] = False,
+    estimate: options.EstimateOnly = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
+    spacy_model: options.SpacyModel = None,
+    language: options.Language = "auto",
+    chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
+    chunk_overlap: Annotated[
+        int | None, number("Tokens that adjacent chunks share (default: 100).")
+    ] = None,
+    group_size: Annotated[int | None, number("Nodes per summary (default: 5).")] = None,
+    cut: Annotated[
+        Literal["fixed", "content"] | None,
+        typer.Option(
+            help="Cut chunks at a fixed size or at content-defined boundaries. With the latter, "
+            "an edit regenerates fewer summaries (default: fixed)."
+        ),
+    ] = None,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
+    engine: options.Engine = "local",
+    address: options.RayAddress = None,
+    no_wait: options.NoWait = False,
+) -> ExitCode:
+    """Index files and folders.
+
+    Run the command again to add files or to resume after an interruption: unchanged documents
+    are skipped.
+
+    Examples:
+      e2graphrag index novels/ --out novels.e2g
+      e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag index novels/ --out living.e2g --cut content
+      e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
+      e2graphrag index novels/ --out "postgresql://host/db?schema=library" --no-wait
+    """
+    from e2graphrag_integrations.engine import E2GraphRAG
+
+    summarizer = inputs.make_summarizer(
+        llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
+    )
+    chosen_engine = inputs.make_engine(engine, address)
+    inputs.check_new_index(out, paths)
+    sources = inputs.read_sources(paths, out)
+    # An estimate must not create a file.
+    in_memory = estimate and not index_exists(out)
+    with (
+        inputs.remove_if_failed(out, uses_llm=summarizer is not None),
+        E2GraphRAG.open(
+            ":memory:" if in_memory else out,
+            embedder=embedder,
+            extractor=spacy_model,
+            language=language,
+            summarizer=summarizer,
+            concurrency=concurrency,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            group_size=group_size,
+            chunking=cut,
+            grouping=cut,
+        ) as rag,
+    ):
+        if estimate:
+            output.print_estimate(rag.estimate(sources.documents), as_json=json)
+            return ExitCode.OK
+        with output.progress_bar() as progress:
+            try:
+                report = rag.add(
+                    sources.documents,
+                    on_duplicate="replace" if replace else "error",
+                    max_llm_calls=max_llm_calls,
+                    progress=progress,
+                    engine=chosen_engine,
+                    wait=not no_wait,
+                )
+            except DuplicateDocumentError as error:
+                hint = "on the command line, use --replace or `e2graphrag update`"
+                raise DuplicateDocumentError(f"{error}; {hint}") from error
+    output.print_report(
+        report, shown_path(out), unread=sources.skipped, profile=profile, as_json=json
+    )
+    return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
+
+
+@command
+def resume(
+    index: options.IndexFile,
+    *,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
+    engine: options.Engine = "local",
+    address: options.RayAddress = None,
+) -> ExitCode:
+    """Index the documents that are pending or have failed.
+
+    Examples:
+      e2graphrag resume novels.e2g
+    """
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    chosen_engine = inputs.make_engine(engine, address)
+    with (
+        inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
+        output.progress_bar() as progress,
+    ):
+        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
+    output.print_report(report, shown_path(index), profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
+
+
+@command
+def work(
+    index: options.IndexFile,
+    *,
+    forever: Annotated[
+        bool, flag("--forever", "Wait for further documents when the queue is empty.")
+    ] = False,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
+    spacy_model: options.SpacyModel = None,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+    llm_limit: Annotated[
+        int | None,
+        number("Number of concurrent LLM calls of all workers; give all of them the same."),
+    ] = None,
+    lease: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time after which others take over the documents of a worker that died.",
+        ),
+    ] = 60.0,
+) -> ExitCode:
+    """Index the documents in the queue, together with workers on other machines.
+
+    Any number of workers can index the queue of an index in Postgres. Ctrl+C and SIGTERM end a
+    worker after the calls in flight; a second signal ends it at once. Either way, nothing is
+    lost.
+
+    Examples:
+      e2graphrag work "postgresql://host/db?schema=library"
+      e2graphrag work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
+    """
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    with (
+        inputs.open_index(
+            index,
+            summarizer=summarizer,
+            embedder=embedder,
+            extractor=spacy_model,
+            concurrency=concurrency,
+        ) as rag,
+        inputs.stopped_by_signals(rag.stop),
+        output.progress_bar() as progress,
+    ):
+        report = rag.work(forever=forever, llm_limit=llm_limit, lease=lease, progress=progress)
+    output.print_report(report, shown_path(index), profile=profile, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
+
+
+@command
+def reindex(
+    index: options.IndexFile,
+    *,
+    profile: options.Profile = False,
+    json: options.Json = False,
+    spacy_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name or path of another spaCy pipeline (default: the one of the index).",
+        ),
+    ] = None,
+) -> None:
+    """Extract the entities of all documents again, with the newest rules.
+
+    An index that an older version built is used as it is until then. No summary and no vector
+    changes, so no language model and no embedding model is called.
+
+    Examples:
+      e2graphrag reindex novels.e2g
+    """
+    with (
+        inputs.open_index(index, extractor=spacy_model) as rag,
+        output.progress_bar() as progress,
+    ):
+        report = rag.reindex(progress=progress)
+    output.print_reindexed(report, shown_path(index), profile=profile, as_json=json)

@@ -1,0 +1,106 @@
+"""The command that searches an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli.app import ExitCode, command
+from e2graphrag_integrations.cli.boosts import parse_weights
+from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.where import parse_object, parse_where
+
+if TYPE_CHECKING:
+    pass
+
+
+@command
+def query(
+    index: options.IndexFile,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
+    *,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Maximum number of hits.")] = 5,
+    mode: Annotated[
+        Literal["auto", "local", "global"],
+        typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
+    ] = "auto",
+    strategy: Annotated[
+        Literal["hybrid", "paper", "tree"],
+        typer.Option(
+            help="Fused ranking (hybrid), the algorithm of the E2GraphRAG paper, or RAPTOR's "
+            "traversal of the summary tree."
+        ),
+    ] = "hybrid",
+    expand: Annotated[
+        Literal["none", "children", "leaves"],
+        typer.Option(help="Replace summaries with the nodes below them."),
+    ] = "none",
+    token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
+    scope: options.Scope = None,
+    where: options.Where = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Only hits with this tag; repeat it for more tags."),
+    ] = None,
+    boost_tag: options.BoostTags = None,
+    boost_document: options.BoostDocuments = None,
+    boost_field: options.BoostField = None,
+    boost_scale: options.BoostScale = None,
+    boost_half_life_days: options.BoostHalfLife = None,
+    boost_date_field: options.BoostDateField = None,
+    boost_now: options.BoostNow = None,
+    context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
+    explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
+    paths: Annotated[
+        bool, flag("--paths", "Print how the names are connected, with the sentences that say so.")
+    ] = False,
+    vectors: options.Vectors = None,
+    profile: options.Profile = False,
+    json: options.Json = False,
+) -> ExitCode:
+    """Search an index.
+
+    Prints the route, the linked entities and the best chunks and summaries with their exact
+    character spans.
+
+    Examples:
+      e2graphrag query novels.e2g "Why did Filby not believe in the Time Machine?"
+      e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
+      e2graphrag query novels.e2g "What did Weena give to the Time Traveller?" --paths
+      e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
+      e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
+      e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
+      e2graphrag query novels.e2g "Who was Filby?" --vectors http://localhost:6333/novels
+      e2graphrag query novels.e2g "Who was Filby?" --scope '{"document_id": "the_time_machine.txt"}'
+    """
+    from e2graphrag_integrations import tagged
+    from e2graphrag_integrations.retrieval.named_strategies import make_strategy
+
+    boost = {
+        "tag": parse_weights("--boost-tag", boost_tag or ()),
+        "documents": parse_weights("--boost-document", boost_document or ()),
+        "boost_field": boost_field,
+        "boost_scale": boost_scale,
+        "half_life_days": boost_half_life_days,
+        "date_field": boost_date_field,
+        "now": boost_now,
+    }
+    condition = parse_where(where or ())
+
+    with inputs.open_index(index, vectors=vectors) as rag:
+        reader = rag if scope is None else rag.scoped(parse_object("--scope", scope))
+        result = reader.retrieve(
+            question,
+            k=k,
+            mode=mode,
+            strategy=make_strategy(strategy),
+            expand=expand,
+            token_budget=token_budget,
+            where=tagged(*tag, where=condition) if tag else condition,
+            boost={name: value for name, value in boost.items() if value not in (None, {})},
+            paths=paths,
+        )
+    output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
+    return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
