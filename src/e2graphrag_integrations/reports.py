@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from e2graphrag_integrations._utils.html import HtmlFields, block, heading, values_table
+
 Stage = Literal["chunk", "extract", "embed", "summarize", "write", "evaluate"]
 
 
@@ -49,7 +51,7 @@ ProgressListener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class _Report(HtmlFields):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
         return asdict(self)
@@ -175,7 +177,7 @@ class DeleteReport(_Report):
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentStatus:
+class DocumentStatus(HtmlFields):
     """The indexing state of a document.
 
     Attributes:
@@ -197,7 +199,7 @@ class DocumentStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport:
+class CompactReport(HtmlFields):
     """The result of `compact`: the file size before and after, and the dropped cached results."""
 
     bytes_before: int
@@ -251,9 +253,15 @@ class VerifyReport:
         """Whether the check found no problem."""
         return not self.problems
 
+    def _repr_html_(self) -> str:
+        count = len(self.problems)
+        found = f"{count:,} problem{'' if count == 1 else 's'}" if count else "no problems"
+        rows = {"checked": self.checked} | ({} if self.ok else {"problems": self.problems})
+        return block(heading(f"VerifyReport: {found}"), values_table(rows))
+
 
 @dataclass(frozen=True, slots=True)
-class VectorReport:
+class VectorReport(_Report):
     """The result of updating a vector index.
 
     Attributes:
@@ -270,13 +278,9 @@ class VectorReport:
     vectors: int = 0
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class GraphReport:
+class GraphReport(_Report):
     """The result of updating the graph in a graph store.
 
     All counts are by label, such as `Entity` or `CO_OCCURS`.
@@ -298,7 +302,3 @@ class GraphReport:
     unchanged: Mapping[str, int] = field(default_factory=dict)
     rewritten: int = 0
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)

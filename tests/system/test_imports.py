@@ -21,7 +21,8 @@ MAX_TOP_LEVEL = 33
 # Each layer imports only layers above it in this list; names in one layer do not import each other.
 LAYERS = [
     {"errors"},
-    {"_utils", "pages", "reports"},
+    {"_utils", "pages"},
+    {"reports"},
     {"languages"},
     {"types"},
     {"protocols"},

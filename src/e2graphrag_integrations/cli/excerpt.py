@@ -32,7 +32,9 @@ def excerpt(node: RetrievedNode, width: int) -> str:
     window contains none of them, it is the part of the hit that does. Without names, it is the
     start of the window.
     """
-    first, last = _best_window(node)
+    from e2graphrag_integrations.retrieval.result import best_window
+
+    first, last = best_window(node) or (0, len(node.text))
     text = on_one_line(node.text)
     width = _characters_in(width, text)
     start = len(on_one_line(node.text[:first]))
@@ -64,21 +66,6 @@ def _start_of_word(text: str, at: int) -> int:
     while at > 0 and (at in inside or _IN_WORD.match(text, at)):
         at -= 1
     return at
-
-
-def _best_window(node: RetrievedNode) -> tuple[int, int]:
-    """Return the range of the best window in the text, or that of the whole text."""
-    best, offset = node.best_span, 0
-    if best is None or node.level:
-        return 0, len(node.text)
-    from e2graphrag_integrations.retrieval.result import GAP
-
-    for span, text in node.pieces:
-        if span.start <= best.start < span.end:
-            first = offset + best.start - span.start
-            return first, min(first + best.end - best.start, offset + len(text))
-        offset += len(text) + len(GAP)
-    return 0, len(node.text)
 
 
 def _densest(text: str, names: Sequence[str], width: int) -> int | None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.html import block, heading, muted, table
 from e2graphrag_integrations.errors import EvaluationError
 from e2graphrag_integrations.evaluation.intervals import Estimate, estimate
 from e2graphrag_integrations.evaluation.measures import MEASURES
@@ -105,6 +106,20 @@ class EvaluationReport:
             ],
         }
 
+    def _repr_html_(self) -> str:
+        names, measures = [*self.scores], self.measures
+        means = [(name, *(_interval(self.mean(name, m)) for m in measures)) for name in names]
+        differences = [
+            (f"{name} - {self.baseline}", *(_interval(self.difference(name, m)) for m in measures))
+            for name in names[1:]
+        ]
+        return block(
+            heading("EvaluationReport"),
+            muted(f"{len(self.questions):,} questions; means with 95% intervals"),
+            table(("setting", *measures), means),
+            table(("difference", *measures), differences) if differences else "",
+        )
+
     def to_csv(self) -> str:
         """Return one line per question and setting, with the measures in columns."""
         out = io.StringIO()
@@ -132,6 +147,10 @@ class EvaluationReport:
             file.write_text(text, encoding="utf-8", newline="")
         except OSError as error:
             raise EvaluationError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.mean:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def check_report_path(path: str | os.PathLike[str]) -> Path:

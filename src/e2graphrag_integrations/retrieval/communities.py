@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.html import block, heading, values_table
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError
@@ -96,6 +97,15 @@ class Community:
             "child_ids": list(self.child_ids),
             "report": self.report,
         }
+
+    def _repr_html_(self) -> str:
+        values = {
+            "level": self.level,
+            "entities": self.entities,
+            "chunks": len(self.node_ids),
+            "documents": tuple(dict.fromkeys(self.document_ids)),
+        } | ({} if self.report is None else {"report": self.report})
+        return block(heading(", ".join(self.top_entities[:3])), values_table(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from e2graphrag_integrations._utils.html import block, heading, table
 from e2graphrag_integrations.text.spacing import on_one_line
 
 
@@ -60,6 +61,17 @@ class EntityPath:
             place = f"{hop.document_id} {hop.start}-{hop.end}"
             lines.append(f"  {hop.source} - {hop.target} [{place}]: {on_one_line(hop.text)}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                f"{hop.source} - {hop.target}",
+                f"{hop.document_id} {hop.start}-{hop.end}",
+                on_one_line(hop.text),
+            )
+            for hop in self.hops
+        ]
+        return block(heading(" - ".join(self.entities)), table(("hop", "place", "sentence"), rows))
 
 
 def _plain(hops: Iterable[Hop]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.html import HtmlFields, block, heading, muted, table
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_int, check_name, check_text
 from e2graphrag_integrations.entities.normalize import normal_form
@@ -26,6 +27,7 @@ from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.spacing import on_one_line
 from e2graphrag_integrations.types import Span
 
 _BATCH = 500
@@ -33,7 +35,7 @@ _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class EntityInfo:
+class EntityInfo(HtmlFields):
     """An entity and how often it occurs.
 
     Attributes:
@@ -113,6 +115,23 @@ class EntityDetails:
     def to_dict(self) -> dict[str, Any]:
         """Return the details as JSON values."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        info = self.info
+        counts = (
+            f"{info.mentions:,} mentions in {info.chunks:,} chunks of {info.documents:,} documents"
+        )
+        mentions = [
+            (one.document_id, f"{one.start}-{one.end}", on_one_line(one.sentence))
+            for one in self.mentions
+        ]
+        neighbors = [(one.name, one.weight) for one in self.neighbors]
+        return block(
+            heading(info.name),
+            muted(counts),
+            table(("document", "span", "sentence"), mentions),
+            table(("neighbor", "weight"), neighbors),
+        )
 
 
 def list_entities(

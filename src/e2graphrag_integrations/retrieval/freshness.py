@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from e2graphrag_integrations._utils.html import HtmlFields
 from e2graphrag_integrations._utils.validation import check_bool, check_seconds
 
 
@@ -47,7 +48,7 @@ class FreshnessPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(HtmlFields):
     """How old an answer, or the current state of a reader, is.
 
     Attributes:

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations._utils.html import (
+    MAX_ITEMS,
+    block,
+    heading,
+    more_items,
+    muted,
+    passage,
+    ruled,
+)
 from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
@@ -99,6 +109,9 @@ class RetrievedNode:
         keys = dict.fromkeys(key for segment in self.segments for key in segment.metadata)
         return tuple(key for key in keys if key not in self.metadata)
 
+    def _repr_html_(self) -> str:
+        return block(_node_html(self))
+
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
@@ -145,6 +158,61 @@ class RetrievalResult:
         attributes are strings and numbers, so that every format of networkx can store the graph.
         """
         return _subgraph(self.nodes, self.paths or ())
+
+    def _repr_html_(self) -> str:
+        nodes = (
+            ruled(_node_html(node, f"{rank}. "))
+            for rank, node in enumerate(self.nodes[:MAX_ITEMS], 1)
+        )
+        return block(
+            heading(self.question),
+            muted(f"{self.route}: {self.trace.reason}"),
+            *(
+                muted(f"path: {' - '.join(path.entities)}")
+                for path in (self.paths or ())[:MAX_ITEMS]
+            ),
+            *nodes,
+            "" if self.nodes else muted("nothing found"),
+            more_items(len(self.nodes)),
+        )
+
+
+def _node_html(node: RetrievedNode, rank: str = "") -> str:
+    """Return a node as HTML: its place, its figures, and its text with the best window marked."""
+    kind = f"summary (level {node.level})" if node.level else "chunk"
+    title = f"{node.title} · " if node.title else ""
+    spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
+    place = [f"{kind} {node.position}", describe_pages(node.metadata), f"span {spans}"]
+    figures = [
+        f"relevance {node.relevance:.2f}",
+        f"score {node.score:.4f}",
+        f"found by {'entities' if node.route == 'local' else 'text'}",
+        *([f"entities: {', '.join(node.entities)}"] if node.entities else []),
+        *([f"tags: {', '.join(node.tags)}"] if node.tags else []),
+        *([f"language: {node.language}"] if node.language != ENGLISH else []),
+    ]
+    return "".join(
+        (
+            heading(f"{rank}{title}{node.document_id}"),
+            muted(" · ".join(filter(None, place))),
+            muted(" · ".join(figures)),
+            muted("; ".join(node.reasons)),
+            passage(node.text, best_window(node) or (0, 0)),
+        )
+    )
+
+
+def best_window(node: RetrievedNode) -> Span | None:
+    """Return the range of the best window in the text of the node, or None if it is not known."""
+    best, offset = node.best_span, 0
+    if best is None or node.level:
+        return None
+    for span, text in node.pieces:
+        if span.start <= best.start < span.end:
+            first = offset + best.start - span.start
+            return Span(first, min(first + best.end - best.start, offset + len(text)))
+        offset += len(text) + len(GAP)
+    return None
 
 
 def _subgraph(nodes: Sequence[RetrievedNode], paths: Iterable[EntityPath]) -> nx.Graph:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.html import block, heading, preformatted
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
@@ -297,6 +298,9 @@ class Trace:
         lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
         return "\n".join(map(printable, [*lines, f"time: {timings}"]))
+
+    def _repr_html_(self) -> str:
+        return block(heading(self.question), preformatted(self.explain()))
 
     def _describe_freshness(self) -> list[str]:
         freshness = self.freshness
