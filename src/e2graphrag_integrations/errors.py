@@ -11,6 +11,7 @@
     │   ├── BoostError               an invalid boost, or metadata that it cannot use
     │   ├── TagError                 an invalid tag set, or an unknown tag
     │   ├── EvaluationError          invalid questions or settings of an evaluation
+    │   ├── UnknownNodeError         a node id that is not in the index
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── UnknownEntityError           a name of no entity in the index
@@ -87,6 +88,10 @@ class EvaluationError(InvalidInputError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownNodeError(InvalidInputError):
+    """Raised for a node id that is not in the index."""
 
 
 class LLMCallLimitError(InvalidInputError):

@@ -16,7 +16,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-MAX_TOP_LEVEL = 33
+MAX_TOP_LEVEL = 35
 
 # Each layer imports only layers above it in this list; names in one layer do not import each other.
 LAYERS = [
@@ -33,7 +33,7 @@ LAYERS = [
     {"indexing", "portability", "retrieval", "vectors"},
     {"scoped_reader"},
     {"engine"},
-    {"evaluation"},
+    {"evaluation", "views"},
     {"langchain", "llama_index", "loaders", "server", "testing"},
     {"cli"},
 ]

@@ -142,15 +142,9 @@ def list_entities(
     Raises:
         InvalidInputError: If an argument is invalid.
     """
-    start = normal_form(check_text("prefix", prefix))
     top = None if top is None else check_int("top", top)
-    view = _View(snapshot, where)
-    rows = view.rows_with_prefix(start)
-    if not len(rows):
-        rows = view.rows_with_prefix(simplified(start))
-    rows = rows[view.is_visible[rows]]
-    order = np.argsort(-view.mentions[rows], kind="stable")  # names are sorted
-    return view.infos(rows[order][:top])
+    view = EntityView(snapshot, where)
+    return view.infos(view.ranked_rows(prefix)[:top])
 
 
 def describe_entity(
@@ -168,7 +162,7 @@ def describe_entity(
         StaleSnapshotError: If the stored nodes are newer than the snapshot.
     """
     top = None if top is None else check_int("top", top)
-    view = _View(snapshot, where)
+    view = EntityView(snapshot, where)
     entity = view.find(check_name("entity", name))
     [info] = view.infos(np.asarray([entity]))
     weights = view.weights(np.asarray([entity]))
@@ -195,11 +189,11 @@ def entity_name(snapshot: Snapshot, name: str) -> str:
         InvalidInputError: If the name is not a string, or is blank.
         UnknownEntityError: If there is no such entity.
     """
-    view = _View(snapshot, None)
+    view = EntityView(snapshot, None)
     return view.subjects.names[view.find(check_name("entity", name))]
 
 
-class _View:
+class EntityView:
     """The entities of a snapshot, counted in the chunks that match a filter."""
 
     def __init__(self, snapshot: Snapshot, where: NodeFilter | None) -> None:
@@ -255,7 +249,22 @@ class _View:
                 visible[self.subjects.index[form]] = True
         return visible
 
-    def rows_with_prefix(self, prefix: str) -> IntArray:
+    def ranked_rows(self, prefix: str) -> IntArray:
+        """Return the visible entities whose name or alias starts with a prefix.
+
+        The most mentioned ones come first.
+
+        Raises:
+            InvalidInputError: If the prefix is not a string.
+        """
+        start = normal_form(check_text("prefix", prefix))
+        rows = self._rows_with_prefix(start)
+        if not len(rows):
+            rows = self._rows_with_prefix(simplified(start))
+        rows = rows[self.is_visible[rows]]
+        return rows[np.argsort(-self.mentions[rows], kind="stable")]  # names are sorted
+
+    def _rows_with_prefix(self, prefix: str) -> IntArray:
         """Return the entities of which the name or an alias starts with a prefix, by name."""
         edits, names = self.snapshot.edits, self.subjects.names
         found = {row: name for row, name in enumerate(names) if name.startswith(prefix)}
@@ -372,7 +381,7 @@ class _View:
 
 
 def _mentions(
-    view: _View, reader: NodeReader, entity: int, top: int | None
+    view: EntityView, reader: NodeReader, entity: int, top: int | None
 ) -> Sequence[EntityMention]:
     """Return the first mentions of an entity, each once, although chunks may overlap."""
     found: dict[tuple[str, int, int], EntityMention] = {}
@@ -386,7 +395,7 @@ def _mentions(
 
 
 def _mentions_in(
-    rows: Sequence[int], view: _View, reader: NodeReader, entity: int
+    rows: Sequence[int], view: EntityView, reader: NodeReader, entity: int
 ) -> Iterator[EntityMention]:
     name, edits = view.subjects.names[entity], view.snapshot.edits
     for node, sentences in zip(reader.read(rows), reader.read_mentions(rows), strict=True):

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from e2graphrag_integrations._utils.validation import check_text
-from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
+from e2graphrag_integrations.errors import UnknownDocumentError, UnknownNodeError
 from e2graphrag_integrations.retrieval.expansion import children
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -76,11 +76,11 @@ def child_rows(snapshot: Snapshot, node_id: str) -> list[int]:
     """Return the rows of the nodes under a summary, in order; none for a chunk.
 
     Raises:
-        InvalidInputError: If the node is not in the snapshot.
+        UnknownNodeError: If the node is not in the snapshot.
     """
     row = snapshot.nodes.row_of.get(check_text("node id", node_id))
     if row is None:
-        raise InvalidInputError(f"no node {node_id!r} in the index")
+        raise UnknownNodeError(f"no node {node_id!r} in the index")
     return list(children(row, snapshot)) if snapshot.nodes.level[row] else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from e2graphrag_integrations.entities.linking import Link
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.chains import Chain, find_chains
+from e2graphrag_integrations.graph.sentence_table import SentenceRows
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
 from e2graphrag_integrations.retrieval.entity_view import entity_name
@@ -27,6 +28,9 @@ from e2graphrag_integrations.types import Mention, Span
 _BATCH = 2_000
 """Number of chunks in which a sentence for a hop is sought at once."""
 
+_READ = 50
+"""Number of chunks that are read at once to list the sentences of an edge."""
+
 _Edge = tuple[int, int]
 
 
@@ -36,6 +40,22 @@ class _Sentence:
 
     chunk: int
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """The text of a sentence and its place in a document."""
+
+    node_id: str
+    document_id: str
+    span: Span
+    text: str
+
+    def hop(self, snapshot: Snapshot, edge: _Edge, weight: float) -> Hop:
+        """Return the sentence as the evidence of an edge."""
+        source, target = (snapshot.graph.names[end] for end in edge)
+        place = self.node_id, self.document_id, self.span.start, self.span.end, self.text
+        return Hop(source, target, round(weight, 6), *place)
 
 
 def find_paths(
@@ -62,8 +82,11 @@ def find_paths(
     chains = find_chains(graph, entities)
     proofs = _Proofs(graph, snapshot, hits)
     proven = [chain for chain in chains if all(map(proofs.find, pairwise(chain.entities)))]
-    texts = _read_sentences(proofs, reader)
-    return tuple(_path(chain, texts, snapshot) for chain in proven)
+    found = [(edge, sentence) for edge, sentence in proofs.found.items() if sentence is not None]
+    evidence = {
+        edge: one for (edge, _), one in zip(found, _read_sentences(found, reader), strict=True)
+    }
+    return tuple(_path(chain, evidence, snapshot) for chain in proven)
 
 
 def connect(snapshot: Snapshot, source: NodeSource, one: str, other: str) -> tuple[EntityPath, ...]:
@@ -74,11 +97,60 @@ def connect(snapshot: Snapshot, source: NodeSource, one: str, other: str) -> tup
         UnknownEntityError: If a name means no entity.
         StaleSnapshotError: If the stored nodes are newer than the snapshot.
     """
-    ends = [entity_name(snapshot, name) for name in (one, other)]
-    if ends[0] == ends[1]:
-        raise InvalidInputError(f"{one!r} and {other!r} mean the same entity, {ends[0]!r}")
-    links = [Link(entity, entity, "exact", 1.0) for entity in ends]
+    links = [Link(name, name, "exact", 1.0) for name in _two_names(snapshot, one, other)]
     return find_paths(links, None, [], NodeReader(snapshot, source, {}))
+
+
+def shared_sentences(
+    snapshot: Snapshot, source: NodeSource, one: str, other: str, top: int
+) -> tuple[Hop, ...]:
+    """Return the first sentences that mention both entities, as hops, each sentence once.
+
+    Raises:
+        InvalidInputError: If both names mean the same entity.
+        UnknownEntityError: If a name means no entity.
+        StaleSnapshotError: If the stored nodes are newer than the snapshot.
+    """
+    names = _two_names(snapshot, one, other)
+    index = snapshot.graph.index
+    rows = [index[name] for name in names if name in index]
+    if len(rows) < len(names):  # the subject of a document that no sentence mentions
+        return ()
+    edge = rows[0], rows[1]
+    graph = VisibleGraph(snapshot.graph, lambda: snapshot.sentences, None)
+    [weight] = graph.weights(np.asarray([edge[0]]), np.asarray([edge[1]])).sum(axis=1).tolist()
+    reader = NodeReader(snapshot, source, {})
+    hops: dict[tuple[str, int, int], Hop] = {}
+    chunks = _shared_chunks(graph, edge)
+    for first in range(0, len(chunks), _READ):
+        sentences, has_both = _rows_with_both(snapshot, chunks[first : first + _READ], edge)
+        found = [
+            (edge, _Sentence(chunk, number))
+            for chunk, number in zip(
+                sentences.chunks[has_both].tolist(),
+                sentences.numbers[has_both].tolist(),
+                strict=True,
+            )
+        ]
+        for evidence in _read_sentences(found, reader):
+            if len(hops) == top:
+                return tuple(hops.values())
+            hop = evidence.hop(snapshot, edge, weight)
+            hops.setdefault((hop.document_id, hop.start, hop.end), hop)
+    return tuple(hops.values())
+
+
+def _two_names(snapshot: Snapshot, one: str, other: str) -> list[str]:
+    names = [entity_name(snapshot, name) for name in (one, other)]
+    if names[0] == names[1]:
+        raise InvalidInputError(f"{one!r} and {other!r} mean the same entity, {names[0]!r}")
+    return names
+
+
+def _shared_chunks(graph: VisibleGraph, edge: _Edge) -> IntArray:
+    """Return the allowed chunks that mention both entities, ascending."""
+    of_one, of_other = (graph.chunks_of(np.asarray([end])) for end in edge)
+    return of_one[np.isin(of_one, of_other, assume_unique=True)]
 
 
 class _Proofs:
@@ -97,42 +169,48 @@ class _Proofs:
         """Return the best sentence that mentions both ends of an edge, or None."""
         key = (min(edge), max(edge))
         if key not in self.found:
-            self.found[key] = self._search(*key)
+            self.found[key] = self._search(key)
         return self.found[key]
 
-    def _search(self, one: int, other: int) -> _Sentence | None:
-        of_one, of_other = (self._graph.chunks_of(np.asarray([end])) for end in (one, other))
-        shared = of_one[np.isin(of_one, of_other, assume_unique=True)]
+    def _search(self, edge: _Edge) -> _Sentence | None:
+        shared = _shared_chunks(self._graph, edge)
         in_hits = np.isin(shared, self._hits)
         candidates = [shared[in_hits]]
         rest = shared[~in_hits]
         candidates += [rest[first : first + _BATCH] for first in range(0, len(rest), _BATCH)]
-        found = (self._best(chunks, one, other) for chunks in candidates if len(chunks))
+        found = (self._best(chunks, edge) for chunks in candidates if len(chunks))
         return next((sentence for sentence in found if sentence is not None), None)
 
-    def _best(self, chunks: IntArray, one: int, other: int) -> _Sentence | None:
-        rows = self._snapshot.sentences.of_chunks(chunks)
-        has_both = np.flatnonzero(rows.entities[:, [one, other]].sum(axis=1) == 2)  # noqa: PLR2004
+    def _best(self, chunks: IntArray, edge: _Edge) -> _Sentence | None:
+        rows, has_both = _rows_with_both(self._snapshot, chunks, edge)
         if not len(has_both):
             return None
         best = has_both[np.argmin(rows.sizes[has_both])]  # the first of equal ones
         return _Sentence(int(rows.chunks[best]), int(rows.numbers[best]))
 
 
-def _read_sentences(proofs: _Proofs, reader: NodeReader) -> dict[_Edge, tuple[str, str, Span, str]]:
-    """Return the node id, the document id, the span and the text of the proof of each edge."""
+def _rows_with_both(
+    snapshot: Snapshot, chunks: IntArray, edge: _Edge
+) -> tuple[SentenceRows, IntArray]:
+    """Return the sentences of chunks, and which of them mention both entities."""
+    rows = snapshot.sentences.of_chunks(chunks)
+    found: IntArray = np.flatnonzero(rows.entities[:, list(edge)].sum(axis=1) == len(edge))
+    return rows, found
+
+
+def _read_sentences(
+    found: Sequence[tuple[_Edge, _Sentence]], reader: NodeReader
+) -> Iterator[_Evidence]:
+    """Yield the text and the place of a sentence for each edge."""
     snapshot = reader.snapshot
-    edges = {edge: sentence for edge, sentence in proofs.found.items() if sentence is not None}
-    rows = [int(snapshot.chunk_nodes[sentence.chunk]) for sentence in edges.values()]
+    rows = [int(snapshot.chunk_nodes[sentence.chunk]) for _, sentence in found]
     nodes, mentions = reader.read(rows), reader.read_mentions(rows)
-    texts = {}
-    for (edge, sentence), node, sentences in zip(edges.items(), nodes, mentions, strict=True):
+    for (edge, sentence), node, sentences in zip(found, nodes, mentions, strict=True):
         own = split_subjects(sentences)[1][sentence.number]
         names = {snapshot.graph.names[entity] for entity in edge}
         start, end = _sentence_span(node.text, own, names, snapshot.edits)
         place = Span(node.start + start, node.start + end)
-        texts[edge] = node.id, node.document_id, place, node.text[start:end]
-    return texts
+        yield _Evidence(node.id, node.document_id, place, node.text[start:end])
 
 
 def _sentence_span(
@@ -144,15 +222,9 @@ def _sentence_span(
     return sentence_span(sentence_spans(text), mentions)
 
 
-def _path(
-    chain: Chain,
-    texts: dict[_Edge, tuple[str, str, Span, str]],
-    snapshot: Snapshot,
-) -> EntityPath:
-    names = snapshot.graph.names
-    hops = []
-    for (one, other), weight in zip(pairwise(chain.entities), chain.weights, strict=True):
-        node_id, document_id, span, text = texts[min(one, other), max(one, other)]
-        place = (node_id, document_id, span.start, span.end, text)
-        hops.append(Hop(names[one], names[other], round(weight, 6), *place))
+def _path(chain: Chain, evidence: Mapping[_Edge, _Evidence], snapshot: Snapshot) -> EntityPath:
+    hops = [
+        evidence[min(edge), max(edge)].hop(snapshot, edge, weight)
+        for edge, weight in zip(pairwise(chain.entities), chain.weights, strict=True)
+    ]
     return EntityPath(tuple(hops), round(chain.cost, 6))

@@ -17,14 +17,7 @@ from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.outline import (
-    child_rows,
-    document_row,
-    list_documents,
-    read_rows,
-    root_rows,
-)
-from e2graphrag_integrations.retrieval.path_evidence import connect
+from e2graphrag_integrations.retrieval.outline import document_row, list_documents
 from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
 from e2graphrag_integrations.server.answers import (
     EntityAnswer,
@@ -51,6 +44,8 @@ from e2graphrag_integrations.server.budget import (
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
+from e2graphrag_integrations.views.graph import find_connection
+from e2graphrag_integrations.views.tree import TreeNode, document_tree, node_children
 
 MAX_OFFSET = 1_000_000
 
@@ -222,34 +217,18 @@ class IndexTools:
         if document_id is not None and node_id is not None:
             raise InvalidInputError("give document_id or node_id, but not both")
 
-        def entries(snapshot: Snapshot, source: NodeSource) -> tuple[list[Entry], int]:
-            if document_id is None and node_id is None:
-                documents, total = list_documents(snapshot, offset, offset + _PAGE)
-                return [
-                    Entry(one.id, 0, one.end, one.chunks, one.title) for one in documents
-                ], total
-            if node_id is not None:
-                rows = child_rows(snapshot, node_id)
-            else:
-                rows = root_rows(snapshot, str(document_id))
-            part = rows[offset : offset + _PAGE]
-            counts = [len(child_rows(snapshot, snapshot.nodes.ids[row])) for row in part]
-            nodes = read_rows(snapshot, source, part)
-            found = [
-                Entry(
-                    node.document_id,
-                    node.start,
-                    node.end,
-                    children,
-                    node_id=node.id,
-                    level=node.level,
-                    text=node.text,
-                )
-                for node, children in zip(nodes, counts, strict=True)
-            ]
-            return [with_short_text(entry, _EXCERPT) for entry in found], len(rows)
-
-        found, total = self._index.read_snapshot(entries)
+        if document_id is None and node_id is None:
+            documents, total = self._index.read_snapshot(
+                lambda snapshot, _: list_documents(snapshot, offset, offset + _PAGE)
+            )
+            found = [Entry(one.id, 0, one.end, one.chunks, one.title) for one in documents]
+        else:
+            tree = (
+                document_tree(self._index, str(document_id), offset, _PAGE)
+                if node_id is None
+                else node_children(self._index, node_id, offset, _PAGE)
+            )
+            found, total = [_entry(node) for node in tree.nodes], tree.total
         if offset and offset >= total:
             raise InvalidInputError(f"offset={offset} is beyond the last of {total} entries")
         chosen, _ = budget.fit(OutlineAnswer([], total, None), found, with_short_text)
@@ -298,9 +277,7 @@ class IndexTools:
             UnknownEntityError: If the index has no such entity.
         """
         budget, offset = self._budget(max_tokens), _check_offset(offset)
-        paths = self._index.read_snapshot(
-            lambda snapshot, reader: connect(snapshot, reader, source, target)
-        )
+        paths = find_connection(self._index, source, target)
         entries = [
             PathEntry(
                 list(path.entities),
@@ -346,6 +323,20 @@ def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
         node.title,
         describe_pages(node.metadata) or None,
     )
+
+
+def _entry(node: TreeNode) -> Entry:
+    entry = Entry(
+        node.document_id,
+        node.start,
+        node.end,
+        node.children,
+        node_id=node.node_id,
+        level=node.level,
+        text=node.text,
+    )
+    shortened: Entry = with_short_text(entry, _EXCERPT)
+    return shortened
 
 
 def _with_short_hops(path: PathEntry, characters: int) -> PathEntry:
