@@ -473,21 +473,18 @@ def test_a_missing_package_is_named(in_qdrant, monkeypatch):
 
 @pytest.mark.usefixtures("searches_everything")
 def test_real_vectors_are_found_by_pgvector_and_qdrant(
-    in_postgres, in_qdrant, real_embedder, demo, tmp_path
+    in_postgres, in_qdrant, real_embedder, tmp_path
 ):
-    from e2graphrag_integrations import copy_index
-
-    path, _ = demo
-    question = "Why did Filby not believe in the Time Machine?"
-    copy_index(str(path), in_postgres.path)
-    copy_index(str(path), in_qdrant.path)
-    with E2GraphRAG.open(path, embedder=real_embedder) as rag:
-        expected = answer(rag, question)
+    options = {"embedder": real_embedder, "extractor": NameExtractor()}
+    with E2GraphRAG.open(tmp_path / "plain.e2g", **options) as rag:
+        rag.add(documents(5))
+        expected = answer(rag)
     for one in (in_postgres, in_qdrant):
-        with E2GraphRAG.open(one.path, embedder=real_embedder, vectors=one.vectors) as rag:
+        with E2GraphRAG.open(one.path, vectors=one.vectors, **options) as rag:
+            rag.add(documents(5))
             rag.update_vectors()
-            assert answer(rag, question) == expected
-            assert rag.retrieve(question).trace.vectors.reasons == ()
+            assert answer(rag) == expected
+            assert rag.retrieve(QUESTION).trace.vectors.reasons == ()
 
 
 def test_langchain_uses_the_vector_index(in_qdrant):
