@@ -30,7 +30,7 @@ export function renderAnswer(view, options = {}) {
     "div",
     { class: "answer" },
     h("div", { class: "answer-main" }, renderSummary(view, options), hits),
-    renderTrace(view),
+    renderTrace(view, options.level ?? 3),
   );
 }
 
@@ -67,7 +67,8 @@ function renderScores(scores) {
 
 function renderHit(node, rank, view, options) {
   const { other, otherLabel, goldIds, onGold, level = 3 } = options;
-  const isGold = Boolean(node.gold ?? goldIds?.has(node.node_id));
+  const isMarked = Boolean(goldIds?.has(node.node_id));
+  const isGold = isMarked || node.gold === true;
   const otherRank = other ? other.nodes.findIndex((one) => one.node_id === node.node_id) + 1 : 0;
   const classes = ["hit", isGold ? "is-gold" : "", otherRank ? "is-shared" : ""].join(" ").trim();
   return h(
@@ -94,14 +95,14 @@ function renderHit(node, rank, view, options) {
       node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
       renderEntities(node),
       renderMetadata(node),
-      renderActions(node, isGold, onGold),
+      renderActions(node, isMarked, isGold && !isMarked ? null : onGold),
     ),
   );
 }
 
 function placeOf(node) {
   const parts = node.title ? [node.document_id] : [];
-  if (node.pages?.length) parts.push(`${node.pages.length === 1 ? "page" : "pages"} ${node.pages.join(", ")}`);
+  if (node.pages) parts.push(node.pages);
   parts.push(`characters ${formatNumber(node.start)}–${formatNumber(node.end)}`);
   if (node.level) parts.push(`summary, level ${node.level}`);
   return parts.join(" · ");
@@ -121,7 +122,8 @@ function renderText(node) {
     const first = marks.indexOf(true);
     node.pieces.forEach((piece, index) => {
       if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
-      const text = isOpen || marks[index] ? piece.text : shortened(piece.text, index < first);
+      const all = reflowed(piece.text, index > 0);
+      const text = isOpen || marks[index] ? all : shortened(all, index < first);
       body.append(marks[index] ? h("mark", null, text) : text);
     });
   };
@@ -138,6 +140,12 @@ function renderText(node) {
     box.append(button);
   }
   return box;
+}
+
+/** Join the lines of a text that was wrapped at a fixed width; short lines, as in lists and verses, stay. */
+function reflowed(text, isContinued) {
+  const joined = isContinued ? text.replace(/^([^\n]+)\n(?=\S)/, "$1 ") : text;
+  return joined.replace(/([^\n]{45,})\n(?=\S)/g, "$1 ").replace(/\n\s*\n\s*/g, "\n\n");
 }
 
 /** Return the part of a text that is next to the best window: its end if it is before it. */
@@ -191,25 +199,25 @@ function renderMetadata(node) {
   );
 }
 
-function renderActions(node, isGold, onGold) {
+function renderActions(node, isMarked, onGold) {
   const tree = viewLink("tree", { document: node.document_id, start: node.start, end: node.end });
   return h(
     "div",
     { class: "row actions" },
     onGold
-      ? h("button", { type: "button", class: "quiet small", "aria-pressed": String(isGold), onclick: () => onGold(node.node_id) }, isGold ? "Gold: remove" : "Mark as gold")
+      ? h("button", { type: "button", class: "quiet small", "aria-pressed": String(isMarked), onclick: () => onGold(node.node_id) }, "Mark as gold")
       : null,
     h("a", { href: tree }, "Show in the tree"),
   );
 }
 
-function renderTrace(view) {
+function renderTrace(view, level) {
   const cuts = Object.entries(view.cuts ?? {}).filter(([, count]) => count);
   const timings = Object.entries(view.timings ?? {});
   return h(
     "aside",
     { class: "trace", "aria-label": "How the hits were found" },
-    h("h3", null, "How the hits were found"),
+    h(`h${level}`, null, "How the hits were found"),
     h("p", null, view.reason),
     renderLinks(view),
     view.paths?.length ? renderPaths(view.paths) : null,

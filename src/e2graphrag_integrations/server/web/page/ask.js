@@ -1,6 +1,460 @@
-import { clear, h } from "./dom.js";
+// The retrieval test: a question, one or two settings, and their answers side by side.
 
-/** Show the view. */
-export function mountAsk(root) {
-  clear(root, h("h1", null, "Ask"));
+import { api } from "./api.js";
+import { measureName, renderAnswer } from "./answer.js";
+import { announce, busy, choice, clear, countOf, debounced, errorBox, h, labeled } from "./dom.js";
+import { mountQuestions } from "./questions.js";
+
+const WEIGHTS = [
+  ["dense_weight", "Vectors"],
+  ["bm25_weight", "BM25"],
+  ["entity_weight", "Entities"],
+  ["title_link_weight", "Title links"],
+];
+const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
+
+/** Show the retrieval test. */
+export function mountAsk(root, _source, info) {
+  const question = h("textarea", { id: "question", rows: 1, required: true, maxlength: 32_000, "aria-describedby": "question-hint" });
+  const compare = h("input", { id: "compare", type: "checkbox", role: "switch" });
+  const settings = { A: settingFields("A", info), B: settingFields("B", info) };
+  const settingsSummary = h("summary", null, "Settings");
+  const settingsBox = h("details", { id: "settings" }, settingsSummary, h("div", { class: "settings" }, settings.A.element, settings.B.element));
+  const gold = goldFields();
+  const askButton = h("button", { type: "submit", id: "ask" }, "Ask");
+  const problem = h("div");
+  const questionSet = h("details", { id: "question-set" });
+  const answers = h("div", { class: "answers", id: "answers" });
+  const given = {};
+  let control = null;
+  let address = "";
+
+  const form = h(
+    "form",
+    { class: "ask-form card stack", novalidate: true },
+    h(
+      "div",
+      { class: "question-row" },
+      h("div", { class: "grow field" }, h("label", { for: "question" }, "Question"), question),
+      askButton,
+    ),
+    problem,
+    h("p", { class: "hint", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line. No language model is called."),
+    h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, "Compare two settings"), settingsBox, gold.element, questionSet),
+  );
+  clear(root, h("h1", null, "Retrieval test"), form, answers);
+
+  const questions = mountQuestions(questionSet, {
+    info,
+    current: () => ({ question: question.value.trim(), ...gold.read() }),
+    settings: () => readSettings({ isBatch: true }),
+    load: (one) => {
+      question.value = one.question;
+      gold.write(one);
+      ask();
+      question.focus();
+    },
+  });
+
+  function names() {
+    return compare.checked ? ["A", "B"] : ["A"];
+  }
+
+  /** Return the settings by name; throws at the first invalid one, and moves the focus to its field. */
+  function readSettings(options) {
+    return Object.fromEntries(names().map((name) => [name, settings[name].read(options)]));
+  }
+
+  function showLayout() {
+    settings.B.element.hidden = !compare.checked;
+    settings.A.legend.textContent = compare.checked ? "Setting A" : "Setting";
+    answers.classList.toggle("compare", compare.checked);
+    const described = settings.A.describe();
+    settingsSummary.textContent = compare.checked || !described ? "Settings" : `Settings: ${described}`;
+  }
+
+  /** Return the state of the form as parameters of the address. */
+  function state() {
+    const values = { q: question.value.trim() };
+    if (compare.checked) values.compare = "1";
+    for (const name of names()) {
+      for (const [key, value] of Object.entries(settings[name].values())) values[`${name.toLowerCase()}.${key}`] = value;
+    }
+    for (const [key, value] of Object.entries(gold.values())) values[key] = value;
+    return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
+  }
+
+  function restore(values) {
+    question.value = values.q ?? "";
+    compare.checked = values.compare === "1";
+    for (const name of ["A", "B"]) {
+      const prefix = `${name.toLowerCase()}.`;
+      const own = Object.entries(values).filter(([key]) => key.startsWith(prefix));
+      settings[name].write(Object.fromEntries(own.map(([key, value]) => [key.slice(prefix.length), value])));
+    }
+    gold.restore(values);
+    settingsBox.open ||= compare.checked;
+    showLayout();
+  }
+
+  function keepState(isNew) {
+    const text = new URLSearchParams(state()).toString();
+    if (text === address || text.length > MAX_ADDRESS) return;
+    address = text;
+    const method = isNew ? "pushState" : "replaceState";
+    history[method](null, "", text ? `#/ask?${text}` : "#/ask");
+  }
+
+  async function ask() {
+    const text = question.value.trim();
+    clear(problem);
+    if (!text) {
+      clear(problem, errorBox("Write a question first."));
+      question.focus();
+      return;
+    }
+    let chosen;
+    let goldAnswers;
+    try {
+      chosen = readSettings();
+      goldAnswers = gold.request();
+    } catch (error) {
+      clear(problem, errorBox(error));
+      settingsBox.open ||= error.isSetting === true;
+      error.field?.focus();
+      return;
+    }
+    keepState(true);
+    control?.abort();
+    control = new AbortController();
+    const { signal } = control;
+    answers.setAttribute("aria-busy", "true");
+    announce("Asking");
+    await busy(askButton, async () => {
+      const settled = await Promise.allSettled(
+        Object.values(chosen).map((one) => api.post("retrieve", { question: text, settings: one, gold: goldAnswers }, signal)),
+      );
+      if (signal.aborted) return;
+      answers.removeAttribute("aria-busy");
+      Object.keys(chosen).forEach((name, index) => {
+        given[name] = settled[index];
+      });
+      if (!compare.checked) delete given.B;
+      showAnswers();
+    });
+  }
+
+  function showAnswers() {
+    const values = Object.fromEntries(Object.entries(given).map(([name, one]) => [name, one.value]));
+    const goldIds = new Set(gold.ids());
+    clear(
+      answers,
+      Object.entries(given).map(([name, one]) => {
+        if (one.status === "rejected") {
+          return h("section", { "aria-label": `Setting ${name}` }, given.B ? h("h2", null, `Setting ${name}`) : null, errorBox(one.reason));
+        }
+        const otherLabel = name === "A" ? "B" : "A";
+        const options = { goldIds, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, level: given.B ? 3 : 2 };
+        return h("section", { "aria-label": `Setting ${name}`, "data-setting": name }, renderAnswer(one.value, options));
+      }),
+    );
+    const counts = Object.entries(values).map(([name, view]) => view && `${given.B ? `Setting ${name}: ` : ""}${spoken(view)}`);
+    announce(counts.filter(Boolean).join(". "));
+  }
+
+  async function toggleGold(nodeId) {
+    const place = document.activeElement?.closest("[data-setting]")?.dataset.setting;
+    gold.toggle(nodeId);
+    await ask();
+    const section = answers.querySelector(`[data-setting="${place}"]`);
+    section?.querySelector(`[data-node="${CSS.escape(nodeId)}"] .actions button`)?.focus();
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  question.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    ask();
+  });
+  compare.addEventListener("change", () => {
+    if (compare.checked && !settings.B.describe()) settings.B.write(settings.A.values());
+    settingsBox.open = compare.checked || settingsBox.open;
+    showLayout();
+    if (question.value.trim() && given.A) ask();
+  });
+  form.addEventListener(
+    "input",
+    debounced(() => {
+      showLayout();
+      if (!root.hidden) keepState(false);
+    }, 150),
+  );
+  root.addEventListener("view-shown", (event) => {
+    const text = new URLSearchParams(event.detail).toString();
+    if (!text && address) {
+      history.replaceState(null, "", `#/ask?${address}`);
+      return;
+    }
+    if (text === address && (text || given.A)) return;
+    address = text;
+    restore(event.detail);
+    if (question.value.trim()) ask();
+    else showWelcome(answers, info);
+  });
+  root.addEventListener("connection-restored", () => {
+    questions.refresh();
+    if (Object.values(given).some((one) => one.status === "rejected")) ask();
+  });
+}
+
+function spoken(view) {
+  const scores = Object.entries(view.scores ?? {}).filter(([, value]) => typeof value === "number");
+  return [countOf(view.nodes.length, "hit"), ...scores.map(([name, value]) => `${measureName(name)} ${value.toFixed(2)}`)].join(", ");
+}
+
+function showWelcome(answers, info) {
+  const { documents, chunks, entities } = info.stats;
+  clear(
+    answers,
+    documents
+      ? h("p", { class: "empty" }, `${info.name}: ${countOf(documents, "document")}, ${countOf(chunks, "chunk")}, ${countOf(entities, "entity", "entities")}. Ask a question to see which texts it finds, and why.`)
+      : h("p", { class: "empty" }, "The index is empty. ", h("a", { href: "#/documents" }, "Add documents"), " first."),
+  );
+}
+
+/** Return the fields of one setting. An empty field means the default. */
+function settingFields(name, info) {
+  const id = (key) => `${name.toLowerCase()}-${key}`;
+  const defaults = info.defaults ?? {};
+  const number = (key, properties) => {
+    const value = defaults[key] ?? defaults.parameters?.hybrid?.[key] ?? "";
+    return h("input", { id: id(key), type: "number", placeholder: value, ...properties });
+  };
+  const text = (key, placeholder, rows = 2) => h("textarea", { id: id(key), rows, placeholder, spellcheck: "false" });
+  const fields = {
+    mode: choice(id("mode"), info.modes.map((mode) => [mode === (defaults.mode ?? "auto") ? "" : mode, mode])),
+    strategy: choice(id("strategy"), [["", "default"], ...info.strategies.map((one) => [one, one])]),
+    k: number("k", { min: 1, max: info.limits.k, step: 1 }),
+    token_budget: number("token_budget", { min: 1, step: 1, placeholder: "none" }),
+    ...Object.fromEntries(WEIGHTS.map(([key]) => [key, number(key, { min: 0, max: 1000, step: "any" })])),
+    where: text("where", '{"author": "H. G. Wells"}'),
+    boosts: text("boosts", '{"tag": {"billing": 2}}'),
+    history: text("history", "user: Who was Weena?\nassistant: One of the Eloi.", 3),
+    paths: h("input", { id: id("paths"), type: "checkbox" }),
+  };
+  const weights = h("div", { class: "fields" }, WEIGHTS.map(([key, title]) => labeled(title, fields[key])));
+  const legend = h("legend", null, `Setting ${name}`);
+  const element = h(
+    "fieldset",
+    { "data-fields": name },
+    legend,
+    h(
+      "div",
+      { class: "fields" },
+      labeled("Mode", fields.mode),
+      labeled("Strategy", fields.strategy),
+      labeled("Number of hits (k)", fields.k),
+      labeled("Token budget", fields.token_budget),
+    ),
+    h("details", null, h("summary", null, "Weights of the hybrid strategy"), weights),
+    h(
+      "details",
+      null,
+      h("summary", null, "Filter, boosts, history and paths"),
+      h(
+        "div",
+        { class: "fields" },
+        h("div", { class: "wide" }, labeled("Filter (JSON)", fields.where, "Conditions on metadata, as in where=.")),
+        h("div", { class: "wide" }, labeled("Boosts (JSON)", fields.boosts, "Preferred tags, documents, dates or values, as in boost=.")),
+        h("div", { class: "wide" }, labeled("Earlier turns", fields.history, "One per line; a line without a role is one of the user.")),
+        h("label", { class: "check wide" }, fields.paths, "Find paths between the names"),
+      ),
+    ),
+  );
+
+  const isHybrid = () => ["", "hybrid"].includes(fields.strategy.value);
+  const showWeights = () => {
+    for (const [key] of WEIGHTS) fields[key].disabled = !isHybrid();
+  };
+  fields.strategy.addEventListener("change", showWeights);
+
+  /** Return the values of the form that are not empty, as texts. */
+  function values() {
+    const entries = Object.entries(fields).map(([key, field]) => [key, field.type === "checkbox" ? (field.checked ? "1" : "") : field.value.trim()]);
+    return Object.fromEntries(entries.filter(([key, value]) => value !== "" && !fields[key].disabled));
+  }
+
+  function write(given) {
+    for (const [key, field] of Object.entries(fields)) {
+      if (field.type === "checkbox") field.checked = given[key] === "1";
+      else field.value = given[key] ?? "";
+      if (field.tagName === "SELECT" && field.selectedIndex < 0) field.selectedIndex = 0; // an unknown name in a link
+      field.removeAttribute("aria-invalid");
+    }
+    showWeights();
+    for (const box of element.querySelectorAll("details")) box.open ||= [...box.querySelectorAll("input, textarea")].some((one) => (one.type === "checkbox" ? one.checked : one.value));
+  }
+
+  function invalid(key, message) {
+    fields[key].setAttribute("aria-invalid", "true");
+    const box = fields[key].closest("details");
+    if (box) box.open = true;
+    const error = new Error(`Setting ${name}: ${message}`);
+    return Object.assign(error, { field: fields[key], isSetting: true });
+  }
+
+  function read({ isBatch = false } = {}) {
+    const chosen = {};
+    for (const field of Object.values(fields)) field.removeAttribute("aria-invalid");
+    for (const [key, value] of Object.entries(values())) {
+      if (key === "where" || key === "boosts") chosen[key] = jsonObject(key, value);
+      else if (key === "history") chosen[key] = turnsOf(value);
+      else if (key === "paths") chosen[key] = true;
+      else if (fields[key].type === "number") chosen[key] = numberOf(key, value);
+      else chosen[key] = value;
+    }
+    for (const [key, field] of Object.entries(fields)) {
+      if (field.type === "number" && field.validity.badInput) throw invalid(key, "this must be a number.");
+    }
+    if (isBatch) {
+      delete chosen.history;
+      delete chosen.paths;
+    }
+    return chosen;
+  }
+
+  function numberOf(key, value) {
+    const given = Number(value);
+    const isWhole = fields[key].step === "1";
+    if (!Number.isFinite(given) || (isWhole && !Number.isInteger(given))) throw invalid(key, `this must be a ${isWhole ? "whole " : ""}number.`);
+    return given;
+  }
+
+  function jsonObject(key, value) {
+    let given;
+    try {
+      given = JSON.parse(value);
+    } catch (error) {
+      throw invalid(key, `the ${key === "where" ? "filter" : "boosts"} must be JSON: ${error.message}`);
+    }
+    if (given === null || typeof given !== "object" || Array.isArray(given)) throw invalid(key, `the ${key === "where" ? "filter" : "boosts"} must be a JSON object, such as ${fields[key].placeholder}`);
+    return given;
+  }
+
+  const check = debounced((key) => {
+    try {
+      if (fields[key].value.trim()) jsonObject(key, fields[key].value);
+      fields[key].removeAttribute("aria-invalid");
+    } catch {
+      // `jsonObject` has marked the field; the message follows when the question is asked.
+    }
+  }, 400);
+  for (const key of ["where", "boosts"]) fields[key].addEventListener("input", () => check(key));
+
+  /** Return the settings that are not the default, in words. */
+  function describe() {
+    return Object.entries(values())
+      .map(([key, value]) => (key === "paths" ? "paths" : `${key.replaceAll("_", " ")} ${value}`))
+      .join(", ");
+  }
+
+  return { element, legend, values, write, read, describe };
+}
+
+/** Return the turns of a conversation, one per line. */
+function turnsOf(text) {
+  return text
+    .split("\n")
+    .filter((line) => line.trim())
+    .map((line) => {
+      const [, role, content] = /^\s*(?:(user|assistant)\s*:)?\s*(.*)$/i.exec(line);
+      return { role: (role ?? "user").toLowerCase(), content };
+    });
+}
+
+/** Return the fields with the gold answers of the question. */
+function goldFields() {
+  const gold = h("textarea", { id: "gold", rows: 3, spellcheck: "false", placeholder: "letter-1\nletter-1:0-23" });
+  const answer = h("textarea", { id: "gold-answers", rows: 3 });
+  const element = h(
+    "details",
+    { id: "gold-box" },
+    h("summary", null, "Gold answers"),
+    h(
+      "div",
+      { class: "settings" },
+      labeled("Gold ids or spans", gold, "One per line: the id of a document or of a node, or a span as document:start-end. They give recall and nDCG."),
+      labeled("Answers", answer, "One per line: texts of which the context should contain one."),
+    ),
+  );
+  const lines = (control) => control.value.split("\n").map((line) => line.trim()).filter(Boolean);
+
+  function read() {
+    const parsed = lines(gold).map(goldOf);
+    return {
+      ids: parsed.filter((one) => typeof one === "string"),
+      spans: parsed.filter(Array.isArray),
+      answers: lines(answer),
+    };
+  }
+
+  function write({ ids = [], spans = [], answers = [] }) {
+    gold.value = [...ids.map(writeId), ...spans.map(writeSpan)].join("\n");
+    answer.value = answers.join("\n");
+    element.open ||= Boolean(gold.value || answer.value);
+  }
+
+  function toggle(nodeId) {
+    const { ids, spans, answers } = read();
+    const rest = ids.filter((id) => id !== nodeId);
+    write({ ids: rest.length < ids.length ? rest : [...ids, nodeId], spans, answers });
+  }
+
+  /** Return the gold answers as `/retrieve` expects them. */
+  function request() {
+    const { ids, spans, answers } = read();
+    return { ids, spans: spans.map(([id, start, end]) => ({ document_id: id, start, end })), answers };
+  }
+
+  return {
+    element,
+    read,
+    request,
+    write,
+    toggle,
+    ids: () => read().ids,
+    values: () => ({ gold: gold.value.trim(), answers: answer.value.trim() }),
+    restore: (values) => {
+      gold.value = values.gold ?? "";
+      answer.value = values.answers ?? "";
+      element.open ||= Boolean(gold.value || answer.value);
+    },
+  };
+}
+
+/** Return an id, or a span as a list. A JSON string is an id, and a JSON list a span. */
+function goldOf(line) {
+  if (/^["[]/.test(line)) {
+    try {
+      const value = JSON.parse(line);
+      if (typeof value === "string" || Array.isArray(value)) return value;
+    } catch {
+      // An id may begin with a bracket.
+    }
+  }
+  const match = /^(.+):(\d+)\s*[-–]\s*(\d+)$/.exec(line);
+  return match ? [match[1], Number(match[2]), Number(match[3])] : line;
+}
+
+function writeId(id) {
+  return typeof goldOf(id) === "string" && goldOf(id) === id ? id : JSON.stringify(id);
+}
+
+function writeSpan(span) {
+  const [document, start, end] = Array.isArray(span) ? span : [span.document_id, span.start, span.end];
+  const text = `${document}:${start}-${end}`;
+  return Array.isArray(goldOf(text)) && goldOf(text)[0] === document ? text : JSON.stringify([document, start, end]);
 }

@@ -1,6 +1,410 @@
-import { clear, h } from "./dom.js";
+// The documents of the index: their states, upload, cost, indexing again, and removal.
 
-/** Show the view. */
-export function mountDocuments(root) {
-  clear(root, h("h1", null, "Documents"));
+import { api, followJob, withQuery } from "./api.js";
+import { viewLink } from "./answer.js";
+import { announce, busy, choice, clear, confirmed, countOf, debounced, errorBox, formatNumber, formatSeconds, h, labeled, setStatus } from "./dom.js";
+
+const PAGE_SIZE = 25;
+const STATES = ["done", "pending", "processing", "failed"];
+const TEXT_STEP = 8_000; // characters of a document to show at a time
+const STAGE_NAMES = { chunk: "Split", extract: "Entities", embed: "Vectors", summarize: "Summaries", write: "Write" };
+
+/** Show the documents. */
+export function mountDocuments(root, _source, info) {
+  let offset = 0;
+  let control = null;
+  const search = h("input", { id: "document-search", type: "search", autocomplete: "off" });
+  const state = choice("document-status", [["", "All"], ...STATES.map((one) => [one, one])]);
+  const counts = h("p", { class: "facts" });
+  const problem = h("div");
+  const list = h("div", { class: "table-box" });
+  const previous = h("button", { type: "button", class: "quiet" }, "Previous");
+  const next = h("button", { type: "button", class: "quiet" }, "Next");
+  const position = h("span", { class: "hint", role: "status" });
+  const resume = h("button", { type: "button", class: "quiet", id: "resume", hidden: true });
+  const jobs = h("div", { class: "stack" });
+  const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, startJob);
+
+  clear(
+    root,
+    h("h1", null, "Documents"),
+    h("div", { class: "stack" }, writes, jobs),
+    h(
+      "div",
+      { class: "card stack list-card" },
+      h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state), resume),
+      counts,
+      problem,
+      list,
+      h("nav", { class: "row", "aria-label": "Pages of documents" }, previous, next, position),
+    ),
+  );
+
+  async function load() {
+    control?.abort();
+    control = new AbortController();
+    const { signal } = control;
+    list.setAttribute("aria-busy", "true");
+    try {
+      const page = await api.get(withQuery("documents", { offset, limit: PAGE_SIZE, status: state.value, search: search.value.trim() }), signal);
+      if (page.total && offset >= page.total) {
+        offset = PAGE_SIZE * Math.floor((page.total - 1) / PAGE_SIZE);
+        await load();
+        return;
+      }
+      clear(problem);
+      show(page);
+    } catch (error) {
+      if (error.name !== "AbortError") clear(problem, errorBox(error));
+    } finally {
+      if (!signal.aborted) list.removeAttribute("aria-busy");
+    }
+  }
+
+  function show(page) {
+    clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, name), ` ${formatNumber(page.counts[name])}`)));
+    const waiting = (page.counts.failed ?? 0) + (page.counts.pending ?? 0) + (page.counts.processing ?? 0);
+    resume.hidden = info.read_only || !waiting;
+    resume.textContent = `Index ${countOf(waiting, "waiting or failed document")}`;
+    const last = Math.min(offset + page.items.length, page.total);
+    position.textContent = page.total ? `${formatNumber(offset + 1)}–${formatNumber(last)} of ${formatNumber(page.total)}` : "No documents";
+    previous.disabled = offset === 0;
+    next.disabled = last >= page.total;
+    const isFiltered = Boolean(search.value.trim() || state.value);
+    if (!page.items.length) clear(list, h("p", { class: "empty" }, isFiltered ? "No document matches." : "The index has no documents yet."));
+    else clear(list, documentTable(page.items));
+  }
+
+  function documentTable(items) {
+    const titles = ["Document", "Status", "Chunks", "Language"];
+    return h(
+      "table",
+      { class: "blocks", role: "table" },
+      h("caption", { class: "visually-hidden" }, "Documents"),
+      h(
+        "thead",
+        { role: "rowgroup" },
+        h(
+          "tr",
+          { role: "row" },
+          titles.map((title) => h("th", { scope: "col", role: "columnheader", class: title === "Chunks" ? "number" : null }, title)),
+          h("th", { scope: "col", role: "columnheader" }, h("span", { class: "visually-hidden" }, "Actions")),
+        ),
+      ),
+      h("tbody", { role: "rowgroup" }, items.map(documentRow)),
+    );
+  }
+
+  function documentRow(one) {
+    return h(
+      "tr",
+      { role: "row", "data-document": one.id },
+      h("td", { role: "cell" }, h("strong", null, one.title || one.id), one.title && one.title !== one.id ? h("div", { class: "hint" }, one.id) : null),
+      h(
+        "td",
+        { role: "cell", "data-label": "Status" },
+        h("span", { class: `status status-${one.status}` }, one.status),
+        one.status !== "done" && one.indexed ? h("div", { class: "hint" }, "An earlier version can be searched.") : null,
+        one.worker ? h("div", { class: "hint" }, `Worker: ${one.worker}`) : null,
+        one.reason ? h("div", { class: "reason" }, one.reason) : null,
+      ),
+      h("td", { role: "cell", class: "number", "data-label": "Chunks" }, one.chunks === null || one.chunks === undefined ? "–" : formatNumber(one.chunks)),
+      h("td", { role: "cell", "data-label": "Language" }, one.language ?? "–"),
+      h(
+        "td",
+        { role: "cell" },
+        h(
+          "div",
+          { class: "row" },
+          one.indexed ? h("button", { type: "button", class: "quiet small", "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
+          info.read_only ? null : actionButton("Index again", one, () => api.post(`documents/${encodeURIComponent(one.id)}/reindex`), `Indexing ${one.id} again`),
+          info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
+        ),
+      ),
+    );
+  }
+
+  function actionButton(title, one, request, label) {
+    const button = h("button", { type: "button", class: "quiet small", "aria-label": `${title}: ${one.id}` }, title);
+    button.addEventListener("click", () =>
+      busy(button, async () => {
+        try {
+          const { job_id: id } = await request();
+          startJob(id, label);
+        } catch (error) {
+          clear(problem, errorBox(error));
+        }
+      }),
+    );
+    return button;
+  }
+
+  async function remove(one, button) {
+    const text = `${one.id} will be removed from the index with its chunks and summaries. This cannot be undone.`;
+    if (!(await confirmed("Delete this document?", text, "Delete"))) {
+      button.focus();
+      return;
+    }
+    await busy(button, async () => {
+      try {
+        await api.remove(`documents/${encodeURIComponent(one.id)}`);
+        announce(`Deleted ${one.id}`);
+      } catch (error) {
+        clear(problem, errorBox(error));
+        return;
+      }
+      await load();
+      search.focus();
+    });
+  }
+
+  async function readDocument(one) {
+    const text = h("div", { class: "document-text", tabindex: "0", role: "region", "aria-label": "Text", dir: "auto" });
+    const trouble = h("div");
+    const more = h("button", { type: "button", class: "quiet" }, "Show more");
+    const dialog = h(
+      "dialog",
+      { class: "wide-dialog", "aria-labelledby": "read-title" },
+      h("h2", { id: "read-title" }, one.title || one.id),
+      text,
+      trouble,
+      h(
+        "div",
+        { class: "row" },
+        more,
+        h("a", { href: viewLink("tree", { document: one.id }), onclick: () => dialog.close() }, "Show the tree"),
+        h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+      ),
+    );
+    let end = 0;
+    const extend = async () => {
+      try {
+        const part = await api.get(withQuery(`documents/${encodeURIComponent(one.id)}`, { start: end, end: end + TEXT_STEP }));
+        text.append(part.text);
+        end = part.end;
+        more.hidden = end >= part.length;
+        clear(trouble);
+      } catch (error) {
+        clear(trouble, errorBox(error));
+      }
+    };
+    more.addEventListener("click", () => busy(more, extend));
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+    await extend();
+  }
+
+  /** Show the progress of a job, and its result. */
+  async function startJob(id, title) {
+    const stages = h("div", { class: "stages" });
+    const status = h("p", { class: "hint", role: "status" }, "Starting …");
+    const stop = h("button", { type: "button", class: "quiet small" }, "Stop");
+    const close = h("button", { type: "button", class: "quiet small", hidden: true }, "Close");
+    const box = h("section", { class: "card stack", "aria-label": title, "data-job": id }, h("h2", null, title), stages, status, h("div", { class: "row" }, stop, close));
+    jobs.append(box);
+    close.addEventListener("click", () => {
+      box.remove();
+      search.focus();
+    });
+    stop.addEventListener("click", () =>
+      busy(stop, async () => {
+        try {
+          await api.remove(`jobs/${encodeURIComponent(id)}`);
+          setStatus(status, "Stopping. Finished steps are kept.");
+        } catch (error) {
+          status.after(errorBox(error));
+        }
+      }),
+    );
+    try {
+      const job = await followJob(id, (current) => {
+        showStages(stages, current.progress ?? []);
+        setStatus(status, "Running");
+      });
+      showStages(stages, job.progress ?? []);
+      const said = job.state === "stopped" ? "Stopped. “Index … waiting documents” continues." : describeResult(job.result);
+      setStatus(status, said);
+      announce(said);
+      for (const [document, reason] of Object.entries(job.result?.failed ?? {})) status.after(h("p", { class: "error", role: "alert" }, `${document}: ${reason}`));
+    } catch (error) {
+      setStatus(status, "");
+      status.after(errorBox(error));
+    }
+    stop.hidden = true;
+    close.hidden = false;
+    await load();
+  }
+
+  /** Follow the jobs that run already, for example after a reload. */
+  async function resumeJobs() {
+    try {
+      const running = await api.get("jobs");
+      const ids = new Set([...jobs.querySelectorAll("[data-job]")].map((one) => one.dataset.job));
+      for (const job of running.items ?? running.jobs ?? running) {
+        if (job.state === "running" && job.kind !== "evaluation" && !ids.has(job.id)) startJob(job.id, "Indexing");
+      }
+    } catch (error) {
+      clear(problem, errorBox(error));
+    }
+  }
+
+  const restart = () => {
+    offset = 0;
+    return load();
+  };
+  search.addEventListener("input", debounced(restart));
+  state.addEventListener("change", restart);
+  previous.addEventListener("click", () => {
+    offset = Math.max(0, offset - PAGE_SIZE);
+    load();
+  });
+  next.addEventListener("click", () => {
+    offset += PAGE_SIZE;
+    load();
+  });
+  resume.addEventListener("click", () =>
+    busy(resume, async () => {
+      try {
+        const { job_id: id } = await api.post("documents/resume");
+        startJob(id, "Indexing waiting and failed documents");
+      } catch (error) {
+        clear(problem, errorBox(error));
+      }
+    }),
+  );
+  root.addEventListener("view-shown", load);
+  root.addEventListener("connection-restored", load);
+  if (!info.read_only) resumeJobs();
+}
+
+function showStages(box, progress) {
+  clear(
+    box,
+    progress.map((one) => {
+      const name = STAGE_NAMES[one.stage] ?? one.stage;
+      return [
+        h("span", null, name),
+        h("progress", { max: Math.max(1, one.total), value: one.done, "aria-label": name }),
+        h("span", { class: "hint" }, `${formatNumber(one.done)} of ${formatNumber(one.total)}`),
+      ];
+    }),
+  );
+}
+
+function describeResult(result) {
+  if (!result) return "Done";
+  const failed = Object.keys(result.failed ?? {}).length;
+  const parts = [
+    `${countOf(result.documents ?? 0, "document")} indexed`,
+    result.skipped?.length ? `${formatNumber(result.skipped.length)} unchanged` : "",
+    result.empty?.length ? `${formatNumber(result.empty.length)} without text` : "",
+    failed ? `${formatNumber(failed)} failed` : "",
+    result.llm_calls ? countOf(result.llm_calls, "LLM call") : "",
+    result.seconds?.total ? formatSeconds(result.seconds.total) : "",
+  ];
+  return `Done: ${parts.filter(Boolean).join(", ")}`;
+}
+
+function formatBytes(bytes) {
+  return bytes < 1e6 ? `${formatNumber(Math.max(0.1, Math.round(bytes / 100) / 10))} kB` : `${formatNumber(Math.round(bytes / 1e5) / 10)} MB`;
+}
+
+/** Return the box that adds documents: files, then their cost, then the job. */
+function uploadBox(info, startJob) {
+  const { max_bytes: limit, suffixes } = info.upload;
+  const input = h("input", { type: "file", id: "upload", multiple: true, accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose files");
+  const chosen = h("div", { role: "status" });
+  const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "Kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
+  const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
+
+  async function estimate(files) {
+    const refused = files.map((file) => [file, problemOf(file)]).filter(([, reason]) => reason);
+    const accepted = files.filter((file) => !problemOf(file));
+    clear(
+      chosen,
+      refused.map(([file, reason]) => h("p", { class: "error", role: "alert" }, `${file.name}: ${reason}`)),
+      accepted.length ? h("p", { class: "hint" }, `Reading ${countOf(accepted.length, "file")} …`) : null,
+    );
+    if (!accepted.length) return;
+    const form = () => {
+      const data = new FormData();
+      for (const file of accepted) data.append("files", file, file.name);
+      return data;
+    };
+    let cost;
+    try {
+      cost = await api.post("documents/estimate", form());
+    } catch (error) {
+      chosen.lastChild.replaceWith(errorBox(error));
+      return;
+    }
+    const index = h("button", { type: "button", id: "index" }, `Index ${countOf(accepted.length, "file")}`);
+    const cancel = h("button", { type: "button", class: "quiet", onclick: () => {
+      clear(chosen);
+      choose.focus();
+    } }, "Cancel");
+    const trouble = h("div");
+    index.addEventListener("click", () =>
+      busy(index, async () => {
+        try {
+          const { job_id: id } = await api.post("documents", form());
+          clear(chosen);
+          startJob(id, `Indexing ${countOf(accepted.length, "file")}`);
+          choose.focus();
+        } catch (error) {
+          clear(trouble, errorBox(error));
+        }
+      }),
+    );
+    chosen.lastChild.replaceWith(
+      h("ul", { class: "files" }, accepted.map((file) => h("li", null, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
+      costTable(cost),
+      h("div", { class: "row" }, index, cancel),
+      trouble,
+    );
+    index.focus();
+  }
+
+  function problemOf(file) {
+    const name = file.name.toLowerCase();
+    if (!suffixes.some((suffix) => name.endsWith(suffix))) return "files of this kind cannot be read";
+    if (file.size > limit) return `the file has ${formatBytes(file.size)}, but at most ${formatBytes(limit)} are allowed at a time`;
+    return file.size ? "" : "the file is empty";
+  }
+
+  input.addEventListener("change", () => {
+    const files = [...input.files];
+    input.value = "";
+    if (files.length) estimate(files);
+  });
+  drop.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    drop.classList.add("is-over");
+  });
+  drop.addEventListener("dragleave", () => drop.classList.remove("is-over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("is-over");
+    const files = [...event.dataTransfer.files];
+    if (files.length) estimate(files);
+  });
+  return box;
+}
+
+function costTable(cost) {
+  const rows = [
+    ["Documents to index", formatNumber(cost.documents)],
+    ["Chunks", formatNumber(cost.chunks)],
+    ["Summaries", formatNumber(cost.summaries)],
+    ["LLM calls", formatNumber(cost.llm_calls)],
+  ];
+  if (cost.llm_calls) rows.push(["Tokens, at most", `${formatNumber(cost.prompt_tokens)} in, ${formatNumber(cost.completion_tokens)} out`]);
+  return [
+    h("h3", null, "Cost"),
+    h("dl", { class: "timings" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+    cost.documents ? null : h("p", { class: "hint" }, "The index already has these documents, unchanged."),
+    cost.documents && !cost.llm_calls ? h("p", { class: "hint" }, "No language model is called.") : null,
+  ];
 }
