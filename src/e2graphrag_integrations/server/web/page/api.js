@@ -124,9 +124,10 @@ export function makeSource() {
     neighborhood: (entity, limit) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit })),
     entity: (entity) => api.get(`entities/${name(entity)}`),
     path: (source, target) => api.get(withQuery("path", { source, target })),
-    tree: (document) => api.get(`documents/${name(document)}/tree`),
-    children: (node) => api.get(`nodes/${name(node)}/children`),
+    edge: (source, target) => api.get(withQuery("edge", { source, target })),
+    tree: (document, { offset } = {}) => api.get(withQuery(`documents/${name(document)}/tree`, { offset })),
+    children: (node, { offset } = {}) => api.get(withQuery(`nodes/${name(node)}/children`, { offset })),
     text: (document, start, end) => api.get(withQuery(`documents/${name(document)}`, { start, end })),
-    documents: ({ offset, limit, search } = {}) => api.get(withQuery("documents", { offset, limit, search })),
+    documents: ({ offset, limit, search, status } = {}) => api.get(withQuery("documents", { offset, limit, search, status })),
   };
 }

@@ -1,6 +1,594 @@
-import { clear, h } from "./dom.js";
+// The entity graph: the entities, the neighborhood of one of them, the sentences of its edges, and the paths
+// between two names. The lists below the drawing contain everything that the drawing shows.
 
-/** Show the entity graph. */
-export function mountGraph(root) {
-  clear(root, h("h1", null, "Graph"));
+import { viewLink } from "./answer.js";
+import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
+
+const LISTED_ENTITIES = 30;
+const LISTED_EDGES = 12;
+const LISTED_MENTIONS = 8;
+const DRAWN_SIZES = [20, 40, 80];
+const DRAWN_AT_FIRST = 40;
+const DRAWN_AT_MOST = 160;
+const ADDED_BY_EXPANSION = 15;
+const LABEL_LENGTH = 32;
+const INNER_RING = 10;
+
+/** Show the entity graph. A source without `path` has no form for two names. */
+export function mountGraph(root, source) {
+  const view = new GraphView(root, source);
+  root.addEventListener("view-shown", (event) => view.show(event.detail));
+}
+
+class GraphView {
+  constructor(root, source) {
+    this.source = source;
+    this.limit = DRAWN_AT_FIRST;
+    this.nodes = new Map();
+    this.edges = [];
+    this.center = "";
+    this.paths = [];
+    this.shown = null;
+    this.request = 0;
+    this.drawing = new GraphDrawing((name) => this.open(name), (name) => this.expand(name));
+    this.list = new EntityFinder(source);
+    this.title = h("h2", { id: "graph-title", tabindex: "-1" });
+    this.facts = h("p", { class: "facts" });
+    this.problem = h("div");
+    this.limits = choice("graph-size", DRAWN_SIZES.map((size) => [size, `${size} entities`]), { "aria-label": "Size of the drawing" });
+    this.limits.value = String(this.limit);
+    this.limits.addEventListener("change", () => {
+      this.limit = Number(this.limits.value);
+      this.reload();
+    });
+    this.members = h("div");
+    this.relations = h("div");
+    this.evidence = h("div");
+    this.main = h(
+      "div",
+      { class: "graph-main", hidden: true },
+      this.title,
+      this.facts,
+      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits),
+      this.drawing.element,
+      h("div", { class: "graph-lists" }, this.members, this.relations, this.evidence),
+    );
+    clear(
+      root,
+      h("h1", null, "Graph"),
+      h(
+        "div",
+        { class: "graph-layout" },
+        h("div", { class: "graph-side stack" }, this.list.element, source.path ? this.pathForm() : null),
+        h("div", null, this.problem, this.main),
+      ),
+    );
+  }
+
+  /** Show the entity or the paths that the parameters of the address name, or else the first entity. */
+  async show(parameters) {
+    const { entity, source, target } = parameters;
+    const wanted = JSON.stringify([entity, source, target]);
+    if (this.shown === wanted) {
+      this.drawing.refresh();
+      return;
+    }
+    this.shown = wanted;
+    if (source && target) {
+      this.from.value = source;
+      this.to.value = target;
+      await this.load(() => this.showPaths(source, target));
+    } else if (entity) {
+      await this.load((isNewest) => this.showEntity(entity, isNewest));
+    } else {
+      const first = await this.list.first();
+      if (first) await this.load((isNewest) => this.showEntity(first, isNewest));
+    }
+  }
+
+  open(name) {
+    location.hash = viewLink("graph", { entity: name });
+  }
+
+  reload() {
+    if (this.center) this.load((isNewest) => this.showEntity(this.center, isNewest));
+  }
+
+  /** Run a task that reads from the source; a task that a later one replaced shows nothing. */
+  async load(task) {
+    this.request += 1;
+    const own = this.request;
+    const isNewest = () => own === this.request;
+    this.main.setAttribute("aria-busy", "true");
+    try {
+      await task(isNewest);
+      if (isNewest()) clear(this.problem);
+    } catch (error) {
+      if (!isNewest()) return;
+      this.main.hidden = true;
+      clear(this.problem, errorBox(error));
+    } finally {
+      if (isNewest()) this.main.removeAttribute("aria-busy");
+    }
+  }
+
+  async showEntity(name, isNewest) {
+    const [found, details] = await Promise.all([this.source.neighborhood(name, this.limit), this.source.entity(name)]);
+    if (!isNewest()) return;
+    this.center = found.center;
+    this.paths = [];
+    this.nodes = new Map(found.nodes.map((node) => [node.name, node]));
+    this.edges = found.edges;
+    this.list.mark(found.center);
+    const { info } = details;
+    clear(this.title, found.center);
+    clear(this.facts, [
+      h("span", null, countOf(info.mentions, "mention")),
+      h("span", null, countOf(info.documents, "document")),
+      h("span", null, countOf(info.degree, "neighbor")),
+      info.aliases.length ? h("span", null, `aliases: ${info.aliases.join(", ")}`) : null,
+      found.omitted ? h("span", { class: "graph-omitted" }, `${formatNumber(found.omitted)} not drawn`) : null,
+    ]);
+    clear(this.evidence, this.renderMentions(details));
+    this.main.hidden = false;
+    await this.draw();
+    announce(`${found.center}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
+  }
+
+  async showPaths(source, target) {
+    const { paths } = await this.source.path(source, target);
+    this.paths = paths;
+    this.center = "";
+    this.list.mark("");
+    this.nodes = new Map();
+    const edges = new Map();
+    for (const path of paths) {
+      for (const name of path.entities) this.nodes.set(name, { name });
+      for (const hop of path.hops) edges.set([hop.source, hop.target].sort().join("\n"), { source: hop.source, target: hop.target, weight: 1 });
+    }
+    this.edges = [...edges.values()];
+    clear(this.title, `${source} – ${target}`);
+    clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : "No path joins these names."));
+    clear(this.evidence, this.renderPathList(paths));
+    this.main.hidden = false;
+    await this.draw();
+    announce(paths.length ? `${countOf(paths.length, "path")} between ${source} and ${target}` : "No path joins these names.");
+  }
+
+  /** Add the heaviest neighbors of an entity to the drawing. */
+  async expand(name) {
+    const before = this.nodes.size;
+    try {
+      const found = await this.source.neighborhood(name, ADDED_BY_EXPANSION + 1);
+      for (const node of found.nodes) {
+        if (this.nodes.size >= DRAWN_AT_MOST) break;
+        if (!this.nodes.has(node.name)) this.nodes.set(node.name, node);
+      }
+      const known = new Set(this.edges.map((edge) => edgeKey(edge)));
+      this.edges = this.edges.concat(found.edges.filter((edge) => this.nodes.has(edge.source) && this.nodes.has(edge.target) && !known.has(edgeKey(edge))));
+    } catch (error) {
+      clear(this.problem, errorBox(error));
+      return;
+    }
+    await this.draw();
+    const added = this.nodes.size - before;
+    const isFull = this.nodes.size >= DRAWN_AT_MOST;
+    announce(isFull ? `The drawing has its maximum of ${DRAWN_AT_MOST} entities.` : `${countOf(added, "neighbor")} of ${name} added`);
+  }
+
+  async draw() {
+    clear(this.members, this.renderMembers());
+    clear(this.relations, this.renderEdges());
+    await this.drawing.draw([...this.nodes.values()], this.edges, this.center, this.paths);
+  }
+
+  pathForm() {
+    this.from = h("input", { id: "graph-from", required: true, autocomplete: "off" });
+    this.to = h("input", { id: "graph-to", required: true, autocomplete: "off" });
+    const form = h(
+      "form",
+      { class: "card stack", "aria-label": "Paths between two names" },
+      h("h2", null, "Paths between two names"),
+      labeled("From", this.from),
+      labeled("To", this.to),
+      h("button", { type: "submit" }, "Find paths"),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      location.hash = viewLink("graph", { source: this.from.value.trim(), target: this.to.value.trim() });
+    });
+    return form;
+  }
+
+  renderMembers() {
+    const nodes = [...this.nodes.values()];
+    if (!nodes.length) return null;
+    return h(
+      "section",
+      { class: "card", "aria-labelledby": "graph-members" },
+      h("h3", { id: "graph-members" }, "Entities in the drawing"),
+      h(
+        "ul",
+        { class: "graph-members" },
+        nodes.map((node) => {
+          const button = h("button", { type: "button", class: "quiet small", "aria-label": `Expand ${node.name}` }, "Expand");
+          button.addEventListener("click", () => {
+            busy(button, () => this.expand(node.name)).then(() => this.focusExpand(node.name));
+          });
+          return h(
+            "li",
+            null,
+            h("a", { class: "entity", href: viewLink("graph", { entity: node.name }), "aria-current": node.name === this.center ? "true" : null }, node.name),
+            node.mentions === undefined ? null : h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
+            button,
+          );
+        }),
+      ),
+    );
+  }
+
+  focusExpand(name) {
+    for (const button of this.members.querySelectorAll("button")) {
+      if (button.getAttribute("aria-label") === `Expand ${name}`) button.focus();
+    }
+  }
+
+  renderEdges() {
+    if (!this.edges.length || this.paths.length) return null;
+    const own = this.edges.filter((edge) => edge.source === this.center || edge.target === this.center);
+    const others = this.edges.filter((edge) => !own.includes(edge));
+    const ordered = [...own, ...others];
+    const list = h("ul", { class: "graph-edges" });
+    const more = h("button", { type: "button", class: "quiet small" }, "Show more edges");
+    let count = 0;
+    const extend = () => {
+      for (const edge of ordered.slice(count, count + LISTED_EDGES)) list.append(h("li", null, this.renderEdge(edge)));
+      count = Math.min(count + LISTED_EDGES, ordered.length);
+      more.hidden = count >= ordered.length;
+    };
+    more.addEventListener("click", extend);
+    extend();
+    return h(
+      "section",
+      { class: "card", "aria-labelledby": "graph-edges" },
+      h("h3", { id: "graph-edges" }, "Edges and their sentences"),
+      h("p", { class: "hint" }, `${countOf(ordered.length, "edge")}, those of the entity first, by weight`),
+      list,
+      more,
+    );
+  }
+
+  renderEdge(edge) {
+    const body = h("div");
+    const item = h(
+      "details",
+      null,
+      h("summary", null, `${edge.source} – ${edge.target} `, h("span", { class: "hint" }, `weight ${formatNumber(edge.weight)}`)),
+      body,
+    );
+    item.addEventListener("toggle", async () => {
+      if (!item.open || body.childNodes.length) return;
+      clear(body, h("p", { class: "hint" }, "Loading …"));
+      try {
+        const found = await this.source.edge(edge.source, edge.target);
+        const items = found.sentences.map((one) => h("li", null, one.text, " ", placeLink(one.document_id, one.start, one.end)));
+        clear(body, items.length ? h("ul", { class: "sentences" }, items) : h("p", { class: "hint" }, "No sentence is stored here."));
+        if (found.has_more) body.append(h("p", { class: "hint" }, "There are more sentences."));
+      } catch (error) {
+        clear(body, errorBox(error));
+      }
+    });
+    return item;
+  }
+
+  renderMentions(details) {
+    const { mentions, documents } = details;
+    const list = h("ul", { class: "sentences" });
+    const more = h("button", { type: "button", class: "quiet small" }, "Show more mentions");
+    let count = 0;
+    const extend = () => {
+      for (const one of mentions.slice(count, count + LISTED_MENTIONS)) {
+        const letters = Array.from(one.sentence); // offsets count code points
+        const [start, end] = [one.start - one.sentence_start, one.end - one.sentence_start];
+        list.append(
+          h(
+            "li",
+            null,
+            letters.slice(0, start).join(""),
+            h("mark", null, letters.slice(start, end).join("")),
+            letters.slice(end).join(""),
+            " ",
+            placeLink(one.document_id, one.sentence_start, one.sentence_end),
+          ),
+        );
+      }
+      count = Math.min(count + LISTED_MENTIONS, mentions.length);
+      more.hidden = count >= mentions.length;
+    };
+    more.addEventListener("click", extend);
+    extend();
+    const shown = documents.slice(0, LISTED_MENTIONS);
+    return h(
+      "section",
+      { class: "card", "aria-labelledby": "graph-mentions" },
+      h("h3", { id: "graph-mentions" }, "Mentions"),
+      mentions.length ? list : h("p", { class: "hint" }, "No sentence mentions it: it is the subject of a document."),
+      more,
+      h("h3", null, "Documents"),
+      h("ul", null, shown.map((id) => h("li", null, h("a", { href: viewLink("tree", { document: id }) }, id)))),
+      documents.length > shown.length ? h("p", { class: "hint" }, `and ${formatNumber(documents.length - shown.length)} more`) : null,
+    );
+  }
+
+  renderPathList(paths) {
+    if (!paths.length) return null;
+    return h(
+      "section",
+      { class: "card", "aria-labelledby": "graph-paths" },
+      h("h3", { id: "graph-paths" }, "Paths and their sentences"),
+      h(
+        "ol",
+        { class: "graph-paths" },
+        paths.map((path, index) => {
+          const button = h("button", { type: "button", class: "quiet small", "aria-pressed": String(index === 0) }, "Highlight");
+          button.addEventListener("click", () => {
+            for (const other of this.evidence.querySelectorAll("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
+            this.drawing.highlight(path);
+          });
+          return h(
+            "li",
+            null,
+            h("strong", null, path.entities.join(" – ")),
+            " ",
+            button,
+            h("ul", { class: "sentences" }, path.hops.map((hop) => h("li", null, hop.text, " ", placeLink(hop.document_id, hop.start, hop.end)))),
+          );
+        }),
+      ),
+    );
+  }
+}
+
+function edgeKey(edge) {
+  return [edge.source, edge.target].sort().join("\n");
+}
+
+function placeLink(documentId, start, end) {
+  const place = `${documentId}, characters ${formatNumber(start)}–${formatNumber(end)}`;
+  return h("a", { class: "hint", href: viewLink("tree", { document: documentId, start, end }) }, place);
+}
+
+/** The list of entities with a search by prefix. */
+class EntityFinder {
+  constructor(source) {
+    this.source = source;
+    this.current = "";
+    this.request = 0;
+    this.items = [];
+    this.search = h("input", { id: "entity-search", type: "search", autocomplete: "off" });
+    this.status = h("p", { class: "hint", role: "status" });
+    this.names = h("ul", { class: "entity-list" });
+    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more entities");
+    this.problem = h("div");
+    this.search.addEventListener("input", debounced(() => this.load(0)));
+    this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
+    this.element = h(
+      "section",
+      { class: "card stack", "aria-labelledby": "entity-heading" },
+      h("h2", { id: "entity-heading" }, "Entities"),
+      labeled("Name starts with", this.search),
+      this.status,
+      this.problem,
+      this.names,
+      this.more,
+    );
+    this.loading = this.load(0);
+  }
+
+  /** Return the name of the most mentioned entity. */
+  async first() {
+    await this.loading;
+    return this.items[0]?.name ?? "";
+  }
+
+  async load(offset) {
+    this.request += 1;
+    const own = this.request;
+    try {
+      const found = await this.source.entities({ prefix: this.search.value, limit: LISTED_ENTITIES, offset });
+      if (own !== this.request) return;
+      clear(this.problem);
+      this.items = offset ? [...this.items, ...found.items] : found.items;
+      this.draw(found.total);
+    } catch (error) {
+      if (own === this.request) clear(this.problem, errorBox(error));
+    }
+  }
+
+  draw(total) {
+    clear(this.names, this.items.map((one) => this.renderItem(one)));
+    this.more.hidden = this.items.length >= total;
+    this.status.textContent = total
+      ? `${formatNumber(this.items.length)} of ${countOf(total, "entity", "entities")}, most mentioned first`
+      : "No entity has such a name.";
+  }
+
+  renderItem(one) {
+    const current = one.name === this.current ? "true" : null;
+    return h(
+      "li",
+      null,
+      h("a", { class: "entity", href: viewLink("graph", { entity: one.name }), "aria-current": current }, one.name),
+      h("span", { class: "hint" }, ` ${formatNumber(one.mentions)}`),
+    );
+  }
+
+  mark(name) {
+    this.current = name;
+    for (const link of this.names.querySelectorAll("a")) {
+      if (link.textContent === name) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  }
+}
+
+/** The drawing. Positions depend only on the nodes and their order, so equal graphs look equal. */
+class GraphDrawing {
+  constructor(onOpen, onExpand) {
+    this.onOpen = onOpen;
+    this.onExpand = onExpand;
+    this.graph = null;
+    this.canvas = h("div", { class: "graph-canvas", role: "img", "aria-label": "Drawing of the graph" });
+    this.element = h(
+      "figure",
+      { class: "graph-figure" },
+      this.canvas,
+      h("figcaption", { class: "hint" }, "Click an entity to move to it, double-click to add its neighbors. The lists below contain the same."),
+    );
+  }
+
+  buttons() {
+    const button = (text, label, action) => h("button", { type: "button", class: "quiet small", "aria-label": label, onclick: action }, text);
+    return [
+      button("+", "Zoom in", () => this.zoom(1.3)),
+      button("−", "Zoom out", () => this.zoom(1 / 1.3)),
+      button("Fit", "Fit the drawing", () => this.graph?.fit(undefined, 24)),
+    ];
+  }
+
+  zoom(factor) {
+    if (!this.graph) return;
+    const middle = { x: this.graph.width() / 2, y: this.graph.height() / 2 };
+    this.graph.zoom({ level: this.graph.zoom() * factor, renderedPosition: middle });
+  }
+
+  async draw(nodes, edges, center, paths) {
+    const graph = await this.open();
+    const places = paths.length ? pathPlaces(paths) : ringPlaces(nodes, center);
+    const heaviest = Math.max(1e-9, ...edges.map((edge) => edge.weight));
+    const mostMentions = Math.max(1, ...nodes.map((node) => node.mentions ?? 1));
+    graph.elements().remove();
+    graph.add(
+      nodes.map(({ name, mentions }) => ({
+        group: "nodes",
+        data: { id: name, label: shortLabel(name), size: 14 + 26 * Math.sqrt((mentions ?? 1) / mostMentions) },
+        position: places.get(name),
+        classes: name === center ? "center" : "",
+      })),
+    );
+    graph.add(
+      edges.map((edge) => ({
+        group: "edges",
+        data: { id: `edge\n${edgeKey(edge)}`, source: edge.source, target: edge.target, width: 1 + (4 * edge.weight) / heaviest },
+        classes: edge.source === center || edge.target === center ? "own" : "",
+      })),
+    );
+    const subject = center || (paths.length ? "the paths" : "nothing");
+    this.canvas.setAttribute("aria-label", `Drawing of ${subject}: ${countOf(nodes.length, "entity", "entities")}, ${countOf(edges.length, "edge")}`);
+    if (paths.length) this.highlight(paths[0]);
+    this.refresh();
+  }
+
+  /** Mark the entities and edges of a path. */
+  highlight(path) {
+    if (!this.graph) return;
+    this.graph.elements().removeClass("on-path");
+    for (const name of path.entities) this.graph.getElementById(name).addClass("on-path");
+    for (const hop of path.hops) this.graph.getElementById(`edge\n${edgeKey(hop)}`).addClass("on-path");
+  }
+
+  /** Fit the drawing into its place, whose size may have changed. */
+  refresh() {
+    if (!this.graph) return;
+    this.graph.resize();
+    this.graph.fit(undefined, 24);
+  }
+
+  async open() {
+    if (this.graph) return this.graph;
+    if (!globalThis.cytoscape) await import("./vendor/cytoscape.min.js");
+    if (this.graph) return this.graph; // another call was faster
+    const isTouch = matchMedia("(pointer: coarse)").matches;
+    this.graph = globalThis.cytoscape({
+      container: this.canvas,
+      style: graphStyle(),
+      layout: { name: "preset" },
+      autoungrabify: true,
+      boxSelectionEnabled: false,
+      userZoomingEnabled: false, // the wheel scrolls the page
+      userPanningEnabled: !isTouch, // and so does a finger
+      maxZoom: 4,
+      minZoom: 0.1,
+    });
+    this.graph.on("onetap", "node", (event) => this.onOpen(event.target.id()));
+    this.graph.on("dbltap", "node", (event) => this.onExpand(event.target.id()));
+    const restyle = () => this.graph.style(graphStyle());
+    new MutationObserver(restyle).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
+    return this.graph;
+  }
+}
+
+function shortLabel(name) {
+  const letters = Array.from(name);
+  return letters.length > LABEL_LENGTH ? `${letters.slice(0, LABEL_LENGTH).join("")}…` : name;
+}
+
+/** Return positions on rings around the center: the first nodes inside, each ring larger than the one before. */
+function ringPlaces(nodes, center) {
+  const places = new Map();
+  const others = nodes.filter((node) => node.name !== center);
+  if (others.length < nodes.length) places.set(center, { x: 0, y: 0 });
+  let first = 0;
+  for (let ring = 1; first < others.length; ring += 1) {
+    const part = others.slice(first, first + INNER_RING * ring);
+    first += part.length;
+    part.forEach((node, index) => {
+      const angle = (2 * Math.PI * (index + (ring % 2 ? 0 : 0.5))) / part.length - Math.PI / 2;
+      places.set(node.name, { x: 190 * ring * Math.cos(angle), y: 130 * ring * Math.sin(angle) });
+    });
+  }
+  return places;
+}
+
+/** Return positions of paths from left to right, one below the other; a shared entity has one place. */
+function pathPlaces(paths) {
+  const places = new Map();
+  const width = 170 * Math.max(...paths.map((path) => path.entities.length - 1));
+  paths.forEach((path, row) => {
+    path.entities.forEach((name, index) => {
+      if (!places.has(name)) places.set(name, { x: (width * index) / (path.entities.length - 1), y: 90 * row });
+    });
+  });
+  const middle = (90 * (paths.length - 1)) / 2;
+  for (const end of [paths[0].entities[0], paths[0].entities.at(-1)]) places.get(end).y = middle;
+  return places;
+}
+
+/** Return the style of the drawing in the colors of the theme. */
+function graphStyle() {
+  const theme = getComputedStyle(document.documentElement);
+  const color = (name) => theme.getPropertyValue(name).trim();
+  return [
+    {
+      selector: "node",
+      style: {
+        label: "data(label)",
+        width: "data(size)",
+        height: "data(size)",
+        "background-color": color("--local"),
+        color: color("--ink"),
+        "font-size": 13,
+        "text-valign": "bottom",
+        "text-margin-y": 3,
+        "text-outline-color": color("--surface"),
+        "text-outline-width": 2,
+        "min-zoomed-font-size": 6,
+      },
+    },
+    { selector: "node.center, node.on-path", style: { "background-color": color("--accent"), "font-weight": "bold" } },
+    { selector: "edge", style: { width: "data(width)", "line-color": color("--line"), "curve-style": "straight" } },
+    { selector: "edge.own", style: { "line-color": color("--control-line") } },
+    { selector: "edge.on-path", style: { "line-color": color("--accent"), width: 5 } },
+  ];
 }

@@ -1,6 +1,359 @@
-import { clear, h } from "./dom.js";
+// The summary trees: the documents, and each summary beside the part of the text that it covers.
+
+import { viewLink } from "./answer.js";
+import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
+
+const LISTED_DOCUMENTS = 25;
+const FIRST_PART = 700;
+const NEXT_PART = 4_000;
+const AROUND = 800;
+const SHOWN_OF_CHUNK = 900;
 
 /** Show the summary trees. */
-export function mountTree(root) {
-  clear(root, h("h1", null, "Tree"));
+export function mountTree(root, source) {
+  const view = new TreeView(root, source);
+  root.addEventListener("view-shown", (event) => view.show(event.detail));
+}
+
+class TreeView {
+  constructor(root, source) {
+    this.source = source;
+    this.shown = null;
+    this.request = 0;
+    this.list = new DocumentFinder(source);
+    this.title = h("h2", { id: "tree-title" });
+    this.facts = h("p", { class: "facts" });
+    this.problem = h("div");
+    this.nodes = h("div");
+    this.main = h("section", { "aria-labelledby": "tree-title", hidden: true }, this.title, this.facts, this.nodes);
+    this.hint = h("p", { class: "empty" }, "Choose a document to see its summaries beside its text.");
+    clear(
+      root,
+      h("h1", null, "Tree"),
+      h("div", { class: "tree-layout" }, this.list.element, h("div", null, this.hint, this.problem, this.main)),
+    );
+  }
+
+  /** Show the tree of the document that the address names, opened at the range in it. */
+  async show({ document: documentId, start, end }) {
+    const wanted = JSON.stringify([documentId, start, end]);
+    if (!documentId || this.shown === wanted) return;
+    this.shown = wanted;
+    this.request += 1;
+    const own = this.request;
+    this.hint.hidden = true;
+    this.list.mark(documentId);
+    try {
+      const found = await this.source.tree(documentId, { offset: 0 });
+      if (own !== this.request) return;
+      clear(this.problem);
+      clear(this.title, documentId);
+      const [top] = found.nodes;
+      clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : "A short document: its text is its tree."), h("span", null, countOf(found.total, "node at the top", "nodes at the top")));
+      const list = new NodeList(this.source, found, (offset) => this.source.tree(documentId, { offset }));
+      clear(this.nodes, list.element);
+      this.main.hidden = false;
+      announce(`The tree of ${documentId}`);
+      if (start !== undefined && end !== undefined) await list.openAt(Number(start), Number(end));
+    } catch (error) {
+      if (own !== this.request) return;
+      this.main.hidden = true;
+      clear(this.problem, errorBox(error));
+    }
+  }
+}
+
+/** The nodes at one place of a tree, loaded in parts. */
+class NodeList {
+  constructor(source, found, load) {
+    this.source = source;
+    this.load = load;
+    this.items = [];
+    this.total = found.total;
+    this.list = h("ul", { class: "tree-list" });
+    this.more = h("button", { type: "button", class: "quiet small" });
+    this.problem = h("div");
+    this.more.addEventListener("click", () => busy(this.more, () => this.extend()));
+    this.element = h("div", null, this.list, this.problem, this.more);
+    this.add(found.nodes);
+  }
+
+  add(nodes) {
+    for (const node of nodes) {
+      const item = new TreeItem(this.source, node);
+      this.items.push(item);
+      this.list.append(item.element);
+    }
+    const left = this.total - this.items.length;
+    this.more.hidden = left <= 0;
+    this.more.textContent = `Show more of ${formatNumber(left)} other nodes`;
+  }
+
+  async extend() {
+    try {
+      this.add((await this.load(this.items.length)).nodes);
+      clear(this.problem);
+    } catch (error) {
+      clear(this.problem, errorBox(error));
+    }
+  }
+
+  /** Open the summaries above a range of the text, and move to the chunk that contains it. */
+  async openAt(start, end) {
+    const covers = (item) => item.node.start <= start && end <= item.node.end;
+    const touches = (item) => item.node.start < end && start < item.node.end;
+    const isBefore = () => this.items.length < this.total && this.items.at(-1).node.end <= start;
+    while (isBefore()) {
+      const count = this.items.length;
+      await this.extend();
+      if (this.items.length === count) return;
+    }
+    const item = this.items.find(covers) ?? this.items.find(touches);
+    if (!item) return;
+    const isExact = item.node.start === start && item.node.end === end;
+    const below = isExact ? null : await item.open();
+    if (below) await below.openAt(start, end);
+    else item.markAsTarget();
+  }
+}
+
+/** A chunk, or a summary beside the text that it covers. */
+class TreeItem {
+  constructor(source, node) {
+    this.source = source;
+    this.node = node;
+    this.below = null;
+    this.children = h("div", { hidden: true });
+    this.problem = h("div");
+    const place = `characters ${formatNumber(node.start)}–${formatNumber(node.end)}`;
+    const name = node.level ? `Summary, level ${node.level}` : "Chunk";
+    const heading = h("p", { class: "facts" }, h("strong", null, name), h("span", null, place));
+    this.button = node.children ? this.openButton(place) : null;
+    this.pair = h("div", { class: node.level ? "tree-pair" : "tree-pair is-chunk" });
+    this.card = h("div", { class: "card", tabindex: "-1" }, heading, this.pair, this.button, this.problem);
+    this.element = h("li", { class: "tree-node" }, this.card, this.children);
+    if (node.level) {
+      const covered = h("div", { class: "tree-source", role: "group", "aria-label": `Text, ${place}` });
+      this.pair.append(h("div", null, treeText(node.text)), covered);
+      whenVisible(covered, () => new CoveredText(covered, source, node).start());
+    } else {
+      this.pair.append(this.chunkText());
+    }
+  }
+
+  openButton(place) {
+    const label = countOf(this.node.children, "part");
+    const name = `${label} of ${place}`;
+    const button = h("button", { type: "button", class: "quiet small tree-open", "aria-expanded": "false", "aria-label": name }, label);
+    button.addEventListener("click", () => busy(button, () => (this.children.hidden ? this.open() : this.close())));
+    return button;
+  }
+
+  chunkText() {
+    const letters = Array.from(this.node.text);
+    const box = h("div");
+    const around = h("button", { type: "button", class: "quiet small" }, "Show the text around it");
+    around.addEventListener("click", () => {
+      box.replaceChildren();
+      new CoveredText(box, this.source, this.node).showAround(this.node.text);
+    });
+    if (letters.length <= 1.2 * SHOWN_OF_CHUNK) {
+      box.append(treeText(this.node.text), around);
+      return box;
+    }
+    const text = treeText(`${letters.slice(0, SHOWN_OF_CHUNK).join("")} …`);
+    const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, "Show the entire chunk");
+    this.showAll = () => {
+      text.textContent = this.node.text;
+      button.remove();
+    };
+    button.addEventListener("click", this.showAll);
+    box.append(text, h("div", { class: "row" }, button, around));
+    return box;
+  }
+
+  /** Show the nodes below; return their list, or null if there are none. */
+  async open() {
+    if (!this.button) return null;
+    if (!this.below) {
+      const load = (offset) => this.source.children(this.node.node_id, { offset });
+      try {
+        this.below = new NodeList(this.source, await load(0), load);
+      } catch (error) {
+        clear(this.problem, errorBox(error));
+        return null;
+      }
+      clear(this.problem);
+      clear(this.children, this.below.element);
+    }
+    this.children.hidden = false;
+    this.button.setAttribute("aria-expanded", "true");
+    return this.below;
+  }
+
+  close() {
+    this.children.hidden = true;
+    this.button.setAttribute("aria-expanded", "false");
+  }
+
+  markAsTarget() {
+    this.showAll?.();
+    this.card.classList.add("is-target");
+    this.card.scrollIntoView({ block: "center" });
+    this.card.focus({ preventScroll: true });
+  }
+}
+
+/** The part of a document that a node covers, and the text around it, loaded as the reader asks for it. */
+class CoveredText {
+  constructor(element, source, node) {
+    this.element = element;
+    this.source = source;
+    this.node = node;
+    this.before = { from: node.start, to: node.start };
+    this.stop = node.start;
+    this.text = h("p", { class: "tree-text", dir: "auto" });
+    this.problem = h("div");
+    this.earlier = this.button("Show the text before it", () => this.showEarlier());
+    this.later = this.button("", () => this.showLater());
+    element.append(this.earlier, this.text, this.problem, this.later);
+    this.isAtEnd = false;
+  }
+
+  button(label, action) {
+    const button = h("button", { type: "button", class: "quiet small" }, label);
+    button.addEventListener("click", () =>
+      busy(button, async () => {
+        try {
+          await action();
+          clear(this.problem);
+        } catch (error) {
+          clear(this.problem, errorBox(error));
+        }
+      }).then(() => this.update()),
+    );
+    return button;
+  }
+
+  async start() {
+    try {
+      await this.append(Math.min(this.node.end, this.node.start + FIRST_PART));
+    } catch (error) {
+      clear(this.problem, errorBox(error));
+    }
+    this.update();
+  }
+
+  /** Show a text that is known already, and the buttons for the text around it. */
+  showAround(text) {
+    this.text.append(h("span", null, text));
+    this.stop = this.node.end;
+    this.update();
+  }
+
+  async append(end) {
+    const found = await this.source.text(this.node.document_id, this.stop, end);
+    const isAround = this.stop >= this.node.end;
+    this.text.append(h("span", { class: isAround ? "tree-around" : null }, found.text));
+    this.isAtEnd = found.end >= found.length || found.end <= this.stop;
+    this.stop = found.end;
+  }
+
+  async showLater() {
+    await this.append(this.stop < this.node.end ? Math.min(this.node.end, this.stop + NEXT_PART) : this.stop + AROUND);
+  }
+
+  async showEarlier() {
+    const start = Math.max(0, this.before.from - AROUND);
+    const found = await this.source.text(this.node.document_id, start, this.before.from);
+    this.text.prepend(h("span", { class: "tree-around" }, found.text));
+    this.before.from = start;
+  }
+
+  update() {
+    this.earlier.hidden = this.before.from === 0;
+    const left = this.node.end - this.stop;
+    this.later.textContent = left > 0 ? `Show more of ${formatNumber(left)} characters` : "Show the text after it";
+    this.later.hidden = left <= 0 && this.isAtEnd;
+  }
+}
+
+function treeText(text) {
+  return h("p", { class: "tree-text", dir: "auto" }, text);
+}
+
+/** Run a task once an element can be seen. */
+function whenVisible(element, task) {
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      task();
+    },
+    { rootMargin: "200px" },
+  );
+  observer.observe(element);
+}
+
+/** The list of documents with a search. */
+class DocumentFinder {
+  constructor(source) {
+    this.source = source;
+    this.current = "";
+    this.request = 0;
+    this.items = [];
+    this.search = h("input", { id: "tree-search", type: "search", autocomplete: "off" });
+    this.status = h("p", { class: "hint", role: "status" });
+    this.list = h("ul", { class: "tree-documents" });
+    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more documents");
+    this.problem = h("div");
+    this.search.addEventListener("input", debounced(() => this.load(0)));
+    this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
+    this.element = h(
+      "section",
+      { class: "card stack", "aria-labelledby": "tree-documents" },
+      h("h2", { id: "tree-documents" }, "Documents"),
+      labeled("Id or title contains", this.search),
+      this.status,
+      this.problem,
+      this.list,
+      this.more,
+    );
+    this.load(0);
+  }
+
+  async load(offset) {
+    this.request += 1;
+    const own = this.request;
+    try {
+      const found = await this.source.documents({ offset, limit: LISTED_DOCUMENTS, search: this.search.value, status: "done" });
+      if (own !== this.request) return;
+      clear(this.problem);
+      this.items = offset ? [...this.items, ...found.items] : found.items;
+      clear(this.list, this.items.map((one) => this.renderItem(one)));
+      this.more.hidden = this.items.length >= found.total;
+      this.status.textContent = found.total ? `${formatNumber(this.items.length)} of ${countOf(found.total, "document")}` : "No indexed document has such an id or title.";
+    } catch (error) {
+      if (own === this.request) clear(this.problem, errorBox(error));
+    }
+  }
+
+  renderItem(one) {
+    const current = one.id === this.current ? "true" : null;
+    return h(
+      "li",
+      { "data-document": one.id },
+      h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current }, one.title || one.id),
+      h("span", { class: "hint" }, one.title ? ` ${one.id}, ` : " ", countOf(one.chunks, "chunk")),
+    );
+  }
+
+  mark(id) {
+    this.current = id;
+    for (const item of this.list.children) {
+      const link = item.querySelector("a");
+      if (item.dataset.document === id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  }
 }
