@@ -31,6 +31,15 @@ def test_settings_are_compared_in_a_table_as_json_and_in_a_file(call, book_index
     assert call("eval", book_index, path, "--json").json()["baseline"] == "default"
 
 
+def test_a_scope_hides_the_other_documents(call, book_index, tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text(json.dumps(QUESTIONS[0]))
+    own = ("--scope", '{"document_id": "book.txt"}')
+    assert call("eval", book_index, path, *own).code == 0
+    elsewhere = ("--scope", '{"document_id": "other.txt"}')
+    assert "unknown gold id 'book.txt'" in call("eval", book_index, path, *elsewhere).err
+
+
 def test_bad_input_ends_with_one_line_and_code_2(call, book_index, tmp_path):
     path, settings = tmp_path / "questions.jsonl", tmp_path / "s.json"
     path.write_text(json.dumps(QUESTIONS[0]) + '\n{"question": "x", "gold_ids": ["nowhere"]}')

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.output import print_skipped
+from e2graphrag_integrations.cli.where import parse_object
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
@@ -30,6 +31,7 @@ from e2graphrag_integrations.store.location import drop_index, index_exists, sho
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
 
@@ -205,6 +207,15 @@ def open_index(
         concurrency=concurrency,
         vectors=vectors,
     )
+
+
+def scoped(rag: E2GraphRAG, scope: str | None) -> E2GraphRAG | ScopedReader:
+    """Return the reader of a scope, given as a JSON object; None means the index itself.
+
+    Raises:
+        InvalidInputError: If the scope is not a JSON object, or not a valid filter.
+    """
+    return rag if scope is None else rag.scoped(parse_object("--scope", scope))
 
 
 @contextlib.contextmanager

@@ -38,6 +38,7 @@ def eval_(
         str | None,
         typer.Option(metavar="FILE", help="Write the scores of each question (.csv or .json)."),
     ] = None,
+    scope: options.Scope = None,
     json: options.Json = False,
 ) -> None:
     """Measure how well settings find the answers to your own questions.
@@ -67,7 +68,8 @@ def eval_(
         check_report_path(out)
     asked = read_questions(questions)
     with inputs.open_index(index) as rag, output.progress_bar() as progress:
-        report = evaluate(rag, asked, compared or None, progress=progress)
+        reader = inputs.scoped(rag, scope)
+        report = evaluate(reader, asked, compared or None, progress=progress)
     output.print_evaluation(report, as_json=json)
     if out is not None:
         report.write(out)

@@ -42,6 +42,7 @@ def mcp(
         ),
     ] = None,
     max_tokens: Annotated[int, number("Maximum number of tokens in an answer.")] = 4_000,
+    scope: options.Scope = None,
 ) -> None:
     """Serve an index to agents by the Model Context Protocol (MCP).
 
@@ -74,7 +75,7 @@ def mcp(
         )
     http = HttpOptions(host, port, token or None, allow_host or ()) if transport == "http" else None
     with inputs.open_index(index) as rag:
-        server = make_server(IndexTools(rag, max_tokens))
+        server = make_server(IndexTools(inputs.scoped(rag, scope), max_tokens))
         if http is None:
             serve_stdio(server)
         else:

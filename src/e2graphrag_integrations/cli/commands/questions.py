@@ -10,7 +10,7 @@ from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.boosts import parse_weights
 from e2graphrag_integrations.cli.options import flag, number
-from e2graphrag_integrations.cli.where import parse_object, parse_where
+from e2graphrag_integrations.cli.where import parse_where
 
 if TYPE_CHECKING:
     pass
@@ -90,8 +90,7 @@ def query(
     condition = parse_where(where or ())
 
     with inputs.open_index(index, vectors=vectors) as rag:
-        reader = rag if scope is None else rag.scoped(parse_object("--scope", scope))
-        result = reader.retrieve(
+        result = inputs.scoped(rag, scope).retrieve(
             question,
             k=k,
             mode=mode,
