@@ -13,7 +13,7 @@ SMALL_MODEL := .venv-small-model
 WORKERS ?= auto
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
+.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage docs figures build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres \
 	clean
 
@@ -65,6 +65,10 @@ coverage: $(STAMP)
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The figures of docs/concepts.md; a test fails if they differ from the committed ones.
+figures: $(STAMP)
+	$(BIN)/python docs/images/figures.py
 
 build: $(VENV)/.installed-project
 	rm -rf dist

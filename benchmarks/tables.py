@@ -1,4 +1,4 @@
-r"""Write the tables of docs/benchmarks.md and README.md from the results of the benchmarks.
+r"""Write the tables of docs and README.md from the results of the benchmarks.
 
 From the repository's root:
 
@@ -14,19 +14,21 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from answers_bench.report import ANSWERS, CONTEXTS, difference_table, score_table
 from quality_bench.calibration import calibration_table
 from quality_bench.evaluate import HEADLINE
-from quality_bench.report import IN_BRIEF, goal_table, left_out_table, overview
+from quality_bench.report import IN_BRIEF, OVERVIEW, goal_table, left_out_table, overview
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     _ROOT / "docs" / "benchmarks.md",
     _ROOT / "docs" / "boosts.md",
+    *sorted((_ROOT / "docs").glob("coming_from_*.md")),
     _ROOT / "docs" / "freshness.md",
     _ROOT / "docs" / "postgres.md",
     _ROOT / "docs" / "ray.md",
@@ -548,6 +550,38 @@ def quality_in_brief(result: Result) -> str:
     return overview({name: result["sets"][name] for name in brief}, IN_BRIEF)
 
 
+def quality_of_vectors(result: Result) -> str:
+    """Return the sets in brief for users of vector search."""
+    brief = "hotpotqa-text", "multihop_rag_facts-text", "qmsum", "graphrag_bench_novel", "wild"
+    columns = [(name, systems) for name, systems in OVERVIEW if name in {"dense", "RRF", "hybrid"}]
+    return overview({name: result["sets"][name] for name in brief}, columns)
+
+
+def peer_costs(names: Sequence[str], result: Result) -> str:
+    """Return the costs and the recall of other systems and of this package."""
+    columns = [(name, mode) for name in names for mode in result["novel"][name]["modes"]]
+    columns.append(("e2graphrag", "hybrid"))
+    rows = [("measured", *(result["novel"][name]["version"] for name, _ in columns))]
+    methods = (result["novel"][name]["settings"].get("method") for name, _ in columns)
+    modes = [mode for _, mode in columns]
+    rows.append(
+        ("mode", *(", ".join(filter(None, two)) for two in zip(methods, modes, strict=True)))
+    )
+    for label, key in (
+        ("LLM calls to index one novel", "llm_calls"),
+        ("tokens of their prompts", "prompt_tokens"),
+        ("tokens of their answers", "completion_tokens"),
+    ):
+        figures = (f"{result['novel'][name]['index'][key]:,}" for name, _ in columns)
+        rows.append((label, *figures))
+    calls = (result["novel"][name]["modes"][mode]["llm_calls"] for name, mode in columns)
+    rows.append(("LLM calls per question", *(f"{count:g}" for count in calls)))
+    found = [result["hotpotqa"].get(name, {}).get("modes", {}).get(mode) for name, mode in columns]
+    recalls = ("not measured" if one is None else f"{one['R@5']:.3f}" for one in found)
+    rows.append(("R@5, 1,000 passages of HotpotQA", *recalls))
+    return markdown(rows[0], rows[1:])
+
+
 def quality_goals(result: Result) -> str:
     return goal_table(result["goals"])
 
@@ -644,7 +678,11 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "community_overview": ("community_overview", community_overview),
     "community_stability": ("communities", community_stability),
     "hot_spots": ("hot_spots", hot_spots),
+    "peers_graphrag": ("peers", partial(peer_costs, ["graphrag", "graphrag-fast"])),
+    "peers_lightrag": ("peers", partial(peer_costs, ["lightrag"])),
+    "peers_raptor": ("peers", partial(peer_costs, ["raptor"])),
     "quality": ("quality_report", quality),
+    "quality_of_vectors": ("quality_report", quality_of_vectors),
     "quality_in_brief": ("quality_report", quality_in_brief),
     "quality_goals": ("quality_report", quality_goals),
     "second_embedder": ("quality_e5_report", quality),
