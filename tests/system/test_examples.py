@@ -14,24 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from no_network import NO_NETWORK
 from vector_cache import VectorCache
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOVEL = (EXAMPLES / "data" / "the_time_machine.txt").read_text(encoding="utf-8")
-
-# An audit hook for a subprocess: it also sees connections made below Python's socket module.
-NO_NETWORK = """
-import os, socket, sys
-
-def _refuse(event, arguments):
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
-        with open(os.environ["NETWORK_ATTEMPTS"], "a") as file:
-            file.write(f"{event} {arguments}\\n")
-        raise OSError(f"no network in tests: {event} {arguments}")
-
-sys.addaudithook(_refuse)
-"""
 
 RunExample = Callable[[str], str]
 

@@ -91,7 +91,16 @@ def test_a_role_reads_only_the_rows_of_its_tenant(secured, open_index, postgres,
         result = rag.retrieve("Who met Bert in Oslo?", k=50)
         assert {node.document_id for node in result.nodes} == own
         assert any(node.level for node in result.nodes)
-        shown = repr([result, rag.entities(), rag.communities(), rag.stats(), list(rag.export())])
+        shown = repr(
+            [
+                result,
+                result.trace.to_dict(),
+                rag.entities(),
+                rag.communities(),
+                rag.stats(),
+                list(rag.export()),
+            ]
+        )
         assert others not in shown
         assert rag.verify().problems == ()
         assert rag.scoped({"tenant": tenant}).document_ids == sorted(own)

@@ -118,9 +118,14 @@ class EntityDetails:
 
     def _repr_html_(self) -> str:
         info = self.info
-        counts = (
-            f"{info.mentions:,} mentions in {info.chunks:,} chunks of {info.documents:,} documents"
-        )
+        counts = [
+            f"{count:,} {unit}{'' if count == 1 else 's'}"
+            for count, unit in (
+                (info.mentions, "mention"),
+                (info.chunks, "chunk"),
+                (info.documents, "document"),
+            )
+        ]
         mentions = [
             (one.document_id, f"{one.start}-{one.end}", on_one_line(one.sentence))
             for one in self.mentions
@@ -128,7 +133,7 @@ class EntityDetails:
         neighbors = [(one.name, one.weight) for one in self.neighbors]
         return block(
             heading(info.name),
-            muted(counts),
+            muted(", ".join(counts)),
             table(("document", "span", "sentence"), mentions),
             table(("neighbor", "weight"), neighbors),
         )

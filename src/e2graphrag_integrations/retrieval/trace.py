@@ -137,7 +137,9 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
         return len(self._listings)
 
     def __repr__(self) -> str:
-        return repr(dict(self))
+        # The lists have all nodes of the index, and a notebook shows the repr of every result.
+        sizes = {name: len(ranked) for name, ranked in self.items()}
+        return f"RankedLists(sizes={sizes})"
 
 
 @dataclass(frozen=True, slots=True)
