@@ -30,7 +30,7 @@ export function renderAnswer(view, options = {}) {
     "div",
     { class: "answer" },
     h("div", { class: "answer-main" }, renderSummary(view, options), hits),
-    renderTrace(view, options.level ?? 3),
+    renderTrace(view, options),
   );
 }
 
@@ -211,12 +211,12 @@ function renderActions(node, isMarked, onGold) {
   );
 }
 
-function renderTrace(view, level) {
+function renderTrace(view, { label, level = 3 }) {
   const cuts = Object.entries(view.cuts ?? {}).filter(([, count]) => count);
   const timings = Object.entries(view.timings ?? {});
   return h(
     "aside",
-    { class: "trace", "aria-label": "How the hits were found" },
+    { class: "trace", "aria-label": `How the hits${label ? ` of ${label}` : ""} were found` },
     h(`h${level}`, null, "How the hits were found"),
     h("p", null, view.reason),
     renderLinks(view),

@@ -6,7 +6,6 @@ import { announce, busy, choice, clear, confirmed, countOf, debounced, errorBox,
 
 const PAGE_SIZE = 25;
 const STATES = ["done", "pending", "processing", "failed"];
-const TEXT_STEP = 8_000; // characters of a document to show at a time
 const STAGE_NAMES = { chunk: "Split", extract: "Entities", embed: "Vectors", summarize: "Summaries", write: "Write" };
 
 /** Show the documents. */
@@ -179,7 +178,7 @@ export function mountDocuments(root, _source, info) {
     let end = 0;
     const extend = async () => {
       try {
-        const part = await api.get(withQuery(`documents/${encodeURIComponent(one.id)}`, { start: end, end: end + TEXT_STEP }));
+        const part = await api.get(withQuery(`documents/${encodeURIComponent(one.id)}`, { start: end }));
         text.append(part.text);
         end = part.end;
         more.hidden = end >= part.length;

@@ -1,0 +1,28 @@
+// Collects every control that was visible at any time, and every control that a user operated.
+(() => {
+  const SELECTOR = "a[href], button, input:not([aria-hidden]), select, textarea, summary";
+  const seen = new Map();
+  const operated = new Set();
+  const nameOf = (one) => {
+    const label = one.labels?.[0]?.textContent ?? one.textContent;
+    const text = label.replace(/[\d.,:]+.*$/s, "").trim();
+    const kind = one.classList.contains("entity") ? "entity" : one.id || text;
+    return `${one.tagName.toLowerCase()} ${kind}`;
+  };
+  const scan = () => {
+    for (const one of document.querySelectorAll(SELECTOR)) {
+      if (one.checkVisibility() && !one.disabled) seen.set(nameOf(one), one.outerHTML.slice(0, 120));
+    }
+  };
+  const operate = (event) => {
+    const one = event.target.closest?.(SELECTOR);
+    if (one) operated.add(nameOf(one));
+  };
+  for (const type of ["pointerdown", "keydown", "input", "change"]) addEventListener(type, operate, true);
+  const options = { childList: true, subtree: true, attributes: true };
+  new MutationObserver(scan).observe(document, options);
+  window.unusedControls = () => {
+    scan();
+    return [...seen].filter(([name]) => !operated.has(name));
+  };
+})();
