@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import types
@@ -17,6 +19,7 @@ import pytest
 
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import demo_text
+from file_makers import make_pdf
 from graph_server import new_graph_store, running_graph_server
 from stub_server import running_stub
 
@@ -24,6 +27,19 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
 MAX_README_WORDS = 1200
+
+GUIDES = [page for page in PAGES if re.match(r"howto_|quickstart(_\w+)?\.md", page.name)]
+"""Pages whose steps build on each other."""
+PDF_FILES = {
+    "harbor.pdf": ["The harbor opened in 1902.", "Anna Holm built the lighthouse of the harbor."],
+    "bridge.pdf": ["Carl Berg designed the bridge.", "A storm destroyed the bridge in 1911."],
+}
+"""The files in the folder `reports` of the guides, with the texts of their pages."""
+STEPS = re.compile(
+    r"^```(python|console)\n(.*?)^```\n(?:\nThis prints:\n\n```text\n(.*?)^```)?",
+    re.DOTALL | re.MULTILINE,
+)
+COMMAND_AND_OUTPUT = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -34,6 +50,7 @@ def blocks(page: Path, language: str) -> list[str]:
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES
+    if page not in GUIDES
     for number, code in enumerate(blocks(page, "python"))
 ]
 COMMANDS = sorted(
@@ -50,37 +67,95 @@ COMMANDS = sorted(
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
-    for framework in re.findall(r"^from ((?:llama_index|langchain)\w*)", code, re.MULTILINE):
-        pytest.importorskip(framework)
-    if "create_agent(" in code:  # the only snippet that names a hosted model
-        monkeypatch.syspath_prepend(ROOT / "examples")
-        factory = importlib.import_module("langchain.agents.factory")
-        model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
-        named: list[str] = []
-        monkeypatch.setattr(factory, "init_chat_model", lambda name: named.append(name) or model)
     with contextlib.ExitStack() as stack:
-        if "falkordb://localhost:6379" in code:
-            code = code.replace("falkordb://localhost:6379", stack.enter_context(graph_server()))
-        if "postgresql://localhost/db" in code:
-            monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
-            server = request.getfixturevalue("postgres")
-            code = code.replace("postgresql://localhost/db", server.url)
-        if "pgserver.get_server(" in code:  # as root, it would add a user to the system
-            monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
-            url = f"{request.getfixturevalue('postgres').url}?schema=quick_start"
-            module = types.SimpleNamespace(
-                get_server=lambda _: types.SimpleNamespace(get_uri=lambda: url)
-            )
-            monkeypatch.setitem(sys.modules, "pgserver", module)
-        if "http://localhost:6333" in code:
-            pytest.importorskip("qdrant_client")
-            code = code.replace("http://localhost:6333", request.getfixturevalue("qdrant").url)
+        code, models = with_stand_ins(code, tmp_path, monkeypatch, request, stack)
         exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
     printed = capsys.readouterr().out.strip()
     assert printed
     if "create_agent(" in code:
-        assert named == ["openai:gpt-5-mini"]
+        assert models == ["openai:gpt-5-mini"]
         assert re.fullmatch(r"(Alice met Bob in Paris|Bob gave Alice a map)\. \[1\]", printed)
+
+
+def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
+    """Return code for the servers of the tests, and the list of models that it will name."""
+    models: list[str] = []
+    for framework in re.findall(r"^from ((?:llama_index|langchain)\w*)", code, re.MULTILINE):
+        pytest.importorskip(framework)
+    if "create_agent(" in code or "OpenAILike(" in code:  # the only models that are not on disk
+        monkeypatch.syspath_prepend(ROOT / "examples")
+    if "create_agent(" in code:
+        factory = importlib.import_module("langchain.agents.factory")
+        model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
+        monkeypatch.setattr(factory, "init_chat_model", lambda name: models.append(name) or model)
+    if "OpenAILike(" in code:
+        module = pytest.importorskip("llama_index.llms.openai_like")
+        real, llm = module.OpenAILike, importlib.import_module("stand_in_llm").answering_llm()
+        monkeypatch.setattr(module, "OpenAILike", lambda **options: real(**options) and llm)
+    if "falkordb://localhost:6379" in code:
+        code = code.replace("falkordb://localhost:6379", stack.enter_context(graph_server()))
+    if "postgresql://localhost/db" in code:
+        monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
+        server = request.getfixturevalue("postgres")
+        code = code.replace("postgresql://localhost/db", server.url)
+    if "pgserver.get_server(" in code:  # as root, it would add a user to the system
+        monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
+        url = f"{request.getfixturevalue('postgres').url}?schema=quick_start"
+        module = types.SimpleNamespace(
+            get_server=lambda _: types.SimpleNamespace(get_uri=lambda: url)
+        )
+        monkeypatch.setitem(sys.modules, "pgserver", module)
+    if "http://localhost:6333" in code:
+        pytest.importorskip("qdrant_client")
+        code = code.replace("http://localhost:6333", request.getfixturevalue("qdrant").url)
+    return code, models
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=[page.name for page in GUIDES])
+def test_guide_leads_from_an_empty_folder_to_what_it_shows(
+    page, tmp_path, monkeypatch, capsys, request
+):
+    """Run the commands and the code of a page in their order, in one folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))  # for the servers that a page starts
+    text = page.read_text(encoding="utf-8")
+    if ".pdf" in text:
+        (tmp_path / "reports").mkdir()
+        for name, pages in PDF_FILES.items():
+            (tmp_path / "reports" / name).write_bytes(make_pdf(pages))
+    names = {"__name__": "guide"}
+    with contextlib.ExitStack() as stack:
+        text, _ = with_stand_ins(text, tmp_path, monkeypatch, request, stack)
+        for language, code, expected in STEPS.findall(text):
+            if language == "python":
+                exec(compile(code, page.name, "exec"), names)  # noqa: S102 - our own docs
+                printed = capsys.readouterr().out
+                assert printed.strip(), code
+                if expected:
+                    assert as_shown(printed) == as_shown(expected)
+                continue
+            for command, shown in COMMAND_AND_OUTPUT.findall(code):
+                printed = run_in_guide(command, capsys)
+                lines = iter(as_shown(printed))
+                for line in as_shown(shown):
+                    assert line in lines, f"{command!r} does not print {line!r}, but {printed}"
+
+
+def run_in_guide(command, capsys):
+    """Run a command of a guide that works offline and ends by itself; return its output."""
+    program, _, arguments = command.partition(" ")
+    if program == "e2graphrag" and arguments.split()[0] not in {"mcp", "serve"}:
+        assert cli.main(shlex.split(arguments)) == 0
+    elif program in {"mkdir", "echo", "rm", "mv"}:
+        subprocess.run(command, shell=True, check=True)  # noqa: S602 - our own docs
+    return capsys.readouterr().out
+
+
+def as_shown(printed):
+    """Return the lines of an output, with a sign in place of each figure that may vary."""
+    figures = re.sub(r"\d+\.\d+", "#", printed)
+    return [line.rstrip() for line in figures.splitlines() if line.strip()]
 
 
 @contextlib.contextmanager
