@@ -113,7 +113,7 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
 
 @pytest.mark.parametrize("page", GUIDES, ids=[page.name for page in GUIDES])
 def test_guide_leads_from_an_empty_folder_to_what_it_shows(
-    page, tmp_path, monkeypatch, capsys, request
+    page, tmp_path, monkeypatch, capfd, request
 ):
     """Run the commands and the code of a page in their order, in one folder."""
     monkeypatch.chdir(tmp_path)
@@ -130,26 +130,26 @@ def test_guide_leads_from_an_empty_folder_to_what_it_shows(
         for language, code, expected in STEPS.findall(text):
             if language == "python":
                 exec(compile(code, page.name, "exec"), names)  # noqa: S102 - our own docs
-                printed = capsys.readouterr().out
+                printed = capfd.readouterr().out
                 assert printed.strip(), code
                 if expected:
                     assert as_shown(printed) == as_shown(expected)
                 continue
             for command, shown in COMMAND_AND_OUTPUT.findall(code):
-                printed = run_in_guide(command, capsys)
+                printed = run_in_guide(command, capfd)
                 lines = iter(as_shown(printed))
                 for line in as_shown(shown):
                     assert line in lines, f"{command!r} does not print {line!r}, but {printed}"
 
 
-def run_in_guide(command, capsys):
+def run_in_guide(command, capfd):
     """Run a command of a guide that works offline and ends by itself; return its output."""
     program, _, arguments = command.partition(" ")
     if program == "e2graphrag" and arguments.split()[0] not in {"mcp", "serve"}:
         assert cli.main(shlex.split(arguments)) == 0
     elif program in {"mkdir", "echo", "rm", "mv"}:
         subprocess.run(command, shell=True, check=True)  # noqa: S602 - our own docs
-    return capsys.readouterr().out
+    return capfd.readouterr().out
 
 
 def as_shown(printed):
