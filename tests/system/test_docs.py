@@ -111,6 +111,7 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
     return code, models
 
 
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 @pytest.mark.parametrize("page", GUIDES, ids=[page.name for page in GUIDES])
 def test_guide_leads_from_an_empty_folder_to_what_it_shows(
     page, tmp_path, monkeypatch, capfd, request
@@ -155,7 +156,7 @@ def run_in_guide(command, capfd):
 def as_shown(printed):
     """Return the lines of an output, with a sign in place of each figure that may vary."""
     figures = re.sub(r"\d+\.\d+", "#", printed)
-    return [line.rstrip() for line in figures.splitlines() if line.strip()]
+    return [" ".join(line.split()) for line in figures.splitlines() if line.strip()]
 
 
 @contextlib.contextmanager
