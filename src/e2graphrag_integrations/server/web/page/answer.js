@@ -2,7 +2,7 @@
 
 import { copyButton, countOf, formatNumber, formatSeconds, h } from "./dom.js";
 
-const SHOWN_AROUND = 360; // characters before and after the best window, until the reader asks for all
+const SHOWN_AROUND = 280; // characters before and after the best window, until the reader asks for all
 
 const MEASURES = { recall: "Recall", ndcg: "nDCG", span_recall: "Span recall", answer_in_context: "Answer in context" };
 
@@ -90,8 +90,8 @@ function renderHit(node, rank, view, options) {
           h("span", { class: `label route-${node.route}` }, node.route),
         ),
       ),
-      renderText(node),
       renderFigures(node),
+      renderText(node),
       node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
       renderEntities(node),
       renderMetadata(node),
@@ -124,7 +124,8 @@ function renderText(node) {
       if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
       const all = reflowed(piece.text, index > 0);
       const text = isOpen || marks[index] ? all : shortened(all, index < first);
-      body.append(marks[index] ? h("mark", null, text) : text);
+      const parts = text.split("\n\n").flatMap((part, number) => (number ? [h("span", { class: "paragraph-gap" }), part] : [part]));
+      body.append(...(marks[index] ? [h("mark", null, parts)] : parts));
     });
   };
   draw();

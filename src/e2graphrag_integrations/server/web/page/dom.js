@@ -70,6 +70,16 @@ export function formatSeconds(seconds) {
   return seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : `${seconds.toFixed(1)} s`;
 }
 
+/** Return the value of a color variable of the style sheet in the current theme. */
+export function themeColor(name) {
+  const probe = h("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
 /** Disable a button while a task runs; errors pass through. */
 export async function busy(button, task) {
   button.disabled = true;

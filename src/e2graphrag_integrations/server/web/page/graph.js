@@ -2,7 +2,7 @@
 // between two names. The lists below the drawing contain everything that the drawing shows.
 
 import { viewLink } from "./answer.js";
-import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
+import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, themeColor } from "./dom.js";
 
 const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
@@ -567,8 +567,7 @@ function pathPlaces(paths) {
 
 /** Return the style of the drawing in the colors of the theme. */
 function graphStyle() {
-  const theme = getComputedStyle(document.documentElement);
-  const color = (name) => theme.getPropertyValue(name).trim();
+  const color = themeColor;
   return [
     {
       selector: "node",
