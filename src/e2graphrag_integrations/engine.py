@@ -1129,6 +1129,11 @@ class E2GraphRAG(IndexReader, GraphExports):
         if self._vectors is not None:
             self._vectors.update_after_write()
 
+    @property
+    def has_llm(self) -> bool:
+        """Whether a language model writes the summaries of new documents."""
+        return bool(getattr(self._index.components.summarizer, "uses_llm", True))
+
     def is_written_elsewhere(self) -> bool:
         """Return whether another process, or another handle, is writing to the file now."""
         return self._store.index_lock.is_held_elsewhere()

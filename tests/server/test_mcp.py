@@ -22,9 +22,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.server.listening import HttpOptions
 from e2graphrag_integrations.server.mcp_server import make_server
 from e2graphrag_integrations.server.tools import IndexTools
-from e2graphrag_integrations.server.transports import HttpOptions
+from e2graphrag_integrations.server.transports import host_checks
 from fakes import STORY
 
 SECRET = "0123456789abcdef"  # noqa: S105 - of the tests
@@ -214,9 +215,9 @@ def test_unsafe_http_options_are_refused(options, message):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_this_machine_needs_no_token(host):
-    accepted = HttpOptions(host).security()
+    accepted = host_checks(HttpOptions(host))
     assert "localhost:*" in accepted.allowed_hosts
     assert f"http://[{host}]:*" in accepted.allowed_origins or ":" not in host
     served = HttpOptions("0.0.0.0", token=SECRET, allowed_hosts=["rag.example.com"])  # noqa: S104
-    assert {"rag.example.com", "rag.example.com:*"} <= set(served.security().allowed_hosts)
-    assert "https://rag.example.com" in replace(served, port=0).security().allowed_origins
+    assert {"rag.example.com", "rag.example.com:*"} <= set(host_checks(served).allowed_hosts)
+    assert "https://rag.example.com" in host_checks(replace(served, port=0)).allowed_origins

@@ -103,6 +103,24 @@ async def aevaluate(
     return await run_in_thread(run, stopped.set)
 
 
+def measure(
+    index: EvaluatedIndex, result: RetrievalResult, question: Question, setting: object
+) -> Scores:
+    """Return the measures of one result.
+
+    Args:
+        index: The index that returned the result.
+        result: The result.
+        question: The gold answers.
+        setting: The `Setting` or retriever with which the index was searched.
+
+    Raises:
+        EvaluationError: If the index does not contain a gold id or span.
+    """
+    [gold] = _resolve([question], index.known_ids())
+    return _scores(result, gold, setting)
+
+
 @dataclass(frozen=True)
 class _Gold:
     """The gold answers of a question, resolved in an index.

@@ -97,7 +97,7 @@ def parse_settings(arguments: Sequence[str]) -> dict[str, Setting]:
         name, *rest = check_name("setting", argument).split(None, 1)
         if name in settings:
             raise EvaluationError(f"the setting {name!r} is given twice")
-        settings[name] = _setting(name, _parse_values(name, rest[0] if rest else ""))
+        settings[name] = make_setting(name, _parse_values(name, rest[0] if rest else ""))
     return settings
 
 
@@ -154,7 +154,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Setting]:
         )
     if not values:
         raise EvaluationError(f"the settings {file} are empty")
-    return {name: _setting(name, options) for name, options in values.items()}
+    return {name: make_setting(name, options) for name, options in values.items()}
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,8 +166,12 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _setting(name: str, values: Mapping[str, Any]) -> Setting:
+def make_setting(name: str, values: Mapping[str, Any]) -> Setting:
     """Return a setting from JSON values.
+
+    Args:
+        name: Name of the setting, for error messages.
+        values: The arguments; `strategy` is a name. Other keys are parameters of the strategy.
 
     Raises:
         EvaluationError: If a value is invalid; the message names the setting.

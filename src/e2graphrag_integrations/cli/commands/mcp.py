@@ -54,12 +54,9 @@ def mcp(
       e2graphrag mcp novels.e2g --transport http --port 8765
     """
     try:
+        from e2graphrag_integrations.server.listening import HttpOptions
         from e2graphrag_integrations.server.mcp_server import make_server
-        from e2graphrag_integrations.server.transports import (
-            HttpOptions,
-            serve_http,
-            serve_stdio,
-        )
+        from e2graphrag_integrations.server.transports import serve_http, serve_stdio
     except ImportError as error:
         raise MissingDependencyError(
             "the MCP server needs the package mcp: pip install 'e2graphrag-integrations[mcp]'"

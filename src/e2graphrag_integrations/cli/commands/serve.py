@@ -1,0 +1,85 @@
+"""The command that serves an index as a page and a JSON API."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli.app import command
+from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
+
+TOKEN_VARIABLE = "E2GRAPHRAG_SERVE_TOKEN"  # noqa: S105 - the name of the variable
+
+
+@command
+def serve(
+    index: options.IndexFile,
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[int, number("Port; 0 lets the system choose.")] = 8766,
+    token_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="Environment variable that contains the token of a client with all rights "
+            f"(default: {TOKEN_VARIABLE}).",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML or JSON file of clients: name, token or token_env, where, write.",
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Further host name that clients use. Repeat it."),
+    ] = None,
+    read_only: Annotated[bool, flag("--read-only", "Refuse all changes of documents.")] = False,
+    vectors: options.Vectors = None,
+    llm_model: options.LLMModel = None,
+    llm_base_url: options.LLMBaseURL = None,
+    llm_api_key_env: options.LLMApiKeyEnv = None,
+    concurrency: options.Concurrency = 4,
+) -> None:
+    """Serve an index as a page for the browser and a JSON API.
+
+    An address other than that of this machine needs a token. Uploaded documents are indexed with
+    the --llm options.
+
+    Examples:
+      e2graphrag serve novels.e2g
+      e2graphrag serve novels.e2g --port 8000 --read-only
+    """
+    try:
+        from e2graphrag_integrations.server.listening import HttpOptions
+        from e2graphrag_integrations.server.web import Client, WebOptions, read_tokens
+        from e2graphrag_integrations.server.web import serve as serve_app
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the server needs the package {error.name}: "
+            "pip install 'e2graphrag-integrations[serve]'"
+        ) from error
+
+    token = os.environ.get(token_env or TOKEN_VARIABLE)
+    if token_env and not token:  # it may be the token, so do not print it
+        raise InvalidInputError(
+            "--token-env names no environment variable with a token: pass the name of the variable"
+        )
+    clients = [] if not token else [Client("token", token, write=True)]
+    clients += [] if tokens is None else read_tokens(tokens)
+    first = clients[0].token if clients else None
+    http = HttpOptions(host, port, first, allow_host or ())
+    web = WebOptions(clients, http.hosts, read_only)
+    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    with inputs.open_index(
+        index, summarizer=summarizer, concurrency=concurrency, vectors=vectors
+    ) as rag:
+        serve_app(rag, http, web, lambda url: output.print_line(f"serving at {url}", error=True))

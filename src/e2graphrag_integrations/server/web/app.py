@@ -1,0 +1,169 @@
+"""The application: routes, files of the page, headers; and serving it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.server.listening import HttpOptions, run_app
+from e2graphrag_integrations.server.web.document_routes import document_operations
+from e2graphrag_integrations.server.web.endpoints import route
+from e2graphrag_integrations.server.web.operations import Operation
+from e2graphrag_integrations.server.web.options import WebOptions
+from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.retrieval_routes import retrieval_operations
+from e2graphrag_integrations.server.web.service import Service
+from e2graphrag_integrations.server.web.system_routes import system_operations
+
+PAGE = Path(__file__).parent / "page"
+"""The files of the page."""
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; font-src 'self'; form-action 'none'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+_KINDS = {404: "NotFoundError", 405: "MethodError", 413: "TooLargeError"}
+
+
+def all_operations() -> list[Operation]:
+    """Return all operations of the API."""
+    return [*system_operations(), *retrieval_operations(), *document_operations()]
+
+
+def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette:  # noqa: B008 - immutable
+    """Return the JSON API and the page of an index as an ASGI application.
+
+    It can be mounted in another application. It reads and writes through the given index, which the
+    caller closes afterwards.
+
+    Args:
+        rag: The index.
+        options: Clients, host names and limits.
+
+    Raises:
+        FilterError: If the filter of a client is invalid.
+    """
+    service = Service(rag, options)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            service.close()
+
+    return Starlette(
+        routes=[
+            *(route(service, one) for one in all_operations()),
+            Route("/", _page(service), name="page"),
+            Mount("/page", _Files(service)),
+        ],
+        middleware=[Middleware(_Headers)],
+        exception_handlers={HTTPException: _refuse},
+        lifespan=lifespan,
+    )
+
+
+def serve(
+    rag: E2GraphRAG,
+    http: HttpOptions,
+    options: WebOptions = WebOptions(),  # noqa: B008 - immutable
+    on_start: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve an index over HTTP until the process is interrupted.
+
+    Args:
+        rag: The index.
+        http: Where to listen. If it has a token, `options` has a client with it.
+        options: Clients and limits.
+        on_start: Called with the URL as soon as clients can connect.
+
+    Raises:
+        InvalidInputError: If the address or the port cannot be used.
+    """
+    run_app(
+        make_app(rag, options), http, on_start, path="/", connections=options.limits.connections
+    )
+
+
+def _page(service: Service) -> Callable[[Request], Response]:
+    async def page(request: Request) -> Response:
+        try:
+            service.access.check_origin(request)
+        except Problem as problem:
+            return problem.response()
+        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
+
+    return page  # type: ignore[return-value]  # Starlette accepts both
+
+
+class _Files(StaticFiles):
+    """The files of the page; a browser asks each time whether they changed."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(directory=PAGE)
+        self._service = service
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        try:
+            self._service.access.check_origin(Request(scope))
+        except Problem as problem:
+            return problem.response()
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type
+    kind = _KINDS.get(error.status_code, "RequestError")
+    return Problem(error.status_code, kind, str(error.detail), error.headers or {}).response()
+
+
+class _Headers:
+    """Adds security headers to every response, and routes by the encoded path.
+
+    A parameter in a path, such as the id of a document, may contain an encoded slash.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        raw = scope.get("raw_path")
+        if raw is not None:
+            scope = {**scope, "path": raw.partition(b"?")[0].decode("ascii", "replace")}
+        await self._app(scope, receive, send_with_headers)

@@ -1,0 +1,147 @@
+"""Endpoints: one request from the first check to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.service import Service
+from e2graphrag_integrations.views.json_values import to_json
+
+T = TypeVar("T")
+
+GONE = 499
+"""Status for the metrics if the client went away; nobody receives it."""
+
+_SHOWN = 3
+"""Maximum number of invalid fields in a message."""
+
+
+def route(service: Service, operation: Operation) -> Route:
+    """Return the route of an operation."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await _answer(service, operation, request)
+        except (ClientDisconnect, asyncio.CancelledError):
+            return Response(status_code=GONE)
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
+            return service.explainer.problem(error).response()
+
+    return Route(operation.path, endpoint, methods=[operation.method], name=operation.summary)
+
+
+async def _answer(service: Service, operation: Operation, request: Request) -> Response:
+    service.access.check_origin(request)
+    caller = service.access.identify(request, needs_token=operation.rights != "public")
+    service.check_rights(caller, operation.rights)
+    arguments = operation.arguments(request)
+    body = None if operation.uploads else await _body(service, operation, request)
+    call = Call(service, caller, request, arguments, body)
+    if operation.is_async:
+        return _response(operation, await operation.handler(call))
+    work = lambda: _response(operation, operation.handler(call))  # noqa: E731 - of this call
+    return await _unless_gone(request, service.admission.run(caller.name, work))
+
+
+async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Return the result of an awaitable, or cancel it if the client goes away.
+
+    Raises:
+        ClientDisconnect: If it did.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_until_gone(request.receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        for one in (task, gone):
+            one.cancel()
+            with contextlib.suppress(BaseException):
+                await one
+
+
+async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _response(operation: Operation, answer: Any) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    values = answer.to_dict() if hasattr(answer, "to_dict") else to_json(answer)
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(
+        text.encode("utf-8", "replace"), operation.status, media_type="application/json"
+    )
+
+
+async def _body(service: Service, operation: Operation, request: Request) -> BaseModel | None:
+    """Read and check the body of a request.
+
+    Raises:
+        Problem: If it is too large, comes too slowly, or is not JSON.
+        InvalidInputError: If a value in it is invalid.
+    """
+    limits = service.options.limits
+    most = operation.max_body or limits.body_bytes
+    data = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for part in request.stream():
+                data += part
+                if len(data) > most:
+                    raise Problem(413, "TooLargeError", f"the request has more than {most:,} bytes")
+    except TimeoutError:
+        raise Problem(
+            408, "SlowRequestError", f"the request took more than {limits.body_seconds:g} seconds"
+        ) from None
+    if operation.body is None:
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "MediaTypeError", "send the request as application/json")
+    return _parse(operation.body, bytes(data))
+
+
+def _parse(model: type[BaseModel], data: bytes) -> BaseModel:
+    try:
+        values = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    except InvalidInputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else "not valid"
+        raise InvalidInputError(f"the JSON of the request is {problem}") from error
+    try:
+        return model.model_validate(values)
+    except (ValidationError, RecursionError) as error:
+        raise InvalidInputError(_describe(error)) from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidInputError(f"the JSON of the request contains {name}, which is not a number")
+
+
+def _describe(error: ValidationError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "the JSON of the request is nested too deeply"
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    parts = [
+        ".".join(str(key)[:100] for key in one["loc"]) + f": {one['msg']}" for one in found[:_SHOWN]
+    ]
+    more = len(found) - _SHOWN
+    return "; ".join([*parts, *([f"and {more} more"] if more > 0 else [])])

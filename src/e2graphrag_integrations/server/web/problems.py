@@ -1,0 +1,114 @@
+"""Errors as answers: the status and the message that a client sees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    DuplicateDocumentError,
+    E2GraphRAGError,
+    FileLimitError,
+    InvalidInputError,
+    MissingDependencyError,
+    StoreConnectionError,
+    StoreLockedError,
+    UnknownDocumentError,
+    UnknownEntityError,
+)
+
+logger = logging.getLogger(__name__)
+
+_STATUSES: tuple[tuple[type[E2GraphRAGError], int], ...] = (
+    (UnknownDocumentError, 404),
+    (UnknownEntityError, 404),
+    (DuplicateDocumentError, 409),
+    (FileLimitError, 413),
+    (InvalidInputError, 400),
+)
+"""Errors whose message helps the client, and their status. The messages of others stay here."""
+
+_HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
+    (StoreLockedError, 409, "the index is being written elsewhere: try again later"),
+    (StoreConnectionError, 503, "the database server cannot be reached: try again later"),
+    (ClosedError, 503, "the server is stopping"),
+    (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
+)
+
+
+@dataclass
+class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
+    """A request that is refused.
+
+    Attributes:
+        status: The HTTP status.
+        kind: The type of the error in the answer.
+        message: The message in the answer.
+        headers: Further headers.
+    """
+
+    status: int
+    kind: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self) -> Response:
+        """Return the answer."""
+        body = {"error": {"type": self.kind, "message": self.message}}
+        return JSONResponse(body, self.status, dict(self.headers))
+
+
+def busy(status: int, message: str, seconds: float = 1) -> Problem:
+    """Return the refusal of a client that should try again after some seconds."""
+    kind = {429: "TooManyRequestsError", 503: "OverloadedError"}[status]
+    return Problem(status, kind, message, {"Retry-After": str(max(1, round(seconds)))})
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """Turns exceptions into answers that reveal neither paths nor secrets.
+
+    Attributes:
+        location: The path of the index, which no message contains.
+    """
+
+    location: str
+
+    def shown(self, text: str) -> str:
+        """Return a text without secrets and the path of the index."""
+        return redact(text.replace(self.location, "the index"))
+
+    def problem(self, error: BaseException) -> Problem:
+        """Return the answer to an exception. The log gets the message if the client does not."""
+        if isinstance(error, Problem):
+            return error
+        name = type(error).__name__
+        for kind, status in _STATUSES:
+            if isinstance(error, kind):
+                return Problem(status, name, self.shown(str(error)))
+        logger.warning("%s: %s", name, redact(str(error)), exc_info=_trace_of(error))
+        for hidden, status, message in _HIDDEN:
+            if isinstance(error, hidden):
+                return Problem(status, name, message)
+        if isinstance(error, E2GraphRAGError):
+            return Problem(500, name, f"the request failed ({name}); see the log of the server")
+        return Problem(500, "InternalError", "the request failed; see the log of the server")
+
+    def as_json(self, error: BaseException) -> dict[str, Any]:
+        """Return the answer to an exception as the field `error` of a job."""
+        problem = self.problem(error)
+        return {"type": problem.kind, "message": problem.message}
+
+
+def _trace_of(error: BaseException) -> BaseException | None:
+    """Return an error of which the log should contain the trace: a defect of the program.
+
+    The trace of the others would repeat their message, which may contain a secret.
+    """
+    return None if isinstance(error, E2GraphRAGError | OSError) else error

@@ -1,0 +1,197 @@
+"""The server itself: health, the description of the index, and sessions of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import metadata
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations.evaluation.settings import Setting
+from e2graphrag_integrations.loaders.files import READERS
+from e2graphrag_integrations.reports import Stats
+from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
+from e2graphrag_integrations.retrieval.strategy import MODES
+from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.problems import Problem
+
+_PLAIN = (bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class Health:
+    """The server answers."""
+
+    status: str
+    version: str
+
+
+@dataclass(frozen=True)
+class UploadInfo:
+    """What may be uploaded."""
+
+    max_bytes: int
+    max_files: int
+    suffixes: list[str]
+
+
+@dataclass(frozen=True)
+class LimitInfo:
+    """The limits of questions and evaluations."""
+
+    k: int
+    token_budget: int
+    questions: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """The index as the client sees it, and what the client may do.
+
+    Attributes:
+        name: Name of the index.
+        version: Version of the server.
+        read_only: Whether the client may not add or delete documents.
+        token_required: Whether clients need a token.
+        scope: The filter of the client; null if it sees the whole index.
+        strategies: The names of the strategies.
+        modes: The modes of the strategies.
+        defaults: The default settings; `parameters` contains those of each strategy.
+        languages: The languages of the documents, the most frequent first.
+        has_llm: Whether a language model writes the summaries of new documents.
+    """
+
+    name: str
+    version: str
+    read_only: bool
+    token_required: bool
+    scope: Mapping[str, Any] | None
+    stats: Stats
+    strategies: list[str]
+    modes: list[str]
+    defaults: Mapping[str, Any]
+    languages: list[str]
+    has_llm: bool
+    upload: UploadInfo
+    limits: LimitInfo
+
+
+class SessionRequest(BaseModel):
+    """A token, for a session of the page."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    token: str = Field(max_length=1_000)
+
+
+def system_operations() -> list[Operation]:
+    """Return the operations on the server itself."""
+    return [
+        Operation(
+            "GET",
+            "/health",
+            _health,
+            "Tell that the server answers",
+            answer=Health,
+            rights="public",
+        ),
+        Operation("GET", "/info", _info, "Describe the index and the limits", answer=Info),
+        Operation(
+            "POST",
+            "/session",
+            _open_session,
+            "Begin a session of the page: set a cookie in exchange for a token",
+            body=SessionRequest,
+            status=204,
+            media="",
+            rights="public",
+        ),
+        Operation(
+            "DELETE",
+            "/session",
+            _close_session,
+            "End a session of the page",
+            status=204,
+            media="",
+            rights="public",
+        ),
+    ]
+
+
+def version() -> str:
+    """Return the version of the package."""
+    return metadata.version("e2graphrag-integrations")
+
+
+async def _health(_: Call) -> Health:
+    return Health("ok", version())
+
+
+async def _open_session(call: Call) -> Response:
+    response = Response(status_code=204)
+    request: SessionRequest = call.body
+    access = call.service.access
+    if access.needs_token and access.open_session(call.request, response, request.token) is None:
+        raise Problem(401, "TokenError", "the token is not valid")
+    return response
+
+
+async def _close_session(call: Call) -> Response:
+    response = Response(status_code=204)
+    call.service.access.close_session(call.request, response)
+    return response
+
+
+def _info(call: Call) -> Info:
+    service, stats = call.service, call.reader.stats()
+    limits, client = service.options.limits, call.caller.client
+    return Info(
+        index_name(service.rag.path),
+        version(),
+        service.options.read_only or not call.caller.can_write,
+        service.access.needs_token,
+        None if client is None or client.where is None else dict(client.where),
+        stats,
+        list(STRATEGIES),
+        list(MODES),
+        _defaults(),
+        sorted(stats.languages, key=lambda code: (-stats.languages[code], code)),
+        service.rag.has_llm,
+        UploadInfo(limits.upload_bytes, limits.upload_files, sorted(READERS)),
+        LimitInfo(limits.k, limits.token_budget, limits.questions),
+    )
+
+
+def index_name(path: str) -> str:
+    """Return the name of an index, without its folder or server.
+
+    >>> index_name("/data/novels.e2g"), index_name("postgresql://host/db?schema=library")
+    ('novels', 'library')
+    """
+    if is_postgres_url(path):
+        url = urlsplit(path)
+        return parse_qs(url.query).get("schema", [PurePath(url.path).name])[0]
+    return PurePath(path).stem
+
+
+def _defaults() -> dict[str, Any]:
+    setting = {
+        field.name: field.default
+        for field in fields(Setting)
+        if field.default is None or isinstance(field.default, _PLAIN)
+    }
+    parameters = {
+        name: {
+            field.name: field.default
+            for field in fields(strategy)
+            if isinstance(field.default, _PLAIN)
+        }
+        for name, strategy in STRATEGIES.items()
+    }
+    return {**setting, "strategy": next(iter(STRATEGIES)), "parameters": parameters}

@@ -1,0 +1,37 @@
+"""Fixtures of the tests of the JSON API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("starlette")
+from starlette.testclient import TestClient
+
+from e2graphrag_integrations.server.web import WebOptions, make_app
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Return a function that returns a client of the application of an index."""
+    clients: list[TestClient] = []
+
+    def start(rag, options: WebOptions = WebOptions(), **arguments) -> TestClient:  # noqa: B008
+        client = TestClient(make_app(rag, options), base_url="http://localhost", **arguments)
+        clients.append(client)
+        return client.__enter__()
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def rag(open_index, story):
+    """An index of one document."""
+    index = open_index()
+    index.add([story])
+    return index

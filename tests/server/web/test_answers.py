@@ -1,0 +1,127 @@
+"""The answers of the API: questions, documents, the description of the index, the page."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from e2graphrag_integrations import SourceDocument
+from fakes import STORY
+
+QUESTION = "Who gave Anna a map?"
+
+
+def test_an_answer_has_the_nodes_their_ranks_and_the_gold_marks(rag, serve):
+    client = serve(rag)
+    settings = {
+        "k": 2,
+        "paths": True,
+        "bm25_weight": 0.5,
+        "boosts": {"documents": {"story": 2}},
+        "history": [{"role": "user", "content": "Who is Emil?"}],
+    }
+    gold = {"spans": [{"document_id": "story", "start": 24, "end": 40}], "answers": ["Bert"]}
+    answer = client.post(
+        "/retrieve", json={"question": QUESTION, "settings": settings, "gold": gold}
+    ).json()
+    first = answer["nodes"][0]
+    assert len(answer["nodes"]) == 2
+    assert first["gold"] is True
+    assert first["factor"] == 2
+    assert first["ranks"]["relevance"] == 1
+    assert set(answer["scores"]) == {"span_recall", "answer_in_context"}
+    assert answer["context"]
+    assert all(path["hops"] for path in answer["paths"])
+    for node in answer["nodes"]:
+        for piece in node["pieces"]:
+            if node["level"] == 0:
+                assert STORY[piece["start"] : piece["end"]] == piece["text"]
+            best = node["best"]
+            assert (
+                best is None
+                or piece["end"] <= best["start"]
+                or piece["start"] >= best["end"]
+                or best["start"] <= piece["start"] < piece["end"] <= best["end"]
+            )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"question": " "}, "question is empty"),
+        ({}, "question: Field required"),
+        ({"question": QUESTION, "k": 3}, "Extra inputs are not permitted"),
+        ({"question": "x" * 40_000}, "at most 32000 characters"),
+        ({"question": QUESTION, "settings": {"k": 10**6}}, "above the limit of the server, 200"),
+        ({"question": QUESTION, "settings": {"k": "5"}}, "k='5' must be a whole number"),
+        ({"question": QUESTION, "settings": {"bm25_weigt": 1}}, "did you mean 'bm25_weight'"),
+        ({"question": QUESTION, "settings": {"strategy": "none"}}, "strategy"),
+        ({"question": QUESTION, "settings": {"where": {"$no": 1}}}, "$no"),
+        ({"question": QUESTION, "settings": {"history": "Anna"}}, "history='Anna' must be a list"),
+        ({"question": QUESTION, "settings": {"reranker": "x"}}, "reranker"),
+        ({"question": QUESTION, "gold": {"ids": ["nowhere"]}}, "unknown gold id 'nowhere'"),
+        ({"question": QUESTION, "gold": {"spans": [{"start": 1}]}}, "gold.spans.0.document_id"),
+    ],
+)
+def test_bad_questions_are_refused_with_the_reason(rag, serve, body, message):
+    answer = serve(rag).post("/retrieve", json=body)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+def test_documents_are_listed_in_pages_and_their_texts_in_parts(open_index, serve):
+    rag = open_index()
+    name = "a/b c#1?%.txt"
+    rag.add([SourceDocument(name, STORY, title="A Map"), SourceDocument("zoo", STORY)])
+    client = serve(rag)
+    page = client.get("/documents?limit=1").json()
+    assert (page["total"], len(page["items"]), page["counts"]["done"]) == (2, 1, 2)
+    assert page["items"][0]["id"] == name
+    assert client.get("/documents?search=MAP").json()["total"] == 1
+    assert client.get("/documents?status=failed").json()["total"] == 0
+    part = client.get(f"/documents/{quote(name, safe='')}?start=5&end=9").json()
+    assert (part["text"], part["length"], part["title"]) == (STORY[5:9], len(STORY), "A Map")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/documents/nowhere", 404, "no document 'nowhere' in the index"),
+        ("/documents/story?start=9999", 400, "start"),
+        ("/documents/%ff", 400, "UTF-8"),
+        ("/documents?limit=0", 400, "limit must be a whole number from 1 to 500"),
+        ("/documents?limit=1&limit=2", 400, "limit is given twice"),
+        ("/documents?ofset=1", 400, "unknown parameter 'ofset': use offset"),
+        ("/documents?status=lost", 400, "must be one of pending"),
+        ("/documents?offset=99999999999999999999", 400, "offset"),
+        ("/nowhere", 404, "Not Found"),
+    ],
+)
+def test_bad_addresses_are_refused_with_the_reason(rag, serve, path, status, message):
+    answer = serve(rag).get(path)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]["message"]
+
+
+def test_the_index_is_described(rag, serve):
+    info = serve(rag).get("/info").json()
+    assert info["stats"]["documents"] == 1
+    assert info["strategies"] == ["hybrid", "paper", "tree"]
+    assert info["defaults"]["parameters"]["hybrid"]["bm25_weight"] == 1
+    assert (info["read_only"], info["token_required"], info["scope"]) == (False, False, None)
+    assert not info["has_llm"]
+    assert ".pdf" in info["upload"]["suffixes"]
+
+
+def test_the_page_and_its_files_are_served_with_security_headers(rag, serve):
+    client = serve(rag)
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    script = client.get("/page/app.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert script.headers["x-content-type-options"] == "nosniff"
+    assert client.get("/info").headers["cache-control"] == "no-store"
+    for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page/..%2fapp.py", "/page/"):
+        assert client.get(path).status_code == 404
