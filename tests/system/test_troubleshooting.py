@@ -1,0 +1,203 @@
+"""The messages in docs/troubleshooting.md are those that the package raises."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, RetryPolicy, SourceDocument
+
+PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+MESSAGES = re.findall(r"^```text\n(\w+): (.*)\n```$", PAGE, re.MULTILINE)
+LETTER = SourceDocument("letter-1", "Alice met Bob in Paris. Bob gave Alice a map.")
+LONG = SourceDocument("long", "Alice met Bob. " * 300)
+
+
+class ZeroVectors(HashingEmbedder):
+    def embed(self, texts):
+        return np.zeros((len(texts), self.dimension), dtype=np.float32)
+
+
+class WrongShape(HashingEmbedder):
+    def embed(self, texts):
+        return np.ones((len(texts), 8), dtype=np.float32)
+
+
+def index(path: str = "letters.e2g", **options: Any) -> E2GraphRAG:
+    rag = E2GraphRAG.open(path, **{"embedder": "hashing", "extractor": None} | options)
+    with contextlib.suppress(Exception):
+        rag.add(LETTER)
+    return rag
+
+
+def ask(question: str = "Who met Bob?", **options: Any) -> None:
+    with index() as rag:
+        rag.retrieve(question, **options)
+
+
+def write(document: SourceDocument, *, max_llm_calls: int | None = None, **options: Any) -> None:
+    settings = {"embedder": "hashing", "chunk_size": 64, "chunk_overlap": 0} | options
+    with E2GraphRAG.open("written.e2g", **settings) as rag:
+        rag.add(document, max_llm_calls=max_llm_calls)
+
+
+def ask_with_another_embedder() -> None:
+    index().close()
+    with E2GraphRAG.open("letters.e2g", embedder=HashingEmbedder(64)) as rag:
+        rag.retrieve("Who met Bob?")
+
+
+def open_with_another_chunk_size() -> None:
+    index().close()
+    E2GraphRAG.open("letters.e2g", chunk_size=300)
+
+
+def open_text_file() -> None:
+    Path("letter.txt").write_text("Alice")
+    E2GraphRAG.open("letter.txt")
+
+
+def open_newer_file() -> None:
+    index().close()
+    with contextlib.closing(sqlite3.connect("letters.e2g")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    E2GraphRAG.open("letters.e2g")
+
+
+def open_missing_server() -> None:
+    pytest.importorskip("psycopg")
+    E2GraphRAG.open("postgresql://127.0.0.1:1/db")
+
+
+def write_beside_another_process() -> None:
+    index().close()
+    code = (
+        "from e2graphrag_integrations import E2GraphRAG\n"
+        "with E2GraphRAG.open('letters.e2g', embedder='hashing').write_lock():\n"
+        "    print(flush=True)\n"
+        "    input()\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout
+        writer.stdout.readline()
+        try:
+            with E2GraphRAG.open("letters.e2g", embedder="hashing", lock_timeout=0) as rag:
+                rag.add(LONG)
+        finally:
+            writer.communicate(b"\n")
+
+
+def add_twice() -> None:
+    with index() as rag:
+        rag.add(SourceDocument(LETTER.id, "Carol met Dave."))
+
+
+def failing_summarizer(_: str) -> str:
+    raise ValueError("429 too many requests")
+
+
+def damage() -> None:
+    index().close()
+    with contextlib.closing(sqlite3.connect("letters.e2g")) as connection:
+        connection.execute("UPDATE content SET value = x'00'")
+        connection.commit()
+    ask()
+
+
+def ask_closed_index() -> None:
+    rag = index()
+    rag.close()
+    rag.retrieve("Who met Bob?")
+
+
+def call(method: str, *arguments: Any) -> None:
+    with index() as rag:
+        getattr(rag, method)(*arguments)
+
+
+def load_without_import() -> None:
+    pytest.importorskip("llama_index.core")
+    from llama_index.core.data_structs import registry
+    from llama_index.core.storage.index_store import utils
+
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndexStruct
+
+    classes = registry.INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
+    registered = classes.pop(E2GraphRAGIndexStruct.get_type())
+    try:
+        utils.json_to_index_struct({"__type__": registered.get_type(), "__data__": "{}"})
+    finally:
+        classes[registered.get_type()] = registered
+
+
+def query_without_key() -> None:
+    pytest.importorskip("llama_index.llms.openai")
+    llama_index().as_query_engine()
+
+
+def unknown_retriever_option() -> None:
+    pytest.importorskip("llama_index.core")
+    llama_index().as_retriever(similarity_cutoff=0.5)
+
+
+def llama_index() -> Any:
+    from llama_index.core import Document
+
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    return E2GraphRAGIndex.from_documents([Document(text="Alice.")], embed_model="hashing")
+
+
+CAUSES: list[Callable[[], None]] = [
+    ask_with_another_embedder,
+    open_with_another_chunk_size,
+    lambda: write(LETTER, embedder="nobody/no-model"),
+    lambda: write(LETTER, extractor="xx_no_pipeline"),
+    open_text_file,
+    open_newer_file,
+    open_missing_server,
+    write_beside_another_process,
+    add_twice,
+    lambda: write(LONG, summarizer=lambda _: "A letter.", summarizer_id="one", max_llm_calls=1),
+    lambda: write(LONG, summarizer=failing_summarizer, retry=RetryPolicy(attempts=1)),
+    lambda: write(LETTER, embedder=WrongShape()),
+    lambda: write(LETTER, embedder=ZeroVectors()),
+    lambda: write(LETTER, extractor=object()),
+    lambda: ask(where={"year": {"$near": 3}}),
+    lambda: call("scoped", {}),
+    lambda: call("entity", "Zoe"),
+    lambda: call("document", "letter-9"),
+    lambda: ask("x" * 40_000),
+    ask_closed_index,
+    damage,
+    load_without_import,
+    query_without_key,
+    unknown_retriever_option,
+]
+"""What raises the messages of the page, in their order."""
+
+
+@pytest.mark.parametrize(("number", "cause"), [*enumerate(CAUSES)])
+def test_message_on_the_page_is_the_one_that_is_raised(number, cause, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    name, text = MESSAGES[number]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the page names the class
+        cause()
+    assert type(raised.value).__name__ == name
+    pattern = ".*".join(re.escape(part.strip()) for part in text.split("…"))
+    assert re.search(pattern, str(raised.value), re.DOTALL), str(raised.value)
+
+
+def test_every_message_on_the_page_has_a_cause_here():
+    assert len(MESSAGES) == len(CAUSES)
