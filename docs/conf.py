@@ -1,6 +1,12 @@
 """Sphinx configuration: Markdown pages, API reference from Google-style docstrings."""
 
+import sys
 from importlib import import_module, metadata
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "e2graphrag-integrations"
 author = "e2graphrag-integrations contributors"
@@ -18,7 +24,7 @@ default_role = "code"  # docstrings use single backticks for code
 html_theme = "furo"
 suppress_warnings = ["ref.python"]  # attribute names such as `start` exist in several classes
 html_title = "e2graphrag-integrations"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "maintainers"]
 
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
@@ -30,3 +36,9 @@ napoleon_use_rtype = False
 napoleon_custom_sections = [("Key init args", "params_style")]  # LangChain's section names
 napoleon_attr_annotations = True
 napoleon_use_ivar = True  # "Attributes:" sections describe fields that autodoc lists as members
+
+
+def setup(app: Sphinx) -> None:
+    """Write llms.txt when the site is built."""
+    write = import_module("llms").write_to
+    app.connect("build-finished", lambda built, error: error or write(Path(built.outdir)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,23 +76,9 @@ def open_missing_server() -> None:
     E2GraphRAG.open("postgresql://127.0.0.1:1/db")
 
 
-def write_beside_another_process() -> None:
-    index().close()
-    code = (
-        "from e2graphrag_integrations import E2GraphRAG\n"
-        "with E2GraphRAG.open('letters.e2g', embedder='hashing').write_lock():\n"
-        "    print(flush=True)\n"
-        "    input()\n"
-    )
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout
-        writer.stdout.readline()
-        try:
-            with E2GraphRAG.open("letters.e2g", embedder="hashing", lock_timeout=0) as rag:
-                rag.add(LONG)
-        finally:
-            writer.communicate(b"\n")
+def write_beside_another_writer() -> None:
+    with index() as writer, writer.write_lock():
+        E2GraphRAG.open("letters.e2g", embedder="hashing", lock_timeout=0).add(LONG)
 
 
 def add_twice() -> None:
@@ -166,7 +150,7 @@ CAUSES: list[Callable[[], None]] = [
     open_text_file,
     open_newer_file,
     open_missing_server,
-    write_beside_another_process,
+    write_beside_another_writer,
     add_twice,
     lambda: write(LONG, summarizer=lambda _: "A letter.", summarizer_id="one", max_llm_calls=1),
     lambda: write(LONG, summarizer=failing_summarizer, retry=RetryPolicy(attempts=1)),

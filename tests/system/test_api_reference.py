@@ -1,0 +1,80 @@
+"""The API reference contains every public name."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+PACKAGE = "e2graphrag_integrations"
+PUBLIC = ["", "evaluation", "langchain", "llama_index", "loaders", "testing"]
+_DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", re.MULTILINE)
+DIRECTIVES = {
+    name: (kind, options)
+    for page in sorted((ROOT / "docs" / "api").glob("*.md"))
+    for kind, name, options in _DIRECTIVE.findall(page.read_text(encoding="utf-8") + "\n")
+}
+
+
+def public_names() -> list[tuple[str, str, str]]:
+    """Return each public name with its package and the module from which that imports it."""
+    names = []
+    for part in PUBLIC:
+        path = SOURCE / PACKAGE / part / "__init__.py"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        homes = {
+            alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        exported = next(
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        )
+        names += [(part, homes[name], name) for name in exported if name != "errors"]
+    return names
+
+
+NAMES = public_names()
+
+
+def directive_of(module: str, name: str) -> tuple[str, str] | None:
+    """Return the directive that documents a name: its own, or that of its module."""
+    for prefix in (module, *(f"{PACKAGE}.{part}" for part in PUBLIC if part), PACKAGE):
+        if f"{prefix}.{name}" in DIRECTIVES:
+            return DIRECTIVES[f"{prefix}.{name}"]
+    kind, options = DIRECTIVES.get(module, ("", ""))
+    listed = re.search(r":members: (.+)", options)
+    if kind != "module" or (listed and name not in re.split(r",\s*", listed[1])):
+        return None
+    return kind, options
+
+
+@pytest.mark.parametrize(("part", "module", "name"), NAMES, ids=[one[2] for one in NAMES])
+def test_public_name_is_in_the_reference(part, module, name):
+    directive = directive_of(module, name)
+    assert directive, f"add {module}.{name} to docs/api"
+    framework = {"langchain": "langchain_core", "llama_index": "llama_index.core"}.get(part)
+    if framework:
+        pytest.importorskip(framework)
+    found = getattr(importlib.import_module(module), name)
+    if inspect.isclass(found) and directive[0] == "class":
+        bases = [one for one in inspect.getmro(found)[1:] if one.__module__.startswith(PACKAGE)]
+        inherited = [
+            m for one in bases for m, f in vars(one).items() if m[0] != "_" and callable(f)
+        ]
+        assert not inherited or ":inherited-members:" in directive[1], inherited
+
+
+def test_every_page_of_the_reference_is_listed():
+    index = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs" / "api").glob("*.md"):
+        assert page.stem == "index" or re.search(rf"^{page.stem}$", index, re.MULTILINE)
