@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-import os
 import re
 import shlex
 import shutil
@@ -12,13 +12,17 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import demo_text
+from e2graphrag_integrations.embedders import sentence_transformers
+from e2graphrag_integrations.entities import spacy_extractor
 from file_makers import make_pdf
 from graph_server import new_graph_store, running_graph_server
 from stub_server import running_stub
@@ -64,6 +68,22 @@ COMMANDS = sorted(
 )
 
 
+@pytest.fixture(scope="session")
+def loaders() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Functions that load each embedding model and each pipeline only once."""
+    return functools.cache(sentence_transformers._load_model), functools.cache(
+        spacy_extractor._load
+    )
+
+
+@pytest.fixture
+def models_loaded_once(loaders, monkeypatch) -> None:
+    load_embedder, load_pipeline = loaders
+    monkeypatch.setattr(sentence_transformers, "_load_model", load_embedder)
+    monkeypatch.setattr(spacy_extractor, "_load", load_pipeline)
+
+
+@pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
@@ -88,6 +108,11 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
         factory = importlib.import_module("langchain.agents.factory")
         model = importlib.import_module("stand_in_chat_model").QuotingChatModel()
         monkeypatch.setattr(factory, "init_chat_model", lambda name: models.append(name) or model)
+    if "StdioServerParameters(" in code:  # tests/server starts the server as a process
+        mcp = pytest.importorskip("mcp")
+        monkeypatch.setattr(
+            mcp, "StdioServerParameters", lambda **options: served(**options, stack=stack)
+        )
     if "OpenAILike(" in code:
         module = pytest.importorskip("llama_index.llms.openai_like")
         real, llm = module.OpenAILike, importlib.import_module("stand_in_llm").answering_llm()
@@ -111,6 +136,17 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
     return code, models
 
 
+def served(command, args, stack):
+    """Return the server that a command starts, in this process."""
+    from e2graphrag_integrations.server.mcp_server import make_server
+    from e2graphrag_integrations.server.tools import IndexTools
+
+    assert command == "e2graphrag"
+    assert args[0] == "mcp"
+    return make_server(IndexTools(stack.enter_context(E2GraphRAG.open(args[1]))))
+
+
+@pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 @pytest.mark.parametrize("page", GUIDES, ids=[page.name for page in GUIDES])
 def test_guide_leads_from_an_empty_folder_to_what_it_shows(
@@ -118,8 +154,6 @@ def test_guide_leads_from_an_empty_folder_to_what_it_shows(
 ):
     """Run the commands and the code of a page in their order, in one folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))  # for the servers that a page starts
     text = page.read_text(encoding="utf-8")
     if ".pdf" in text:
         (tmp_path / "reports").mkdir()
