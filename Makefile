@@ -10,11 +10,13 @@ OLD_LANGCHAIN := .venv-oldest-langchain
 NEWEST := .venv-newest
 SMALL_MODEL := .venv-small-model
 
+PYTHON311 ?= python3.11
+PYTHON313 ?= python3.13
 WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -85,6 +87,7 @@ check-project: $(VENV)/.installed-project
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/pre-commit validate-config .pre-commit-config.yaml
 
@@ -288,6 +291,11 @@ bench-chinese: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group chinese-candidates
 	$(BIN)/python benchmarks/chinese_names.py --data ../shared/data --candidates own,lac,jieba \
 		--out benchmarks/results/chinese_names.json
+
+# The package built, installed with each extra in a clean environment, and tried (half an hour, 3 GB of temporary disk space).
+bench-sizes: $(VENV)/.installed-project
+	$(BIN)/python benchmarks/install_sizes.py --python $(PYTHON311) --python $(PYTHON313) \
+		--out benchmarks/results/install_sizes.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

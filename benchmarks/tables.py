@@ -30,6 +30,7 @@ DOCUMENTS = (
     _ROOT / "docs" / "boosts.md",
     *sorted((_ROOT / "docs").glob("coming_from_*.md")),
     _ROOT / "docs" / "freshness.md",
+    _ROOT / "docs" / "installation.md",
     _ROOT / "docs" / "postgres.md",
     _ROOT / "docs" / "ray.md",
     _ROOT / "docs" / "scale.md",
@@ -273,6 +274,32 @@ def ray(result: Result) -> str:
         ),
     ]
     return markdown(("", ""), rows)
+
+
+def install_sizes(result: Result) -> str:
+    """Return the size of the core, and how much each extra adds to it."""
+    (_, sizes), *_ = result["sizes"].items()
+    core = sizes["core"]
+    known = core["installed MB by package"]
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for name, row in sizes.items():
+            is_core = name == "core"
+            sign, less = ("", {}) if is_core else ("+", core)
+            added = row["installed MB by package"].items()
+            largest = [(p, size) for p, size in added if is_core or p not in known][:3]
+            yield (
+                name if is_core else f"`{name}`",
+                *(
+                    f"{sign}{row[key] - less.get(key, 0):.0f}"
+                    for key in ("packages", "download MB", "installed MB")
+                ),
+                ", ".join(f"{package} {size:.0f}" for package, size in largest),
+            )
+
+    return markdown(
+        ("", "packages", "download, MB", "installed, MB", "largest packages, MB installed"), rows()
+    )
 
 
 def postgres_readers(result: Result) -> str:
@@ -666,6 +693,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "shards": ("shards", shards),
     "fresh": ("fresh", fresh),
     "ray": ("ray_engine", ray),
+    "install_sizes": ("install_sizes", install_sizes),
     "postgres_readers": ("postgres", postgres_readers),
     "postgres_vectors": ("postgres", postgres_vectors),
     "postgres_scopes": ("postgres", postgres_scopes),
