@@ -472,6 +472,13 @@ class E2GraphRAG(IndexReader, GraphExports):
         above them need model calls; `chunking="content"` and `grouping="content"` limit the
         changed chunks to those near an edit.
 
+        Args:
+            documents: New versions of documents whose ids are in the index.
+            max_llm_calls: As in `add`.
+            progress: As in `add`.
+            engine: As in `add`.
+            wait: As in `add`.
+
         Raises:
             UnknownDocumentError: If an id is not in the index. Nothing was changed.
             DuplicateDocumentError: If an id is given twice. Nothing was changed.
@@ -502,7 +509,8 @@ class E2GraphRAG(IndexReader, GraphExports):
     ) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
-        Finished results are not computed again. Failures and errors are handled as in `add`.
+        Finished results are not computed again. `max_llm_calls`, `progress` and `engine`, failures
+        and errors are handled as in `add`.
         """
         work = partial(resume_documents, self._index)
         return self._run(work, _run_options(max_llm_calls, progress, engine))

@@ -64,7 +64,13 @@ class Summarizer(Protocol):
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
     ) -> str | Awaitable[str]:
-        """Return a summary of at most `max_tokens` tokens. `level` is the summary's tree level."""
+        """Return a summary of texts, which follow each other in a document.
+
+        Args:
+            texts: Texts of the chunks or summaries on the level below.
+            level: Level of the summary in the tree, from 1.
+            max_tokens: Maximum number of tokens of the summary.
+        """
         ...
 
 
@@ -82,5 +88,10 @@ class Reranker(Protocol):
     """Scores texts for a question, for example with a cross-encoder."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return one score per text; higher is better."""
+        """Return one finite score per text, in the order of the texts; higher is better.
+
+        Args:
+            question: The question.
+            texts: Texts of the candidates, best first.
+        """
         ...

@@ -211,15 +211,27 @@ class CompactReport(HtmlFields):
 class Stats(_Report):
     """The size of an index in documents, nodes, graph, vectors and bytes, and its settings.
 
-    `extraction_rules` is the version of the rules that extracted the entities. `is_outdated` tells
-    whether `reindex` would extract them with a newer version.
-
-    `subjects` counts the documents by the source of their subject: `title`, `metadata`, `heading`,
-    `file` or `definition`, and `none` for documents whose subject is unknown. `sections` is the
-    number of sections whose heading counts. `trusted_sources` are the sources of which the index
-    uses all names, because enough documents support them.
-
-    `languages` counts the documents by their language.
+    Attributes:
+        documents: Number of indexed documents.
+        chunks: Number of chunks.
+        summaries: Number of summaries.
+        levels: Number of levels of the highest tree, with the chunks.
+        entities: Number of entities.
+        edges: Number of edges of the entity graph.
+        mentions: Number of mentions of entities in chunks.
+        windows: Number of windows, each with a vector.
+        dimension: Length of a vector; 0 in an empty index.
+        bytes: Size of the file or of the tables in bytes, without the derived search index; 0 in
+            memory.
+        extraction_rules: The version of the rules that extracted the entities.
+        is_outdated: Whether `reindex` would extract them with a newer version.
+        subjects: Number of documents by the source of their subject: `title`, `metadata`,
+            `heading`, `file` or `definition`, and `none` if the subject is unknown.
+        sections: Number of sections whose heading counts.
+        trusted_sources: The sources of which the index uses all names, because enough documents
+            support them.
+        settings: The settings and models of the index by name.
+        languages: Number of documents by language (ISO 639-1).
     """
 
     documents: int

@@ -308,7 +308,11 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     ) -> Self:
         """Open an index with the options of `open` and index documents.
 
-        An iterator is consumed in batches; see `add_documents`.
+        Args:
+            documents: Documents or pages. An iterator is consumed in batches; see `add_documents`.
+            embedding: The embeddings; see `open`.
+            path: Index file; in memory by default.
+            **options: Arguments of `open`.
 
         Raises:
             InvalidInputError: If an option or a document is invalid. Nothing is indexed.
@@ -913,7 +917,13 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     def similarity_search(
         self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[Document]:
-        """Return the documents that a retriever would find, best first."""
+        """Return the `k` documents that a retriever would find, best first.
+
+        Args:
+            query: The question.
+            k: Number of documents; that of the index by default.
+            **options: `filter`, `mode`, `strategy` and other fields of the retriever.
+        """
         return to_documents(self.search(query, k=k, **options), include_scores=False)
 
     async def asimilarity_search(

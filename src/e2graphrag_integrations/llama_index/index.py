@@ -291,7 +291,15 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         transformations: list[TransformComponent] | None = None,
         **options: Unpack[BuildOptions],
     ) -> E2GraphRAGIndex:
-        """Build an index from documents; the constructor describes the options.
+        """Build an index from documents.
+
+        Args:
+            documents: Documents or pages; those of a file share a tree.
+            storage_context: The docstore, vector store and index store to use.
+            show_progress: As in the constructor, which describes all options.
+            callback_manager: As in the constructor.
+            transformations: As in the constructor.
+            **options: Other arguments of the constructor.
 
         Raises:
             InvalidInputError: If a document or an option is invalid.
