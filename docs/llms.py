@@ -26,15 +26,14 @@ def sections() -> Iterator[tuple[str, list[str]]]:
     for body in _TOCTREE.findall(_read("index")):
         lines = body.splitlines()
         caption = next(line.partition(": ")[2] for line in lines if line.startswith(":caption:"))
-        pages = [line for line in lines if line and not line.startswith(":")]
-        if pages:
+        if pages := _pages(lines):
             yield caption, pages
 
 
 def api_pages() -> list[str]:
     """Return the pages of the API reference."""
     [body] = _TOCTREE.findall(_read("api/index"))
-    return [f"api/{line}" for line in body.splitlines() if line and not line.startswith(":")]
+    return [f"api/{page}" for page in _pages(body.splitlines())]
 
 
 def title_of(page: str) -> str:
@@ -82,6 +81,12 @@ def write_to(folder: Path) -> None:
     """Write both files."""
     (folder / "llms.txt").write_text(llms_txt(), encoding="utf-8")
     (folder / "llms-full.txt").write_text(llms_full_txt(), encoding="utf-8")
+
+
+def _pages(lines: list[str]) -> list[str]:
+    """Return the pages of a toctree; an entry is a page or `Title <page>`."""
+    entries = [line for line in lines if line and not line.startswith(":")]
+    return [re.sub(r".*<(.*)>", r"\1", entry) for entry in entries]
 
 
 def _read(page: str) -> str:
