@@ -44,7 +44,8 @@ class RetrievedNode:
         score: The strategy's own score; higher is better, and the nodes are in this order. It is
             1/rank if entities ranked the node, cosine in [-1, 1] if vectors did, or a sum of
             weighted reciprocal ranks from `HybridStrategy`. Not comparable across questions.
-        route: How the node was found: `local` (entities) or `global` (vectors).
+        route: The side that contributes most to the node's score: `local` (entities) or `global`
+            (vectors and BM25). It may differ from the route of the result.
         reasons: Why the node was found, in words.
         entities: Linked entities of the question that the node mentions, in question order.
         title: Title of the document.
@@ -132,7 +133,7 @@ class RetrievalResult:
 
     @property
     def route(self) -> Route:
-        """The side that found most of the result: `local` (entities) or `global` (vectors)."""
+        """The side that found the first result: `local` (entities) or `global`; see `Trace`."""
         return self.trace.route
 
     @property

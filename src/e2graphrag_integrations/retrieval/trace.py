@@ -197,7 +197,8 @@ class Trace:
         question: The question as asked.
         strategy: Name of the strategy.
         mode: The mode as requested.
-        route: The side that found the first result.
+        route: The side that found the first result: `local` if the entities of the question did,
+            and have enough weight; otherwise `global`.
         reason: Why this route was chosen.
         mentions: Names and nouns in the question, and names carried over.
         carried: What was carried over from earlier turns, and why; None without a history.
