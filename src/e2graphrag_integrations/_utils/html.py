@@ -17,7 +17,7 @@ from e2graphrag_integrations._utils.printable import printable_lines
 MAX_ITEMS = 20
 """Maximum number of items shown of a list."""
 
-_MAX_TEXT = 1_200
+_MAX_TEXT = 1_500
 """Maximum number of characters shown of a text."""
 
 _MAX_ITEM = 200
