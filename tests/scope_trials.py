@@ -31,7 +31,15 @@ from e2graphrag_integrations import (
     tagged,
 )
 from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.html_report import contents
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.views.graph import (
+    edge_sentences,
+    find_connection,
+    list_entities,
+    neighborhood,
+)
+from e2graphrag_integrations.views.tree import document_tree, node_children
 from fakes import NameExtractor
 
 TENANTS = ("a", "b")
@@ -356,6 +364,18 @@ class _State:
             "nodes": lambda: reader.nodes([node]),
             "tags": reader.tag_counts,
             "repr": lambda: repr(reader),
+            "list": lambda: list_entities(reader, hint[:3]),
+            "neighborhood": lambda: neighborhood(reader, chosen.choice([hint, *SHARED])),
+            "edge": lambda: edge_sentences(reader, chosen.choice(SHARED), chosen.choice(SHARED)),
+            "path": lambda: find_connection(reader, chosen.choice(SHARED), hint),
+            "tree": lambda: document_tree(reader, id_),
+            "children": lambda: node_children(reader, node),
+            "report": lambda: [
+                contents.graph(reader, ()),
+                contents.documents(reader),
+                contents.document(reader, id_),
+                contents.statistics(reader),
+            ],
         }
         name = chosen.choice([*calls])
         return f"{hint} {id_}", name, _got(calls[name], repr)

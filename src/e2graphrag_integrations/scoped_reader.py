@@ -77,6 +77,11 @@ class ScopedReader(IndexReader):
         """The default retrieval strategy."""
         return self._strategy
 
+    @property
+    def path(self) -> str:
+        """The path of the index file, or `:memory:` for an in-memory index."""
+        return self._index.store.path
+
     def scoped(
         self, where: Mapping[str, Any], *, statistics: Statistics | None = None
     ) -> ScopedReader:

@@ -16,7 +16,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-MAX_TOP_LEVEL = 35
+MAX_TOP_LEVEL = 36
 
 # Each layer imports only layers above it in this list; names in one layer do not import each other.
 LAYERS = [
@@ -35,6 +35,7 @@ LAYERS = [
     {"engine"},
     {"evaluation"},
     {"views"},
+    {"html_report"},
     {"langchain", "llama_index", "loaders", "testing"},
     {"server"},
     {"cli"},

@@ -10,6 +10,7 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.views.graph import (
     edge_sentences,
+    entity_details,
     find_connection,
     list_entities,
     neighborhood,
@@ -85,6 +86,13 @@ def test_several_neighborhoods_equal_single_ones(rag):
     assert neighborhoods(rag, []) == []
 
 
+def test_details_are_those_of_the_index_with_bounded_lists(rag):
+    assert entity_details(rag, "Annie") == rag.entity("Annie")
+    first = entity_details(rag, "Annie", 1)
+    assert (len(first.mentions), len(first.neighbors), len(first.documents)) == (1, 1, 1)
+    assert first.info == rag.entity("Annie").info
+
+
 def test_subject_without_a_mention_has_no_neighbors(rag):
     found = neighborhood(rag, "Zebra")
     assert [node.name for node in found.nodes] == ["zebra"]
@@ -141,6 +149,7 @@ def test_scope_has_the_graph_of_an_index_of_its_documents(rag):
         (lambda r: list_entities(r, limit=0), InvalidInputError, "limit=0"),
         (lambda r: list_entities(r, limit=501), InvalidInputError, "limit=501"),
         (lambda r: list_entities(r, 3), InvalidInputError, "prefix must be a string"),
+        (lambda r: entity_details(r, "Anna", 201), InvalidInputError, "limit=201"),
         (lambda r: neighborhood(r, " "), InvalidInputError, "entity"),
         (lambda r: neighborhood(r, "Anna", 201), InvalidInputError, "limit=201"),
         (lambda r: neighborhood(r, "Nobody Known"), UnknownEntityError, "Nobody Known"),

@@ -42,23 +42,31 @@ def move_to_new(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def new_path(target: Path) -> Iterator[Path]:
+def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same folder, which becomes the target after the block.
 
     If the block raises, the temporary file or folder is removed.
+
+    Args:
+        target: The file or folder to create.
+        replace: Whether to replace an existing file.
 
     Raises:
         InvalidInputError: If the target exists.
         StoreError: If the target cannot be written.
     """
-    check_new(target)
+    if not replace:
+        check_new(target)
     temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
     try:
         yield temporary
         for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
             with file.open("rb") as written:
                 os.fsync(written.fileno())
-        move_to_new(temporary, target)
+        if replace:
+            temporary.replace(target)
+        else:
+            move_to_new(temporary, target)
     except OSError as error:
         raise StoreError(
             f"{target} could not be written: {error}; nothing was left behind, so free space or "

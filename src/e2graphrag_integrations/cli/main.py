@@ -15,7 +15,8 @@ from e2graphrag_integrations.cli.output import is_terminal, print_line
 # The order in which these modules register their commands is that of the help.
 # isort: off
 from e2graphrag_integrations.cli.commands import indexing, questions, entities, documents  # noqa: F401
-from e2graphrag_integrations.cli.commands import maintenance, copies, evaluation, serve, mcp, demo  # noqa: F401
+from e2graphrag_integrations.cli.commands import maintenance, copies, evaluation, report  # noqa: F401
+from e2graphrag_integrations.cli.commands import serve, mcp, demo  # noqa: F401
 # isort: on
 
 

@@ -31,7 +31,7 @@ from e2graphrag_integrations.text.spacing import on_one_line
 from e2graphrag_integrations.types import Span
 
 _BATCH = 500
-"""Number of chunks whose mentions are read at once."""
+"""Maximum number of chunks whose mentions are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +391,9 @@ def _mentions(
     """Return the first mentions of an entity, each once, although chunks may overlap."""
     found: dict[tuple[str, int, int], EntityMention] = {}
     rows = view.snapshot.chunk_nodes[view.chunks_of(entity)].tolist()
-    for first in range(0, len(rows), _BATCH):
-        for one in _mentions_in(rows[first : first + _BATCH], view, reader, entity):
+    batch = _BATCH if top is None else min(_BATCH, top)  # each chunk has at least one mention
+    for first in range(0, len(rows), batch):
+        for one in _mentions_in(rows[first : first + batch], view, reader, entity):
             if len(found) == top:
                 return [*found.values()]
             found.setdefault((one.document_id, one.start, one.end), one)

@@ -6,7 +6,7 @@ Each view reads a bounded part of the graph, so that it can be drawn for an inde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,21 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
-from e2graphrag_integrations.retrieval.entity_view import EntityInfo, EntityView
+from e2graphrag_integrations.retrieval.entity_view import (
+    EntityDetails,
+    EntityInfo,
+    EntityView,
+    describe_entity,
+)
 from e2graphrag_integrations.retrieval.path_evidence import connect, shared_sentences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.views.source import SnapshotReader
 
 MAX_ENTITIES = 500
 """Maximum number of entities in one list."""
+
+MAX_DETAILS = 200
+"""Maximum number of mentions, of neighbors and of documents in the details of an entity."""
 
 MAX_NODES = 200
 """Maximum number of entities in one neighborhood."""
@@ -127,6 +135,20 @@ def list_entities(
         return EntityList(tuple(view.infos(rows[first:stop])), len(rows))
 
     return reader.read_snapshot(entities)
+
+
+def entity_details(reader: SnapshotReader, name: str, limit: int = 50) -> EntityDetails:
+    """Return an entity with its first mentions, neighbors and documents, at most `limit` of each.
+
+    Raises:
+        InvalidInputError: If an argument is invalid or out of range.
+        UnknownEntityError: If the index has no such entity.
+    """
+    top = check_int("limit", limit, 1, MAX_DETAILS)
+    found = reader.read_snapshot(
+        lambda snapshot, nodes: describe_entity(snapshot, nodes, None, name, top)
+    )
+    return replace(found, documents=found.documents[:top], subject_of=found.subject_of[:top])
 
 
 def neighborhood(reader: SnapshotReader, name: str, limit: int = 40) -> Neighborhood:

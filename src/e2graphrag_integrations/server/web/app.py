@@ -20,6 +20,7 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.server.listening import HttpOptions, run_app
 from e2graphrag_integrations.server.web.document_routes import document_operations
 from e2graphrag_integrations.server.web.endpoints import route
+from e2graphrag_integrations.server.web.graph_routes import graph_operations
 from e2graphrag_integrations.server.web.operations import Operation
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
@@ -47,7 +48,12 @@ _KINDS = {404: "NotFoundError", 405: "MethodError", 413: "TooLargeError"}
 
 def all_operations() -> list[Operation]:
     """Return all operations of the API."""
-    return [*system_operations(), *retrieval_operations(), *document_operations()]
+    return [
+        *system_operations(),
+        *retrieval_operations(),
+        *document_operations(),
+        *graph_operations(),
+    ]
 
 
 def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette:  # noqa: B008 - immutable

@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
     UnknownDocumentError,
     UnknownEntityError,
+    UnknownNodeError,
 )
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 _STATUSES: tuple[tuple[type[E2GraphRAGError], int], ...] = (
     (UnknownDocumentError, 404),
     (UnknownEntityError, 404),
+    (UnknownNodeError, 404),
     (DuplicateDocumentError, 409),
     (FileLimitError, 413),
     (InvalidInputError, 400),

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import metadata
-from pathlib import PurePath
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
@@ -20,6 +17,7 @@ from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
 from e2graphrag_integrations.retrieval.strategy import MODES
 from e2graphrag_integrations.server.web.operations import Call, Operation
 from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.views.index_name import index_name
 
 _PLAIN = (bool, int, float, str)
 
@@ -166,18 +164,6 @@ def _info(call: Call) -> Info:
         UploadInfo(limits.upload_bytes, limits.upload_files, sorted(READERS)),
         LimitInfo(limits.k, limits.token_budget, limits.questions),
     )
-
-
-def index_name(path: str) -> str:
-    """Return the name of an index, without its folder or server.
-
-    >>> index_name("/data/novels.e2g"), index_name("postgresql://host/db?schema=library")
-    ('novels', 'library')
-    """
-    if is_postgres_url(path):
-        url = urlsplit(path)
-        return parse_qs(url.query).get("schema", [PurePath(url.path).name])[0]
-    return PurePath(path).stem
 
 
 def _defaults() -> dict[str, Any]:

@@ -14,7 +14,10 @@ const ADDED_BY_EXPANSION = 15;
 const LABEL_LENGTH = 32;
 const INNER_RING = 10;
 
-/** Show the entity graph. A source without `path` has no form for two names. */
+/**
+ * Show the entity graph. A source with `isReport` knows only the paths of its answers, so there is no form for
+ * two names; its `graphNote` says which entities it contains.
+ */
 export function mountGraph(root, source) {
   const view = new GraphView(root, source);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
@@ -56,10 +59,11 @@ class GraphView {
     clear(
       root,
       h("h1", null, "Graph"),
+      source.graphNote ? h("p", { class: "hint" }, source.graphNote) : null,
       h(
         "div",
         { class: "graph-layout" },
-        h("div", { class: "graph-side stack" }, this.list.element, source.path ? this.pathForm() : null),
+        h("div", { class: "graph-side stack" }, this.list.element, source.isReport ? null : this.pathForm()),
         h("div", null, this.problem, this.main),
       ),
     );
@@ -75,8 +79,10 @@ class GraphView {
     }
     this.shown = wanted;
     if (source && target) {
-      this.from.value = source;
-      this.to.value = target;
+      if (this.from) {
+        this.from.value = source;
+        this.to.value = target;
+      }
       await this.load(() => this.showPaths(source, target));
     } else if (entity) {
       await this.load((isNewest) => this.showEntity(entity, isNewest));
@@ -282,7 +288,7 @@ class GraphView {
   }
 
   renderMentions(details) {
-    const { mentions, documents } = details;
+    const { info, mentions, documents } = details;
     const list = h("ul", { class: "sentences" });
     const more = h("button", { type: "button", class: "quiet small" }, "Show more mentions");
     let count = 0;
@@ -316,7 +322,7 @@ class GraphView {
       more,
       h("h3", null, "Documents"),
       h("ul", null, shown.map((id) => h("li", null, h("a", { href: viewLink("tree", { document: id }) }, id)))),
-      documents.length > shown.length ? h("p", { class: "hint" }, `and ${formatNumber(documents.length - shown.length)} more`) : null,
+      info.documents > shown.length ? h("p", { class: "hint" }, `and ${formatNumber(info.documents - shown.length)} more`) : null,
     );
   }
 

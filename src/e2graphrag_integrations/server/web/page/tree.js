@@ -9,7 +9,7 @@ const NEXT_PART = 4_000;
 const AROUND = 800;
 const SHOWN_OF_CHUNK = 900;
 
-/** Show the summary trees. */
+/** Show the summary trees. A source with a `treeNote` does not contain all texts. */
 export function mountTree(root, source) {
   const view = new TreeView(root, source);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
@@ -30,6 +30,7 @@ class TreeView {
     clear(
       root,
       h("h1", null, "Tree"),
+      source.treeNote ? h("p", { class: "hint" }, source.treeNote) : null,
       h("div", { class: "tree-layout" }, this.list.element, h("div", null, this.hint, this.problem, this.main)),
     );
   }
@@ -47,7 +48,7 @@ class TreeView {
       const found = await this.source.tree(documentId, { offset: 0 });
       if (own !== this.request) return;
       clear(this.problem);
-      clear(this.title, documentId);
+      clear(this.title, this.list.titleOf(documentId));
       const [top] = found.nodes;
       clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : "A short document: its text is its tree."), h("span", null, countOf(found.total, "node at the top", "nodes at the top")));
       const list = new NodeList(this.source, found, (offset) => this.source.tree(documentId, { offset }));
@@ -346,6 +347,12 @@ class DocumentFinder {
       h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current }, one.title || one.id),
       h("span", { class: "hint" }, one.title ? ` ${one.id}, ` : " ", countOf(one.chunks, "chunk")),
     );
+  }
+
+  /** Return the title of a document with its id, or the id alone if the list does not contain it. */
+  titleOf(id) {
+    const title = this.items.find((one) => one.id === id)?.title;
+    return title ? `${title} (${id})` : id;
   }
 
   mark(id) {

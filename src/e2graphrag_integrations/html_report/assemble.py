@@ -1,0 +1,125 @@
+"""The HTML of a report: one script, one style, and blocks of JSON.
+
+The content security policy allows only the scripts and the style with these hashes, and no network.
+No text of the index becomes HTML, except for the title, which is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_MODULES = ("dom.js", "answer.js", "graph.js", "tree.js", "report.js")
+"""The modules of the page that the report uses, each after those that it imports."""
+
+_IMPORT = re.compile(r"^import [^\n]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(async )?(function|class|const|let) )", re.MULTILINE)
+
+_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+"""Characters that could end the element of a block, or a line of a script."""
+
+_VIEWS = {"overview": "Overview", "answers": "Answers", "graph": "Graph", "tree": "Tree"}
+
+
+def block(name: str, value: Any) -> str:
+    """Return a JSON value as an element that the script reads by its name."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return f'<script type="application/json" id="data-{name}">{text.translate(_ESCAPES)}</script>\n'
+
+
+def page_start(title: str, start: Any) -> str:
+    """Return the beginning of a report: everything before the blocks that are read later.
+
+    Args:
+        title: Title of the file.
+        start: The value of the block `start`, which the script reads at once.
+    """
+    style, script, library = _style(), _script(), _library()
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)} {_hash(library)}; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    links = "\n".join(
+        f'    <a href="#/{view}" data-view="{view}">{label}</a>' for view, label in _VIEWS.items()
+    )
+    sections = "\n".join(
+        f'  <section id="view-{view}" class="view" aria-label="{label}" hidden></section>'
+        for view, label in _VIEWS.items()
+    )
+    # Cytoscape adds a style of its own unless an element has this id.
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{html.escape(title)}</title>
+<style id="__________cytoscape_stylesheet">{style}</style>
+</head>
+<body>
+<a class="skip" id="skip" href="#main">Skip to the content</a>
+<header class="top">
+  <div class="brand">
+    <span class="brand-name">E2GraphRAG</span>
+    <span class="index-name">{html.escape(title)}</span>
+  </div>
+  <nav class="tabs" aria-label="Views">
+{links}
+  </nav>
+  <div class="tools">
+    <label class="theme-label" for="theme">Theme</label>
+    <select id="theme">
+      <option value="system">System</option>
+      <option value="light">Light</option>
+      <option value="dark">Dark</option>
+    </select>
+  </div>
+</header>
+<main id="main" tabindex="-1">
+  <noscript>This report needs JavaScript. It uses no network.</noscript>
+{sections}
+</main>
+<div id="announcements" class="visually-hidden" role="status" aria-live="polite"></div>
+{block("start", start)}<script>{script}</script>
+<script>{library}</script>
+"""
+
+
+PAGE_END = "</body>\n</html>\n"
+"""The end of a report, after all blocks."""
+
+
+@cache
+def _asset(name: str) -> str:
+    folder = resources.files("e2graphrag_integrations") / "server" / "web" / "page"
+    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def _style() -> str:
+    return _asset("style.css") + _asset("graph.css")
+
+
+@cache
+def _script() -> str:
+    """Return the modules as one script."""
+    parts = [_EXPORT.sub("", _IMPORT.sub("", _asset(name))) for name in _MODULES]
+    return f'(() => {{\n"use strict";\n{"".join(parts)}}})();'
+
+
+@cache
+def _library() -> str:
+    return _asset("vendor/cytoscape.min.js")
+
+
+def _hash(text: str) -> str:
+    """Return the source expression of an inline script or style."""
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

@@ -1,0 +1,212 @@
+"""The contents of a report: bounded parts of an index, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations.errors import (
+    InvalidInputError,
+    UnknownDocumentError,
+    UnknownEntityError,
+)
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.outline import (
+    DocumentInfo,
+    document_row,
+    list_documents,
+    read_rows,
+)
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.views.answer import AnswerView, Settings, ask
+from e2graphrag_integrations.views.documents import Readable
+from e2graphrag_integrations.views.graph import (
+    Neighborhood,
+    edge_sentences,
+    entity_details,
+    list_entities,
+    neighborhoods,
+)
+from e2graphrag_integrations.views.json_values import to_json
+
+TOP_ENTITIES = 50
+"""Number of the most mentioned entities in a report."""
+
+MAX_ENTITIES = 150
+"""Maximum number of entities in a report, with those of its answers."""
+
+NEIGHBORS = 30
+"""Maximum number of entities in a neighborhood."""
+
+MENTIONS = 10
+"""Maximum number of mentions of an entity."""
+
+EDGES = 5
+SENTENCES = 3
+"""Number of edges of each entity, the heaviest, with their sentences, and how many of each."""
+
+MAX_LISTED = 20_000
+"""Maximum number of documents that a report lists."""
+
+PIECE = 2_000
+"""Number of characters in a piece of a text, so that the script can find a range in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDocument:
+    """A document and its language."""
+
+    info: DocumentInfo
+    language: str
+
+
+def answers(reader: Readable, questions: Sequence[str]) -> list[AnswerView]:
+    """Return the answers to questions, with paths.
+
+    Raises:
+        E2GraphRAGError: For the same reasons as `IndexReader.retrieve`.
+    """
+    return [ask(reader, question, Settings({"paths": True})) for question in questions]
+
+
+def documents(reader: Readable) -> tuple[list[ListedDocument], int]:
+    """Return the documents in a report, and the number of all documents."""
+
+    def listed(snapshot: Snapshot, _: object) -> tuple[list[ListedDocument], int]:
+        infos, total = list_documents(snapshot, 0, MAX_LISTED)
+        pairs = zip(infos, snapshot.languages, strict=False)
+        return [ListedDocument(info, language) for info, language in pairs], total
+
+    return reader.read_snapshot(listed)
+
+
+def graph(reader: Readable, found: Sequence[AnswerView]) -> dict[str, Any]:
+    """Return the most mentioned entities and those of answers, with their neighborhoods."""
+    top = list_entities(reader, limit=TOP_ENTITIES)
+    names = dict.fromkeys(info.name for info in top.items)
+    names |= dict.fromkeys(_names_in(found))
+    details, known = [], []
+    for name in list(names)[:MAX_ENTITIES]:
+        try:
+            one = entity_details(reader, name, MENTIONS)
+        except UnknownEntityError:  # a writer has removed it in the meantime
+            continue
+        known.append(name)
+        details.append(to_json(one) | {"neighbors": []})
+    around = neighborhoods(reader, known, NEIGHBORS)
+    return {
+        "items": [one["info"] for one in details],
+        "total": top.total,
+        "details": details,
+        "neighborhoods": [_compact(one) for one in around],
+        "sentences": list(_sentences(reader, around)),
+        "paths": [to_json(path) for answer in found for path in answer.paths or ()],
+    }
+
+
+def _names_in(found: Sequence[AnswerView]) -> Iterator[str]:
+    """Yield the entities of answers: those of the question, of the paths, and of the nodes."""
+    for answer in found:
+        yield from (link.entity for link in answer.links)
+        for path in answer.paths or ():
+            yield from path.entities
+    for answer in found:
+        for node in answer.nodes:
+            yield from node.entities
+
+
+def _compact(found: Neighborhood) -> dict[str, Any]:
+    """Return a neighborhood whose edges name the nodes by their places."""
+    places = {node.name: place for place, node in enumerate(found.nodes)}
+    return {
+        "nodes": [[one.name, one.mentions, one.documents, one.degree] for one in found.nodes],
+        "edges": [[places[edge.source], places[edge.target], edge.weight] for edge in found.edges],
+    }
+
+
+def _sentences(reader: Readable, around: Iterable[Neighborhood]) -> Iterator[dict[str, Any]]:
+    """Yield the sentences of the heaviest edges of each entity, each edge once."""
+    read = set()
+    for one in around:
+        for neighbor in one.nodes[1 : EDGES + 1]:
+            edge = frozenset((one.center, neighbor.name))
+            if edge in read:
+                continue
+            read.add(edge)
+            try:
+                found = edge_sentences(reader, one.center, neighbor.name, SENTENCES)
+            except (UnknownEntityError, InvalidInputError):  # removed or joined in the meantime
+                continue
+            yield {"source": one.center, "target": neighbor.name} | to_json(found)
+
+
+def document(reader: Readable, document_id: str) -> dict[str, Any] | None:
+    """Return the text and the tree of a document, or None if it has been deleted.
+
+    The tree names its nodes by their places: the children of a node have adjacent places. If the
+    whole text cannot be read, the nodes contain their own texts.
+    """
+
+    def read(snapshot: Snapshot, source: NodeSource) -> dict[str, Any]:
+        table, row = snapshot.nodes, document_row(snapshot, document_id)
+        bounds = np.searchsorted(table.document, [row, row + 1]).tolist()
+        rows = range(*bounds)
+        first, counts = (column[slice(*bounds)] for column in table.children)
+        nodes = read_rows(snapshot, source, rows)
+        text = _text(reader, document_id)
+        if text is not None and any(
+            node.level == 0 and text[node.start : node.end] != node.text for node in nodes
+        ):
+            text = None  # a writer has changed it in the meantime
+        own = {
+            place: node.text for place, node in enumerate(nodes) if node.level > 0 or text is None
+        }
+        return {
+            "pieces": None
+            if text is None
+            else [text[begin : begin + PIECE] for begin in range(0, len(text), PIECE)],
+            "nodes": {
+                "level": [node.level for node in nodes],
+                "start": [node.start for node in nodes],
+                "end": [node.end for node in nodes],
+                "first": np.where(counts, first - bounds[0], 0).tolist(),
+                "count": counts.tolist(),
+                "roots": np.flatnonzero(table.parents[slice(*bounds)] < 0).tolist(),
+                "texts": own,
+            },
+        }
+
+    try:
+        return reader.read_snapshot(read)
+    except UnknownDocumentError:
+        return None
+
+
+def _text(reader: Readable, document_id: str) -> str | None:
+    try:
+        return reader.document(document_id).text
+    except UnknownDocumentError:  # only a part of it is visible
+        return None
+
+
+def statistics(reader: Readable) -> list[tuple[str, int | str]]:
+    """Return the counts of an index with their names."""
+    found = reader.stats()
+    languages: Mapping[str, int] = found.languages
+    counts: list[tuple[str, int | str]] = [
+        ("Documents", found.documents),
+        ("Chunks", found.chunks),
+        ("Summaries", found.summaries),
+        ("Levels", found.levels),
+        ("Entities", found.entities),
+        ("Edges", found.edges),
+        ("Mentions", found.mentions),
+        ("Vectors", found.windows),
+    ]
+    if languages:
+        shares = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        counts.append(("Languages", shares))
+    return counts

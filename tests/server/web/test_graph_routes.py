@@ -1,0 +1,91 @@
+"""The routes of the entity graph and the trees: the views as JSON, and refused arguments."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations.server.web import WebOptions
+from e2graphrag_integrations.views.graph import (
+    edge_sentences,
+    entity_details,
+    find_connection,
+    list_entities,
+    neighborhood,
+)
+from e2graphrag_integrations.views.tree import document_tree, node_children
+
+NAME = "a/b ü?#%.txt"
+
+
+@pytest.fixture
+def rag(open_index, story):
+    index = open_index(group_size=2)
+    index.add([story, SourceDocument(NAME, "Anna met Zoe in Lima.", metadata={"kind": "joke"})])
+    return index
+
+
+def test_answers_are_the_views(rag, serve):
+    client = serve(rag)
+
+    def get(path, **parameters):
+        response = client.get(path, params=parameters)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    assert get("/entities") == plain(list_entities(rag).to_dict())
+    assert get("/entities", prefix="an", offset=0, limit=1) == plain(
+        list_entities(rag, "an", 0, 1).to_dict()
+    )
+    assert get("/entities/Anna", limit=2) == plain(entity_details(rag, "Anna", 2).to_dict())
+    assert get("/entities/anna/neighborhood", limit=3) == plain(
+        neighborhood(rag, "anna", 3).to_dict()
+    )
+    assert get("/edge", source="Anna", target="Bert", limit=1) == plain(
+        edge_sentences(rag, "Anna", "Bert", 1).to_dict()
+    )
+    paths = get("/path", source="Cleo", target="Anna")["paths"]
+    assert [path["entities"] for path in paths] == [
+        list(path.entities) for path in find_connection(rag, "Cleo", "Anna")
+    ]
+    tree = get("/documents/story/tree")
+    assert tree == plain(document_tree(rag, "story").to_dict())
+    top = tree["nodes"][0]["node_id"]
+    assert get(f"/nodes/{top}/children", offset=1) == plain(node_children(rag, top, 1).to_dict())
+    assert get(f"/documents/{quote(NAME, safe='')}/tree")["nodes"][0]["document_id"] == NAME
+
+
+def plain(value):
+    """Return a value as JSON has it."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind", "message"),
+    [
+        ("/entities?limit=501", 400, "InvalidInputError", "limit"),
+        ("/entities?offset=-1", 400, "InvalidInputError", "offset"),
+        ("/entities?suffix=x", 400, "InvalidInputError", "unknown parameter"),
+        ("/entities/xenia", 404, "UnknownEntityError", "xenia"),
+        ("/entities/%20", 400, "InvalidInputError", "entity"),
+        ("/entities/anna/neighborhood?limit=0", 400, "InvalidInputError", "limit"),
+        ("/edge?source=anna", 400, "InvalidInputError", "target"),
+        ("/edge?source=anna&target=Anna", 400, "InvalidInputError", "same entity"),
+        ("/path?source=anna&target=xenia", 404, "UnknownEntityError", "xenia"),
+        ("/documents/nowhere/tree", 404, "UnknownDocumentError", "nowhere"),
+        ("/nodes/nowhere/children", 404, "UnknownNodeError", "nowhere"),
+    ],
+)
+def test_invalid_requests_are_refused(rag, serve, path, status, kind, message):
+    response = serve(rag).get(path)
+    error = response.json()["error"]
+    assert (response.status_code, error["type"]) == (status, kind)
+    assert message in error["message"]
+
+
+def test_entities_of_an_empty_index(open_index, serve):
+    assert serve(open_index()).get("/entities").json() == {"items": [], "total": 0}
