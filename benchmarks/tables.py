@@ -601,8 +601,11 @@ def peer_costs(names: Sequence[str], result: Result) -> str:
     ):
         figures = (f"{result['novel'][name]['index'][key]:,}" for name, _ in columns)
         rows.append((label, *figures))
-    calls = (result["novel"][name]["modes"][mode]["llm_calls"] for name, mode in columns)
-    rows.append(("LLM calls per question", *(f"{count:g}" for count in calls)))
+    seconds = (result["novel"][name]["index"]["seconds"] for name, _ in columns)
+    rows.append(("seconds, if the LLM replies at once", *(f"{one:.0f}" for one in seconds)))
+    asked = [result["novel"][name]["modes"][mode] for name, mode in columns]
+    rows.append(("LLM calls per question", *(f"{one['llm_calls']:g}" for one in asked)))
+    rows.append(("ms per question, median", *(f"{one['p50_ms']:.0f}" for one in asked)))
     found = [result["hotpotqa"].get(name, {}).get("modes", {}).get(mode) for name, mode in columns]
     recalls = ("not measured" if one is None else f"{one['R@5']:.3f}" for one in found)
     rows.append(("R@5, 1,000 passages of HotpotQA", *recalls))
