@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, RetryPolicy, SourceDocument
+from e2graphrag_integrations.cli import main as cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-MESSAGES = re.findall(r"^```text\n(\w+): (.*)\n```$", PAGE, re.MULTILINE)
+MESSAGES = re.findall(r"^```text\n(\w+Error): (.*)\n```$", PAGE, re.MULTILINE)
+PRINTED = re.findall(r"^```text\n((?:error|warning): .*)\n```$", PAGE, re.MULTILINE)
 LETTER = SourceDocument("letter-1", "Alice met Bob in Paris. Bob gave Alice a map.")
 LONG = SourceDocument("long", "Alice met Bob. " * 300)
 
@@ -142,6 +144,11 @@ def llama_index() -> Any:
     return E2GraphRAGIndex.from_documents([Document(text="Alice.")], embed_model="hashing")
 
 
+def assert_matches(text: str, message: str) -> None:
+    pattern = ".*".join(re.escape(part.strip()) for part in text.split("…"))
+    assert re.search(pattern, message, re.DOTALL), message
+
+
 CAUSES: list[Callable[[], None]] = [
     ask_with_another_embedder,
     open_with_another_chunk_size,
@@ -179,9 +186,30 @@ def test_message_on_the_page_is_the_one_that_is_raised(number, cause, tmp_path, 
     with pytest.raises(Exception) as raised:  # noqa: PT011 - the page names the class
         cause()
     assert type(raised.value).__name__ == name
-    pattern = ".*".join(re.escape(part.strip()) for part in text.split("…"))
-    assert re.search(pattern, str(raised.value), re.DOTALL), str(raised.value)
+    assert_matches(text, str(raised.value))
+
+
+COMMANDS = [
+    "query letters.e2g Who?",
+    "index empty.txt --out empty.e2g --embedder hashing",
+    "mcp letters.e2g --transport http --host 0.0.0.0",
+    "mcp letters.e2g --transport http --port 99999",
+]
+"""What prints the messages of the command line, in their order."""
+
+
+@pytest.mark.parametrize(("number", "command"), [*enumerate(COMMANDS)])
+def test_message_on_the_page_is_the_one_that_is_printed(
+    number, command, tmp_path, monkeypatch, capsys
+):
+    pytest.importorskip("mcp")
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").touch()
+    if number:
+        index().close()
+    cli.main(command.split())
+    assert_matches(PRINTED[number], capsys.readouterr().err)
 
 
 def test_every_message_on_the_page_has_a_cause_here():
-    assert len(MESSAGES) == len(CAUSES)
+    assert (len(MESSAGES), len(PRINTED)) == (len(CAUSES), len(COMMANDS))
