@@ -57,7 +57,7 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
     for transport in ("serve_stdio", "serve_http"):  # tests/server runs the servers
         monkeypatch.setattr(transports, transport, lambda *_: None)
-    monkeypatch.setattr(web_app, "run_app", lambda *_, **__: None)
+    monkeypatch.setattr(web_app, "run_server", lambda *_, **__: None)
     (tmp_path / "novels").mkdir()
     (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
     question = {"question": "Who is Weena?", "answer": "the Eloi"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -188,6 +188,15 @@ def _question(line: bytes, number: int) -> Question:
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"not valid JSON: {problem}") from error
+    return replace(parse_question(values), line=number)
+
+
+def parse_question(values: Any) -> Question:
+    """Return the question of a JSON object; `read_questions` describes the keys.
+
+    Raises:
+        InvalidInputError: If it is not an object, or a value is invalid.
+    """
     if not isinstance(values, dict) or "question" not in values:
         raise InvalidInputError('must be a JSON object with the key "question"')
     answers: list[Any] = []
@@ -201,7 +210,6 @@ def _question(line: bytes, number: int) -> Question:
         _list("gold_spans", values.get("gold_spans")),
         answers,
         id=str(id_) if isinstance(id_, int) and not isinstance(id_, bool) else id_ or "",
-        line=number,
     )
 
 

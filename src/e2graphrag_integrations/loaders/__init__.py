@@ -8,6 +8,7 @@ from __future__ import annotations
 from e2graphrag_integrations.loaders.files import (
     SkippedFile,
     path_exists,
+    read_data,
     read_documents,
     read_file,
     source_files,
@@ -18,6 +19,7 @@ __all__ = [
     "LoaderLimits",
     "SkippedFile",
     "path_exists",
+    "read_data",
     "read_documents",
     "read_file",
     "source_files",

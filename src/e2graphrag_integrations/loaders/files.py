@@ -197,12 +197,39 @@ def read_file(
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from error
     budget.check_file(len(data))
-    reader = READERS.get(path.suffix.lower(), read_text)
+    return _read(data, path.suffix, document_id or path.name, budget)
+
+
+def read_data(
+    data: bytes,
+    document_id: str,
+    *,
+    limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
+) -> SourceDocument:
+    """Read the content of a file with the reader for the suffix of its id, or as text.
+
+    Args:
+        data: The content.
+        document_id: The document's id, such as the name of the file.
+        limits: Limits for the file.
+
+    Raises:
+        UnreadableFileError: If the content does not match the suffix.
+        FileLimitError: If the content exceeds a limit.
+        MissingDependencyError: If the format needs the `files` extra and it is not installed.
+    """
+    budget = Budget(limits, document_id)
+    budget.check_file(len(data))
+    return _read(data, Path(document_id).suffix, document_id, budget)
+
+
+def _read(data: bytes, suffix: str, document_id: str, budget: Budget) -> SourceDocument:
     try:
-        return reader(document_id or path.name, data, budget)
+        return READERS.get(suffix.lower(), read_text)(document_id, data, budget)
     except ImportError as error:
         raise MissingDependencyError(
-            f"{path} needs the package {error.name}: pip install 'e2graphrag-integrations[files]'"
+            f"{budget.origin} needs the package {error.name}: "
+            "pip install 'e2graphrag-integrations[files]'"
         ) from error
 
 

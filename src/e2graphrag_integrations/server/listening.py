@@ -116,31 +116,18 @@ class HttpOptions:
         return tuple(dict.fromkeys([*LOOPBACK, self.url_host, *self.allowed_hosts]))
 
 
-def run_app(
-    app: Any,
-    options: HttpOptions,
-    on_start: Callable[[str], None],
-    *,
-    path: str = "",
-    connections: int,
-    protocol: Any = "auto",
-    keep_alive: int = 5,
-) -> None:
-    """Serve an ASGI application until the process is interrupted.
+def server_config(
+    app: Any, options: HttpOptions, *, connections: int, protocol: Any = "auto"
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application.
 
     Args:
-        app: The application.
+        app: The ASGI application.
         options: Where to serve.
-        on_start: Called with the URL as soon as clients can connect.
-        path: Path of the URL.
         connections: Maximum number of simultaneous connections; others get status 503.
         protocol: The HTTP protocol of uvicorn.
-        keep_alive: Seconds after which an idle connection is closed.
-
-    Raises:
-        InvalidInputError: If the address or the port cannot be used.
     """
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
@@ -151,9 +138,24 @@ def run_app(
         ws="none",
         http=protocol,
         limit_concurrency=connections,
-        timeout_keep_alive=keep_alive,
         timeout_graceful_shutdown=_SHUTDOWN,
     )
+
+
+def run_server(
+    config: uvicorn.Config, options: HttpOptions, path: str, on_start: Callable[[str], None]
+) -> None:
+    """Serve until the process is interrupted.
+
+    Args:
+        config: The configuration.
+        options: The options from which it was made.
+        path: Path of the URL.
+        on_start: Called with the URL as soon as clients can connect.
+
+    Raises:
+        InvalidInputError: If the address or the port cannot be used.
+    """
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn has closed all connections
         asyncio.run(_Announcing(config, options.url_host, path, on_start).serve())
 

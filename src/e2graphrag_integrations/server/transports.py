@@ -11,7 +11,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
-from e2graphrag_integrations.server.listening import HttpOptions, run_app
+from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
 
 PATH = "/mcp"
 
@@ -89,4 +89,5 @@ def serve_http(
     )
     if options.token is not None:
         app = RequiredToken(app, options.token)
-    run_app(app, options, on_start, path=PATH, connections=_MAX_CONNECTIONS)
+    config = server_config(app, options, connections=_MAX_CONNECTIONS)
+    run_server(config, options, PATH, on_start)

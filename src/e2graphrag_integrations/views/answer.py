@@ -13,7 +13,7 @@ from e2graphrag_integrations._utils.validation import check_bool, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.evaluation.evaluate import measure
 from e2graphrag_integrations.evaluation.questions import Question
-from e2graphrag_integrations.evaluation.settings import make_setting
+from e2graphrag_integrations.evaluation.settings import Setting, make_setting
 from e2graphrag_integrations.pages import PAGE_ID, describe_pages
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.reader import IndexReader
@@ -200,9 +200,9 @@ class Settings:
             raise InvalidInputError(f"history={short_repr(history)} must be a list")
         check_bool("paths", self.values.get("paths", False))
 
-    def ask(self, reader: IndexReader, question: str) -> tuple[RetrievalResult, Any]:
+    def ask(self, reader: IndexReader, question: str) -> tuple[RetrievalResult, Setting]:
         """Return the result of a question, and the setting for the measures."""
-        setting = make_setting("settings", self._arguments())
+        setting = self.setting("settings")
         result = reader.retrieve(
             question,
             **setting.arguments(),
@@ -210,6 +210,17 @@ class Settings:
             paths=self.values.get("paths", False),
         )
         return result, setting
+
+    def setting(self, name: str) -> Setting:
+        """Return the setting for an evaluation, without `paths`, which does not change the nodes.
+
+        Args:
+            name: Its name, for error messages.
+
+        Raises:
+            EvaluationError: If a value is invalid.
+        """
+        return make_setting(name, self._arguments())
 
     def _arguments(self) -> dict[str, Any]:
         """Return the arguments that a setting of an evaluation has, too."""

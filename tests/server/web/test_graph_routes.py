@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.server.web import WebOptions
 from e2graphrag_integrations.views.graph import (
     edge_sentences,
     entity_details,

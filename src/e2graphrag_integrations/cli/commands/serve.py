@@ -10,6 +10,7 @@ import typer
 from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.where import parse_object
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 
 TOKEN_VARIABLE = "E2GRAPHRAG_SERVE_TOKEN"  # noqa: S105 - the name of the variable
@@ -43,6 +44,7 @@ def serve(
         typer.Option(metavar="NAME", help="Further host name that clients use. Repeat it."),
     ] = None,
     read_only: Annotated[bool, flag("--read-only", "Refuse all changes of documents.")] = False,
+    scope: options.Scope = None,
     vectors: options.Vectors = None,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -77,7 +79,8 @@ def serve(
     clients += [] if tokens is None else read_tokens(tokens)
     first = clients[0].token if clients else None
     http = HttpOptions(host, port, first, allow_host or ())
-    web = WebOptions(clients, http.hosts, read_only)
+    where = None if scope is None else parse_object("--scope", scope)
+    web = WebOptions(clients, http.hosts, read_only, where)
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     with inputs.open_index(
         index, summarizer=summarizer, concurrency=concurrency, vectors=vectors

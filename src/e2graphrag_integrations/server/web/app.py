@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -17,16 +20,20 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.server.listening import HttpOptions, run_app
+from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
 from e2graphrag_integrations.server.web.document_routes import document_operations
 from e2graphrag_integrations.server.web.endpoints import route
+from e2graphrag_integrations.server.web.evaluation_routes import evaluation_operations
 from e2graphrag_integrations.server.web.graph_routes import graph_operations
+from e2graphrag_integrations.server.web.job_routes import job_operations
+from e2graphrag_integrations.server.web.openapi import describe
 from e2graphrag_integrations.server.web.operations import Operation
-from e2graphrag_integrations.server.web.options import WebOptions
+from e2graphrag_integrations.server.web.options import Limits, WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.protocol import TimedProtocol
 from e2graphrag_integrations.server.web.retrieval_routes import retrieval_operations
 from e2graphrag_integrations.server.web.service import Service
-from e2graphrag_integrations.server.web.system_routes import system_operations
+from e2graphrag_integrations.server.web.system_routes import system_operations, version
 
 PAGE = Path(__file__).parent / "page"
 """The files of the page."""
@@ -51,8 +58,10 @@ def all_operations() -> list[Operation]:
     return [
         *system_operations(),
         *retrieval_operations(),
+        *evaluation_operations(),
         *document_operations(),
         *graph_operations(),
+        *job_operations(),
     ]
 
 
@@ -70,17 +79,27 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette: 
         FilterError: If the filter of a client is invalid.
     """
     service = Service(rag, options)
+    operations = all_operations()
+    description = json.dumps(describe(operations, version()), ensure_ascii=False).encode()
+
+    async def openapi(request: Request) -> Response:
+        try:
+            service.access.check_origin(request)
+        except Problem as problem:
+            return problem.response()
+        return Response(description, media_type="application/json")
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            service.close()
+            await service.close()
 
     return Starlette(
         routes=[
-            *(route(service, one) for one in all_operations()),
+            *(route(service, one) for one in operations),
+            Route("/openapi.json", openapi),
             Route("/", _page(service), name="page"),
             Mount("/page", _Files(service)),
         ],
@@ -107,9 +126,14 @@ def serve(
     Raises:
         InvalidInputError: If the address or the port cannot be used.
     """
-    run_app(
-        make_app(rag, options), http, on_start, path="/", connections=options.limits.connections
-    )
+    config = config_of(make_app(rag, options), http, options.limits)
+    run_server(config, http, "/", on_start)
+
+
+def config_of(app: Starlette, http: HttpOptions, limits: Limits) -> uvicorn.Config:
+    """Return how uvicorn serves an application, with deadlines for slow clients."""
+    protocol = partial(TimedProtocol, seconds=limits.body_seconds)
+    return server_config(app, http, connections=limits.connections, protocol=protocol)
 
 
 def _page(service: Service) -> Callable[[Request], Response]:

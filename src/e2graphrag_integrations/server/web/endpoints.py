@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -30,14 +31,18 @@ _SHOWN = 3
 
 def route(service: Service, operation: Operation) -> Route:
     """Return the route of an operation."""
+    label = f"{operation.method} {operation.path}"
 
     async def endpoint(request: Request) -> Response:
+        started = time.perf_counter()
         try:
-            return await _answer(service, operation, request)
-        except (ClientDisconnect, asyncio.CancelledError):
-            return Response(status_code=GONE)
+            response = await _answer(service, operation, request)
+        except ClientDisconnect:
+            response = Response(status_code=GONE)
         except Exception as error:  # noqa: BLE001 - every error becomes an answer
-            return service.explainer.problem(error).response()
+            response = service.explainer.problem(error).response()
+        service.metrics.count(label, response.status_code, time.perf_counter() - started)
+        return response
 
     return Route(operation.path, endpoint, methods=[operation.method], name=operation.summary)
 

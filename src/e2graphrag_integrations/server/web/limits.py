@@ -73,6 +73,14 @@ class Admission:
         """Number of requests that run or wait."""
         return self._by_client.total()
 
+    def check_rate(self, client: str) -> None:
+        """Count a request that starts a job.
+
+        Raises:
+            Problem: If the client has to wait.
+        """
+        self._rate.check(client)
+
     async def run(self, client: str, work: Callable[[], T]) -> T:
         """Return the result of a function.
 

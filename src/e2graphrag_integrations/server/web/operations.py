@@ -15,7 +15,6 @@ from starlette.requests import Request
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server.web.access import Caller
-from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.views.documents import Readable
 
 if TYPE_CHECKING:
@@ -114,8 +113,7 @@ class Call:
         Raises:
             Problem: If the caller sees only a part of it.
         """
-        if self.caller.is_scoped:
-            raise Problem(403, "ScopeError", "this token only reads a part of the index")
+        self.service.check_rights(self.caller, "all")
         return self.service.rag
 
     async def in_thread(self, work: Callable[[], T]) -> T:

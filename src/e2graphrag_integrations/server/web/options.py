@@ -125,6 +125,7 @@ class WebOptions:
         clients: The clients; with none, everyone who reaches the server may use all of it.
         hosts: Accepted names in the header Host, without ports.
         read_only: Whether nobody may add or delete documents.
+        where: Metadata filter; nobody sees other documents or may write. None serves everything.
         limits: The limits.
 
     Raises:
@@ -134,6 +135,7 @@ class WebOptions:
     clients: Sequence[Client] = ()
     hosts: Sequence[str] = LOOPBACK
     read_only: bool = False
+    where: Mapping[str, Any] | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.server.web.access import Access, Caller
+from e2graphrag_integrations.server.web.events import Streams
+from e2graphrag_integrations.server.web.jobs import Jobs
 from e2graphrag_integrations.server.web.limits import Admission
+from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem
 from e2graphrag_integrations.views.documents import Readable
@@ -25,13 +32,28 @@ class Service:
         self.access = Access(options)
         self.admission = Admission(options.limits)
         self.explainer = Explainer(rag.path)
+        self.jobs = Jobs(options.limits, self.explainer)
+        self.streams = Streams(options.limits.streams)
+        self.metrics = Metrics(self.admission, self.jobs)
+        self._whole: Readable = rag if options.where is None else rag.scoped(options.where)
         self._scopes: dict[str, ScopedReader] = {
-            one.name: rag.scoped(one.where) for one in options.clients if one.where is not None
+            one.name: self._whole.scoped(one.where)
+            for one in options.clients
+            if one.where is not None
         }
 
     def reader(self, caller: Caller) -> Readable:
         """Return the index as a caller sees it."""
-        return self._scopes[caller.name] if caller.is_scoped else self.rag
+        return self._scopes[caller.name] if caller.is_scoped else self._whole
+
+    def scope(self, caller: Caller) -> Mapping[str, Any] | None:
+        """Return the filter of the documents that a caller sees; None if it sees all."""
+        reader = self.reader(caller)
+        return reader.where if isinstance(reader, ScopedReader) else None
+
+    def can_write(self, caller: Caller) -> bool:
+        """Return whether a caller may add and delete documents."""
+        return caller.can_write and not self.options.read_only and self.scope(caller) is None
 
     def check_rights(self, caller: Caller, rights: str) -> None:
         """Check that a caller may call an operation.
@@ -39,14 +61,24 @@ class Service:
         Raises:
             Problem: If not.
         """
-        if rights in ("all", "write") and caller.is_scoped:
-            raise Problem(403, "ScopeError", "this token only reads a part of the index")
+        if rights in ("all", "write") and self.scope(caller) is not None:
+            raise Problem(403, "ScopeError", "you can only read a part of this index")
         if rights == "write":
             if self.options.read_only:
                 raise Problem(403, "ReadOnlyError", "the server is read-only")
             if not caller.can_write:
                 raise Problem(403, "ReadOnlyError", "this token may only read")
 
-    def close(self) -> None:
-        """End the threads."""
+    def check_writable(self) -> None:
+        """Check that nobody else is writing to the index.
+
+        Raises:
+            Problem: If another process writes to the file. Writers of a database take turns.
+        """
+        if not is_postgres_url(self.rag.path) and self.rag.is_written_elsewhere():
+            raise Problem(409, "ConflictError", "another process is writing to the index")
+
+    async def close(self) -> None:
+        """Stop the jobs and end the threads."""
+        await self.jobs.stop_all()
         self.admission.close()

@@ -93,6 +93,14 @@ def system_operations() -> list[Operation]:
     return [
         Operation(
             "GET",
+            "/metrics",
+            _metrics,
+            "Return the metrics of the server as text for Prometheus",
+            media="text/plain",
+            rights="all",
+        ),
+        Operation(
+            "GET",
             "/health",
             _health,
             "Tell that the server answers",
@@ -131,6 +139,11 @@ async def _health(_: Call) -> Health:
     return Health("ok", version())
 
 
+async def _metrics(call: Call) -> Response:
+    text, media = call.service.metrics.text()
+    return Response(text, media_type=media)
+
+
 async def _open_session(call: Call) -> Response:
     response = Response(status_code=204)
     request: SessionRequest = call.body
@@ -148,13 +161,13 @@ async def _close_session(call: Call) -> Response:
 
 def _info(call: Call) -> Info:
     service, stats = call.service, call.reader.stats()
-    limits, client = service.options.limits, call.caller.client
+    limits, scope = service.options.limits, service.scope(call.caller)
     return Info(
         index_name(service.rag.path),
         version(),
-        service.options.read_only or not call.caller.can_write,
+        not service.can_write(call.caller),
         service.access.needs_token,
-        None if client is None or client.where is None else dict(client.where),
+        None if scope is None else dict(scope),
         stats,
         list(STRATEGIES),
         list(MODES),

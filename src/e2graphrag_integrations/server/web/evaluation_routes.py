@@ -1,0 +1,87 @@
+"""Evaluations: a set of questions, asked with several settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
+from e2graphrag_integrations.evaluation import EvaluationReport, Question, aevaluate
+from e2graphrag_integrations.evaluation.questions import parse_question
+from e2graphrag_integrations.reports import ProgressListener
+from e2graphrag_integrations.server.web.job_routes import JobStarted
+from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.retrieval_routes import check_settings
+
+_MAX_SETTINGS = 10
+
+
+class EvaluationRequest(BaseModel):
+    """Questions with gold answers, and the settings to compare.
+
+    A question has the keys of a line in a file for `e2graphrag eval`: `question`, and `gold_ids`,
+    `gold_spans` or `answer`. A setting has the keys of the settings of a question, without
+    `history`. The first setting is the baseline.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    questions: list[dict[str, Any]] = Field(min_length=1)
+    settings: dict[str, dict[str, Any]] = Field(min_length=1, max_length=_MAX_SETTINGS)
+
+
+def evaluation_operations() -> list[Operation]:
+    """Return the operations that evaluate settings."""
+    return [
+        Operation(
+            "POST",
+            "/evaluations",
+            _evaluate,
+            "Start a job that asks questions with several settings, and measures the answers",
+            body=EvaluationRequest,
+            answer=JobStarted,
+            status=202,
+            max_body=16 * 2**20,
+        )
+    ]
+
+
+async def _evaluate(call: Call) -> JobStarted:
+    request: EvaluationRequest = call.body
+    limits = call.service.options.limits
+    if len(request.questions) > limits.questions:
+        raise InvalidInputError(
+            f"the evaluation has {len(request.questions):,} questions, and the limit of the server "
+            f"is {limits.questions:,}"
+        )
+    questions = _questions(request.questions)
+    settings = {}
+    for name, values in request.settings.items():
+        if values.get("history"):
+            raise InvalidInputError(f"setting {name!r}: an evaluation has no history")
+        settings[name] = check_settings(values, limits).setting(name)
+    call.service.admission.check_rate(call.caller.name)
+
+    async def work(listen: ProgressListener) -> EvaluationReport:
+        return await aevaluate(call.reader, questions, settings, progress=listen)
+
+    job = call.service.jobs.start("evaluation", call.caller, work)
+    return JobStarted(job.view.id)
+
+
+def _questions(values: Sequence[dict[str, Any]]) -> list[Question]:
+    """Return the questions; the number of each is its `line`.
+
+    Raises:
+        EvaluationError: If one is invalid.
+    """
+    questions = []
+    for number, one in enumerate(values, 1):
+        try:
+            questions.append(replace(parse_question(one), line=number))
+        except InvalidInputError as error:
+            raise EvaluationError(f"question {number}: {error}", (number,)) from error
+    return questions

@@ -1,0 +1,222 @@
+"""Jobs: work that takes longer than a request, such as indexing, and its progress."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from e2graphrag_integrations.errors import StoppedError
+from e2graphrag_integrations.reports import Progress, ProgressListener
+from e2graphrag_integrations.server.web.access import Caller
+from e2graphrag_integrations.server.web.options import Limits
+from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
+
+JobKind = Literal["upload", "reindex", "resume", "evaluation"]
+JobState = Literal["waiting", "running", "done", "failed", "stopped"]
+
+FINAL: tuple[JobState, ...] = ("done", "failed", "stopped")
+
+Work = Callable[[ProgressListener], Awaitable[Any]]
+"""Does the work of a job; called with a function that accepts its progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """The progress of a stage: finished items, all items, and the seconds since the start."""
+
+    stage: str
+    done: int
+    total: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    """Why a job failed."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job.
+
+    Attributes:
+        id: Its id.
+        kind: What it does.
+        state: `waiting` until earlier jobs of the same sort end, then `running`, and at the end
+            `done`, `failed` or `stopped`.
+        progress: The progress of its stages, in the order in which they began.
+        error: Why it failed.
+        result: Its result; null until it is done, and in lists of jobs.
+    """
+
+    id: str
+    kind: JobKind
+    state: JobState
+    progress: tuple[StageProgress, ...] = ()
+    error: JobError | None = None
+    result: Mapping[str, Any] | None = None
+
+
+class Job:
+    """One job; used in the event loop only.
+
+    Attributes:
+        view: Its state.
+        owner: Name of the client that started it.
+        value: The object of which `result` is the description.
+    """
+
+    def __init__(self, kind: JobKind, owner: str) -> None:
+        self.view = JobView(secrets.token_urlsafe(12), kind, "waiting")
+        self.owner = owner
+        self.value: Any = None
+        self.changed = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self._stages: dict[str, StageProgress] = {}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self.view.state in FINAL
+
+    def update(self, **changes: Any) -> None:
+        """Change the state and wake everyone who waits for a change."""
+        self.view = replace(self.view, **changes)
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def listener(self) -> ProgressListener:
+        """Return a function that accepts progress from any thread."""
+        loop = asyncio.get_running_loop()
+
+        def listen(progress: Progress) -> None:
+            if not progress.note:
+                loop.call_soon_threadsafe(self._note, progress)
+
+        return listen
+
+    def _note(self, progress: Progress) -> None:
+        if not self.is_final:
+            self._stages[progress.stage] = StageProgress(
+                progress.stage, progress.done, progress.total, round(progress.seconds, 3)
+            )
+            self.update(progress=tuple(self._stages.values()))
+
+
+class Jobs:
+    """Runs jobs: one that writes and one that evaluates at a time; others wait for their turn.
+
+    Args:
+        limits: The limits.
+        explainer: Describes errors to clients.
+    """
+
+    def __init__(self, limits: Limits, explainer: Explainer) -> None:
+        self._limits = limits
+        self._explainer = explainer
+        self._jobs: dict[str, Job] = {}
+        self._writing = asyncio.Lock()
+        self._evaluating = asyncio.Lock()
+
+    def counts(self) -> Mapping[JobState, int]:
+        """Return the number of jobs in each state."""
+        return Counter(job.view.state for job in self._jobs.values())
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a job writes or waits to write."""
+        return any(
+            job.view.kind != "evaluation" and not job.is_final for job in self._jobs.values()
+        )
+
+    def check_room(self) -> None:
+        """Check that one more job may start.
+
+        Raises:
+            Problem: If too many jobs run or wait.
+        """
+        if sum(not job.is_final for job in self._jobs.values()) >= self._limits.jobs:
+            raise busy(503, "too many jobs are waiting: try again later", 10)
+
+    def start(
+        self, kind: JobKind, caller: Caller, work: Work, at_end: Callable[[], None] = lambda: None
+    ) -> Job:
+        """Start a job.
+
+        Args:
+            kind: What it does.
+            caller: Who starts it.
+            work: Its work; it returns an object with `to_dict`, or JSON values.
+            at_end: Called when it has ended, in whatever way.
+
+        Raises:
+            Problem: If too many jobs run or wait.
+        """
+        self.check_room()
+        job = Job(kind, caller.name)
+        self._jobs[job.view.id] = job
+        job.task = asyncio.create_task(self._run(job, work, at_end))
+        self._forget()
+        return job
+
+    async def _run(self, job: Job, work: Work, at_end: Callable[[], None]) -> None:
+        turn = self._evaluating if job.view.kind == "evaluation" else self._writing
+        try:
+            async with turn:
+                job.update(state="running")
+                job.value = await work(job.listener())
+                result = job.value
+                if hasattr(result, "to_dict"):
+                    result = await asyncio.to_thread(result.to_dict)
+            job.update(state="done", result=result)
+        except (asyncio.CancelledError, StoppedError):
+            job.update(state="stopped")
+        except Exception as error:  # noqa: BLE001 - the client sees it as the state of the job
+            problem = self._explainer.problem(error)
+            job.update(state="failed", error=JobError(problem.kind, problem.message))
+        finally:
+            at_end()
+            self._forget()
+
+    def _forget(self) -> None:
+        ended = [id_ for id_, job in self._jobs.items() if job.is_final]
+        for id_ in ended[: max(0, len(ended) - self._limits.kept_jobs)]:
+            del self._jobs[id_]
+
+    def visible(self, caller: Caller) -> list[Job]:
+        """Return the jobs that a caller may see, newest first."""
+        own = [
+            job for job in self._jobs.values() if not caller.is_scoped or job.owner == caller.name
+        ]
+        return own[::-1]
+
+    def find(self, id_: str, caller: Caller) -> Job:
+        """Return a job.
+
+        Raises:
+            Problem: If there is none, or the caller may not see it.
+        """
+        job = self._jobs.get(id_)
+        if job is None or job not in self.visible(caller):
+            raise Problem(404, "UnknownJobError", "no such job: it may have been forgotten")
+        return job
+
+    @staticmethod
+    async def stop(job: Job) -> None:
+        """Stop a job; calls in flight end before."""
+        if job.task is not None and not job.is_final:
+            job.task.cancel()
+            await asyncio.wait([job.task])
+            if not job.is_final:  # it was cancelled before it began
+                job.update(state="stopped")
+
+    async def stop_all(self) -> None:
+        """Stop all jobs."""
+        await asyncio.gather(*(self.stop(job) for job in list(self._jobs.values())))

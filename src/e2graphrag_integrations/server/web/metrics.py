@@ -1,0 +1,58 @@
+"""Metrics for Prometheus, in a registry of their own."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from e2graphrag_integrations.server.web.jobs import Jobs
+from e2graphrag_integrations.server.web.limits import Admission
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Counts the requests of an application.
+
+    Args:
+        admission: The requests in progress.
+        jobs: The jobs.
+    """
+
+    def __init__(self, admission: Admission, jobs: Jobs) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        labels = ["operation"]
+        self._requests = Counter(
+            "e2graphrag_requests",
+            "Requests by operation and status.",
+            [*labels, "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "e2graphrag_request_seconds",
+            "Time of requests, with their wait.",
+            labels,
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        Gauge(
+            "e2graphrag_requests_in_progress",
+            "Requests that read the index or wait to do so.",
+            registry=self._registry,
+        ).set_function(lambda: admission.in_progress)
+        active = Gauge(
+            "e2graphrag_jobs", "Jobs that run or wait.", ["state"], registry=self._registry
+        )
+        active.labels("running").set_function(lambda: jobs.counts().get("running", 0))
+        active.labels("waiting").set_function(lambda: jobs.counts().get("waiting", 0))
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
+
+    def text(self) -> tuple[bytes, str]:
+        """Return the metrics and their media type."""
+        encode, media = choose_encoder("")
+        return encode(self._registry), media

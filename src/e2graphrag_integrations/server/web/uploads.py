@@ -1,0 +1,251 @@
+"""Uploads: forms with files, checked before anything is read, and read as documents."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.types import Message
+
+from e2graphrag_integrations._utils.event_loop import run_in_thread
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    InvalidInputError,
+    StoppedError,
+    UnreadableFileError,
+)
+from e2graphrag_integrations.loaders import LoaderLimits, read_data
+from e2graphrag_integrations.loaders.files import READERS
+from e2graphrag_integrations.server.web.operations import Parameter
+from e2graphrag_integrations.server.web.options import Limits
+from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.types import SourceDocument
+
+FIELD = "files"
+"""Name of the field of the form that contains the files."""
+
+_MAX_NAME = 255
+"""Maximum number of bytes in the name of a file."""
+
+_WHOLE = 10
+"""Maximum time of a whole upload, in multiples of the time for one part."""
+
+_UNPACKED = 4
+"""Maximum size of the content of a compressed file, in multiples of the size of an upload."""
+
+_MAX_FIELD = 1_000
+"""Maximum number of bytes in another field."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """The files of a form, which are on disk if they are large, and its other fields.
+
+    Attributes:
+        files: The files by name.
+        fields: The other fields, checked.
+        limits: Limits for reading each file.
+    """
+
+    files: Mapping[str, BinaryIO]
+    fields: Mapping[str, Any]
+    limits: LoaderLimits
+
+    def close(self) -> None:
+        """Delete the files."""
+        for file in self.files.values():
+            file.close()
+
+    def read(self, is_stopped: Callable[[], bool] = lambda: False) -> Documents:
+        """Return the documents; files that cannot be read are left out.
+
+        Args:
+            is_stopped: Whether to stop before the next file.
+
+        Raises:
+            StoppedError: If reading was stopped.
+            E2GraphRAGError: If no file can be read: why the first one cannot.
+        """
+        documents: list[SourceDocument] = []
+        unread: dict[str, E2GraphRAGError] = {}
+        for name, file in self.files.items():
+            if is_stopped():
+                raise StoppedError("the upload was stopped")
+            file.seek(0)
+            try:
+                documents.append(read_data(file.read(), name, limits=self.limits))
+            except UnreadableFileError as error:
+                unread[name] = error
+        if not documents:
+            raise next(iter(unread.values()))
+        return Documents(documents, unread)
+
+    async def aread(self) -> Documents:
+        """Run `read` in a thread."""
+        stopped = threading.Event()
+        return await run_in_thread(lambda: self.read(stopped.is_set), stopped.set)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of an upload, and why other files could not be read, by name."""
+
+    documents: Sequence[SourceDocument]
+    unread: Mapping[str, E2GraphRAGError]
+
+
+async def receive_upload(
+    request: Request, limits: Limits, fields: Sequence[Parameter] = ()
+) -> Upload:
+    """Receive a form with files.
+
+    Args:
+        request: The request.
+        limits: The limits of the server.
+        fields: The other fields that the form may have.
+
+    Raises:
+        Problem: If the form is too large, comes too slowly, is no form, or a file has a name or a
+            kind that is not allowed.
+        InvalidInputError: If another field is unknown or invalid.
+    """
+    _check_length(request, limits)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        raise Problem(415, "MediaTypeError", "send the files as multipart/form-data")
+    limited = Request(request.scope, _Counting(request, limits))
+    parser = MultiPartParser(
+        limited.headers,
+        limited.stream(),
+        max_files=limits.upload_files,
+        max_fields=len(fields) + 1,
+        max_part_size=_MAX_FIELD,
+    )
+    try:
+        async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
+            form = await parser.parse()
+    except TimeoutError:
+        _close_files(parser)
+        raise Problem(408, "SlowRequestError", "the upload took too long") from None
+    except MultiPartException as error:
+        status = 413 if error.message.startswith("Too many") else 400
+        kinds = {413: "TooLargeError", 400: "FormError"}
+        raise Problem(status, kinds[status], error.message) from error
+    except BaseException:
+        _close_files(parser)
+        raise
+    parts = form.multi_items()
+    try:
+        files = _files([one for name, one in parts if name == FIELD])
+        values = _fields([one for one in parts if one[0] != FIELD], fields)
+    except BaseException:
+        await form.close()
+        raise
+    unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
+    return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
+
+
+def _close_files(parser: MultiPartParser) -> None:
+    # The parser closes them only for errors of its own.
+    for file in parser._files_to_close_on_error:  # noqa: SLF001
+        file.close()
+
+
+def _check_length(request: Request, limits: Limits) -> None:
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length) > limits.upload_bytes:
+        raise _too_large(limits)
+
+
+def _too_large(limits: Limits) -> Problem:
+    return Problem(
+        413, "TooLargeError", f"an upload may have at most {limits.upload_bytes:,} bytes in total"
+    )
+
+
+class _Counting:
+    """Receives the parts of a request, and counts bytes and seconds."""
+
+    def __init__(self, request: Request, limits: Limits) -> None:
+        self._receive = request.receive
+        self._limits = limits
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        """Return the next part.
+
+        Raises:
+            Problem: If the request is too large, or the part does not come.
+        """
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(
+                408,
+                "SlowRequestError",
+                f"nothing was received for {self._limits.body_seconds:g} seconds",
+            ) from None
+        self._size += len(message.get("body", b""))
+        if self._size > self._limits.upload_bytes:
+            raise _too_large(self._limits)
+        return message
+
+
+def _files(parts: Sequence[Any]) -> dict[str, BinaryIO]:
+    if not parts:
+        raise Problem(400, "FormError", f"the form has no file: name the field {FIELD}")
+    files: dict[str, BinaryIO] = {}
+    for part in parts:
+        if not isinstance(part, UploadFile):
+            raise Problem(400, "FormError", f"{FIELD} must be a file with a name")
+        name = check_file_name(part.filename or "")
+        if name in files:
+            raise InvalidInputError(f"two files are named {name!r}")
+        if not part.size:
+            raise InvalidInputError(f"{name!r} is empty")
+        files[name] = part.file
+    return files
+
+
+def check_file_name(name: str) -> str:
+    """Return the name of a file, which becomes the id of its document.
+
+    Raises:
+        InvalidInputError: If it is not a plain name.
+        Problem: If the kind of file is unknown.
+    """
+    if not name.strip() or name in (".", "..") or len(name.encode("utf-8", "replace")) > _MAX_NAME:
+        raise InvalidInputError(f"the name of a file must have 1 to {_MAX_NAME} bytes")
+    if any(letter in "/\\" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+        raise InvalidInputError(
+            f"{name[:80]!r} is not the name of a file: it contains a folder or a control character"
+        )
+    if PurePosixPath(name).suffix.lower() not in READERS:
+        raise Problem(
+            415,
+            "FileKindError",
+            f"{name!r} is of an unknown kind: use .txt, .md, .pdf, .html, .docx, .csv, .json or "
+            "source code",
+        )
+    return name
+
+
+def _fields(parts: Sequence[tuple[str, Any]], fields: Sequence[Parameter]) -> dict[str, Any]:
+    known = {one.name: one for one in fields}
+    values = {one.name: one.default for one in fields}
+    for name, value in parts:
+        if name not in known or not isinstance(value, str):
+            allowed = ", ".join([FIELD, *known])
+            raise InvalidInputError(f"unknown field {name[:100]!r} in the form: use {allowed}")
+        values[name] = known[name].parse(value)
+    return values

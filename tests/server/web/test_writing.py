@@ -1,0 +1,256 @@
+"""Uploads, deletions and jobs: progress, results, stops, and files that are refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import threading
+import time
+
+import httpx
+import pytest
+
+from e2graphrag_integrations.server.web import Limits, WebOptions
+from e2graphrag_integrations.testing import DigestLLM
+from fakes import STORY
+from file_makers import make_docx
+
+QUESTIONS = [
+    {"question": "Who gave Anna a map?", "gold_spans": [["story", 24, 40]]},
+    {"question": "Where did Anna meet Bert?", "gold_ids": ["story"], "answer": "Oslo"},
+]
+
+
+def files(*names, content=None):
+    content = STORY.encode() if content is None else content
+    return [("files", (name, content)) for name in names]
+
+
+def finished(client, answer):
+    """Wait for the job that an answer names, and return it."""
+    assert answer.status_code == 202, answer.text
+    path = f"/jobs/{answer.json()['job_id']}"
+    for _ in range(2_000):
+        job = client.get(path).json()
+        if job["state"] in ("done", "failed", "stopped"):
+            return job
+        time.sleep(0.005)
+    raise AssertionError(job)
+
+
+def test_files_are_estimated_uploaded_listed_and_deleted(open_index, serve):
+    client = serve(open_index())
+    assert client.post("/documents/estimate", files=files("a.txt")).json()["documents"] == 1
+    assert client.get("/documents").json()["total"] == 0
+    job = finished(client, client.post("/documents", files=files("a.txt", "b c%.md")))
+    assert job["state"] == "done", job
+    assert job["result"]["documents"] == 2
+    assert {one["stage"]: one["done"] == one["total"] for one in job["progress"]}["write"]
+    assert [one["id"] for one in client.get("/documents").json()["items"]] == ["a.txt", "b c%.md"]
+    assert client.delete("/documents/b%20c%25.md").json()["documents"] == 1
+    assert client.delete("/documents/b%20c%25.md").status_code == 404
+    assert client.get("/documents").json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "message"),
+    [
+        (["../../x.txt"], 400, "contains a folder"),
+        (["a\\b.txt"], 400, "contains a folder"),
+        (["a\x1b[31m.txt"], 400, "control character"),
+        ([f"{'x' * 300}.txt"], 400, "1 to 255 bytes"),
+        (["photo.jpg"], 415, "unknown kind"),
+        (["noending"], 415, "unknown kind"),
+        (["a.txt", "a.txt"], 400, "two files are named"),
+        ([f"{number}.txt" for number in range(6)], 413, "Too many files"),
+        ([], 415, "multipart/form-data"),
+    ],
+)
+def test_files_that_may_not_be_uploaded_are_refused(open_index, serve, names, status, message):
+    client = serve(open_index(), WebOptions(limits=Limits(upload_files=5)))
+    for path in ("/documents", "/documents/estimate"):
+        answer = client.post(path, files=files(*names))
+        assert answer.status_code == status
+        assert message in answer.json()["error"]["message"]
+        assert "\x1b" not in answer.text
+    assert client.get("/documents").json()["total"] == 0
+
+
+def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_path):
+    client = serve(open_index(), WebOptions(limits=Limits(upload_bytes=300_000)))
+    large = client.post("/documents", files=files("a.txt", content=b"x" * 300_001))
+    assert (large.status_code, "at most 300,000 bytes" in large.text) == (413, True)
+
+    def parts():
+        yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n'
+        for _ in range(60):
+            yield b"x" * 10_000
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    endless = client.post("/documents", content=parts(), headers=headers)
+    assert endless.status_code == 413
+    assert "empty" in client.post("/documents", files=files("a.txt", content=b"")).text
+    broken = client.post("/documents", content=b"--y\r\nnonsense", headers=headers)
+    assert broken.status_code == 400
+    other = client.post("/documents", data={"color": "red"}, files=files("a.txt"))
+    assert "unknown field 'color'" in other.json()["error"]["message"]
+    paragraphs = b"<w:p/>" * 400_000
+    xml = (
+        b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+        b"<w:body>%b</w:body></w:document>" % paragraphs
+    )
+    bomb_content = make_docx({"word/document.xml": xml})
+    assert len(bomb_content) < 100_000
+    bomb = client.post("/documents", files=files("bomb.docx", content=bomb_content))
+    assert finished(client, bomb)["error"]["type"] == "FileLimitError"
+    mixed = files("bad.pdf", content=b"no PDF") + files("good.txt")
+    job = finished(client, client.post("/documents", files=mixed))
+    assert job["result"]["documents"] == 1
+    assert list(job["result"]["unread"]) == ["bad.pdf"]
+
+
+def test_a_changed_document_is_replaced_only_on_request(rag, serve):
+    client = serve(rag)
+    rag.add([rag.document("story")], on_duplicate="replace")
+    changed = files("story.txt", content=b"Anna moved to Rome.")
+    assert finished(client, client.post("/documents", files=files("story.txt")))["state"] == "done"
+    job = finished(client, client.post("/documents", files=changed))
+    assert job["error"]["type"] == "DuplicateDocumentError"
+    replacing = client.post("/documents", files=changed, data={"on_duplicate": "replace"})
+    assert finished(client, replacing)["state"] == "done"
+    assert client.get("/documents/story.txt").json()["text"] == "Anna moved to Rome."
+
+
+def test_a_failed_document_is_shown_with_its_reason_and_indexed_again(open_index, serve):
+    class Failing(DigestLLM):
+        works = False
+
+        def __call__(self, prompt):
+            if not self.works:
+                raise ValueError("api_key=sk-abcdefgh12345678 is wrong")
+            return super().__call__(prompt)
+
+    summarizer = Failing()
+    client = serve(open_index(summarizer=summarizer))
+    job = finished(client, client.post("/documents", files=files("a.txt", "b.txt")))
+    assert job["state"] == "failed"
+    assert "sk-abc" not in job["error"]["message"]
+    page = client.get("/documents?status=failed").json()
+    assert page["counts"]["failed"] == page["total"] == 2
+    assert "sk-abc" not in str(page)
+    Failing.works = True
+    assert finished(client, client.post("/documents/a.txt/reindex"))["state"] == "done"
+    assert finished(client, client.post("/documents/resume"))["state"] == "done"
+    assert client.get("/documents").json()["counts"]["done"] == 2
+    assert client.post("/documents/a.txt/reindex").status_code == 409
+    assert client.post("/documents/c.txt/reindex").status_code == 404
+    assert finished(client, client.post("/reindex"))["state"] == "done"
+
+
+def test_the_limit_on_calls_stops_a_job_before_it_pays(open_index, serve):
+    client = serve(open_index(summarizer=DigestLLM()))
+    calls = client.post("/documents/estimate", files=files("a.txt")).json()["llm_calls"]
+    few = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls - 1})
+    assert finished(client, few)["error"]["type"] == "LLMCallLimitError"
+    enough = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls})
+    assert finished(client, enough)["state"] == "done"
+
+
+class Slow(DigestLLM):
+    """Waits until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.started, self.released = threading.Event(), threading.Event()
+
+    def __call__(self, prompt):
+        self.started.set()
+        assert self.released.wait(30)
+        return super().__call__(prompt)
+
+
+def test_jobs_wait_for_their_turn_and_can_be_stopped_and_followed(open_index, live):
+    summarizer = Slow()
+    url = live(open_index(summarizer=summarizer), WebOptions(limits=Limits(jobs=2)))
+    with httpx.Client(base_url=url) as client:
+        check_turns(client, summarizer)
+
+
+def check_turns(client, summarizer):
+    first = client.post("/documents", files=files("a.txt")).json()["job_id"]
+    assert summarizer.started.wait(30)
+    second = client.post("/documents", files=files("b.txt")).json()["job_id"]
+    assert client.get(f"/jobs/{second}").json()["state"] == "waiting"
+    third = client.post("/documents", files=files("c.txt"))
+    assert (third.status_code, third.headers["retry-after"]) == (503, "10")
+    assert client.delete("/documents/a.txt").status_code == 409  # a job is writing
+    assert client.get(f"/jobs/{first}/result.json").status_code == 409
+    assert client.post("/retrieve", json={"question": "Who?"}).status_code == 200
+    assert client.delete(f"/jobs/{second}").json()["state"] == "stopped"
+    summarizer.released.set()
+    with client.stream("GET", f"/jobs/{first}/events") as stream:
+        events = [line for line in stream.iter_lines() if line.startswith("event:")]
+    assert events[-1] == "event: done"
+    assert set(events[:-1]) <= {"event: progress"}
+    metrics = client.get("/metrics").text
+    assert 'e2graphrag_requests_total{operation="POST /documents",status="202"} 2.0' in metrics
+    assert [one["id"] for one in client.get("/jobs").json()["items"]] == [second, first]
+    assert client.get("/jobs/nothing").status_code == 404
+
+
+def test_a_stopped_job_leaves_its_documents_pending(open_index, serve):
+    summarizer = Slow()
+    client = serve(open_index(summarizer=summarizer))
+    job = client.post("/documents", files=files("a.txt", "b.txt")).json()["job_id"]
+    assert summarizer.started.wait(30)
+    threading.Timer(0.05, summarizer.released.set).start()  # the call in flight ends
+    assert client.delete(f"/jobs/{job}").json()["state"] == "stopped"
+    counts = client.get("/documents").json()["counts"]
+    assert counts["done"] < 2
+    assert finished(client, client.post("/documents/resume"))["state"] == "done"
+
+
+def test_an_evaluation_compares_settings_and_is_exported(rag, serve):
+    client = serve(rag)
+    settings = {"A": {"k": 1}, "B": {"k": 3, "bm25_weight": 0.5, "paths": True}}
+    body = {"questions": QUESTIONS, "settings": settings}
+    job = finished(client, client.post("/evaluations", json=body))
+    assert job["state"] == "done", job
+    assert job["result"]["baseline"] == "A"
+    assert job["result"]["settings"]["B"]["measures"]["recall"]["mean"] == 1
+    assert client.get(f"/jobs/{job['id']}/result.json").json() == job["result"]
+    table = client.get(f"/jobs/{job['id']}/result.csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="result.csv"'
+    rows = list(csv.DictReader(io.StringIO(table.text)))
+    assert (rows[0]["setting"], rows[0]["question"]) == ("A", "Who gave Anna a map?")
+    assert all(one["result"] is None for one in client.get("/jobs").json()["items"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"questions": []}, "at least 1 item"),
+        ({"questions": [{"question": "Who?"}]}, "question 1: the question has no gold answer"),
+        ({"questions": QUESTIONS * 2}, "the limit of the server is 3"),
+        ({"settings": {"A": {"k": 0}}}, "setting 'A': k=0"),
+        ({"settings": {"A": {"history": ["x"]}}}, "an evaluation has no history"),
+        ({"settings": {str(n): {} for n in range(11)}}, "at most 10 items"),
+    ],
+)
+def test_bad_evaluations_are_refused(rag, serve, change, message):
+    client = serve(rag, WebOptions(limits=Limits(questions=3)))
+    body = {"questions": QUESTIONS, "settings": {"A": {}}} | change
+    answer = client.post("/evaluations", json=body)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+def test_gold_answers_that_the_index_lacks_fail_the_job(rag, serve):
+    client = serve(rag)
+    body = {"questions": [{"question": "Who?", "gold_ids": ["x"]}], "settings": {"A": {}}}
+    job = finished(client, client.post("/evaluations", json=body))
+    assert "question 1: unknown gold id 'x'" in job["error"]["message"] or (
+        "line 1: unknown gold id 'x'" in job["error"]["message"]
+    )
+    csv_of_failure = client.get(f"/jobs/{job['id']}/result.csv")
+    assert csv_of_failure.status_code == 409
