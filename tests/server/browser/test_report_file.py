@@ -53,7 +53,7 @@ def test_every_view_is_accessible(open_page, report_url, check_access, width, th
     for view in VIEWS:
         show(page, view)
         page.locator(f"#view-{view.partition('?')[0]} h1").wait_for()
-        page.wait_for_function("!document.querySelector('[aria-busy]')")
+        page.locator("[aria-busy]").wait_for(state="detached")
         check_access(page, width=width, theme=theme)
 
 
@@ -101,14 +101,11 @@ def test_tree_shows_summaries_beside_their_text_and_loads_more(open_page, report
     shown = source.inner_text()
     assert LONG.startswith(shown)
     first.locator("text=/Show more of .* characters/").click()
-    page.wait_for_function(
-        "size => document.querySelector('.tree-source .tree-text').textContent.length > size",
-        arg=len(shown) + 100,
-    )
+    source.locator("span").nth(1).wait_for()
     assert LONG.startswith(source.inner_text())
     while page.locator(".tree-node .is-chunk").count() == 0:
         page.locator(".tree-open[aria-expanded=false]").last.click()
-        page.wait_for_function("!document.querySelector('[aria-busy]')")
+        page.locator("[aria-busy]").wait_for(state="detached")
     chunk = page.locator(".tree-node:has(.is-chunk)").last
     chunk.locator("text=Show the text around it").click()
     chunk.locator("text=Show the text before it").click()

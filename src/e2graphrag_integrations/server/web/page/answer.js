@@ -144,7 +144,7 @@ function renderText(node) {
 }
 
 /** Join the lines of a text that was wrapped at a fixed width; short lines, as in lists and verses, stay. */
-function reflowed(text, isContinued) {
+export function reflowed(text, isContinued = false) {
   const joined = isContinued ? text.replace(/^([^\n]+)\n(?=\S)/, "$1 ") : text;
   return joined.replace(/([^\n]{45,})\n(?=\S)/g, "$1 ").replace(/\n\s*\n\s*/g, "\n\n");
 }

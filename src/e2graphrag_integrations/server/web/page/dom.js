@@ -80,8 +80,9 @@ export function themeColor(name) {
   return color;
 }
 
-/** Disable a button while a task runs; errors pass through. */
+/** Disable a button while a task runs; errors pass through. The button keeps the focus. */
 export async function busy(button, task) {
+  const hadFocus = document.activeElement === button;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
   try {
@@ -89,6 +90,7 @@ export async function busy(button, task) {
   } finally {
     button.disabled = false;
     button.removeAttribute("aria-busy");
+    if (hadFocus && document.activeElement === document.body) button.focus();
   }
 }
 

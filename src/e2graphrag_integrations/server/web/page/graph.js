@@ -13,6 +13,7 @@ const DRAWN_AT_MOST = 160;
 const ADDED_BY_EXPANSION = 15;
 const LABEL_LENGTH = 32;
 const INNER_RING = 10;
+const LARGEST_FIT = 1.2;
 
 /**
  * Show the entity graph. A source with `isReport` knows only the paths of its answers, so there is no form for
@@ -46,7 +47,7 @@ class GraphView {
     });
     this.members = h("div");
     this.relations = h("div");
-    this.evidence = h("div");
+    this.evidence = h("div", { class: "graph-evidence" });
     this.main = h(
       "div",
       { class: "graph-main", hidden: true },
@@ -73,6 +74,7 @@ class GraphView {
   async show(parameters) {
     const { entity, source, target } = parameters;
     const wanted = JSON.stringify([entity, source, target]);
+    const isFirst = this.shown === null;
     if (this.shown === wanted) {
       this.drawing.refresh();
       return;
@@ -90,6 +92,8 @@ class GraphView {
       const first = await this.list.first();
       if (first) await this.load((isNewest) => this.showEntity(first, isNewest));
     }
+    // On a small screen, the drawing is below the lists.
+    if (!isFirst && matchMedia("(max-width: 52rem)").matches) this.title.scrollIntoView();
   }
 
   open(name) {
@@ -136,6 +140,7 @@ class GraphView {
       found.omitted ? h("span", { class: "graph-omitted" }, `${formatNumber(found.omitted)} not drawn`) : null,
     ]);
     clear(this.evidence, this.renderMentions(details));
+    this.limits.hidden = false;
     this.main.hidden = false;
     await this.draw();
     announce(`${found.center}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
@@ -156,6 +161,7 @@ class GraphView {
     clear(this.title, `${source} – ${target}`);
     clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : "No path joins these names."));
     clear(this.evidence, this.renderPathList(paths));
+    this.limits.hidden = true;
     this.main.hidden = false;
     await this.draw();
     announce(paths.length ? `${countOf(paths.length, "path")} between ${source} and ${target}` : "No path joins these names.");
@@ -369,6 +375,7 @@ class EntityFinder {
   constructor(source) {
     this.source = source;
     this.current = "";
+    this.top = "";
     this.request = 0;
     this.items = [];
     this.search = h("input", { id: "entity-search", type: "search", autocomplete: "off" });
@@ -394,7 +401,7 @@ class EntityFinder {
   /** Return the name of the most mentioned entity. */
   async first() {
     await this.loading;
-    return this.items[0]?.name ?? "";
+    return this.top;
   }
 
   async load(offset) {
@@ -405,6 +412,7 @@ class EntityFinder {
       if (own !== this.request) return;
       clear(this.problem);
       this.items = offset ? [...this.items, ...found.items] : found.items;
+      if (!this.search.value) this.top = this.items[0]?.name ?? "";
       this.draw(found.total);
     } catch (error) {
       if (own === this.request) clear(this.problem, errorBox(error));
@@ -458,7 +466,7 @@ class GraphDrawing {
     return [
       button("+", "Zoom in", () => this.zoom(1.3)),
       button("−", "Zoom out", () => this.zoom(1 / 1.3)),
-      button("Fit", "Fit the drawing", () => this.graph?.fit(undefined, 24)),
+      button("Fit", "Fit the drawing", () => this.refresh()),
     ];
   }
 
@@ -508,6 +516,10 @@ class GraphDrawing {
     if (!this.graph) return;
     this.graph.resize();
     this.graph.fit(undefined, 24);
+    if (this.graph.zoom() > LARGEST_FIT) {
+      this.graph.zoom(LARGEST_FIT);
+      this.graph.center();
+    }
   }
 
   async open() {
@@ -551,7 +563,7 @@ function ringPlaces(nodes, center) {
     first += part.length;
     part.forEach((node, index) => {
       const angle = (2 * Math.PI * (index + (ring % 2 ? 0 : 0.5))) / part.length - Math.PI / 2;
-      places.set(node.name, { x: 190 * ring * Math.cos(angle), y: 130 * ring * Math.sin(angle) });
+      places.set(node.name, { x: 150 * ring * Math.cos(angle), y: 82 * ring * Math.sin(angle) });
     });
   }
   return places;
@@ -583,7 +595,7 @@ function graphStyle() {
         height: "data(size)",
         "background-color": color("--local"),
         color: color("--ink"),
-        "font-size": 13,
+        "font-size": 14,
         "text-valign": "bottom",
         "text-margin-y": 3,
         "text-outline-color": color("--surface"),

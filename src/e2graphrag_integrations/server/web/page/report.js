@@ -207,7 +207,7 @@ function overviewRow(row) {
 
 function mountAnswers(root, { start }) {
   const items = start.questions.map((question, place) => {
-    const body = h("div");
+    const body = h("div", { class: "answers" });
     const item = h("details", { class: "report-answer" }, h("summary", null, h("h2", null, question)), body);
     item.addEventListener("toggle", async () => {
       if (item.open && !body.childNodes.length) clear(body, renderAnswer(await readBlock(`answer-${place}`), { level: 3 }));

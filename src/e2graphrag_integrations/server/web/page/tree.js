@@ -1,6 +1,6 @@
 // The summary trees: the documents, and each summary beside the part of the text that it covers.
 
-import { viewLink } from "./answer.js";
+import { reflowed, viewLink } from "./answer.js";
 import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
 
 const LISTED_DOCUMENTS = 25;
@@ -165,7 +165,7 @@ class TreeItem {
     const text = treeText(`${letters.slice(0, SHOWN_OF_CHUNK).join("")} …`);
     const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, "Show the entire chunk");
     this.showAll = () => {
-      text.textContent = this.node.text;
+      text.textContent = reflowed(this.node.text);
       button.remove();
     };
     button.addEventListener("click", this.showAll);
@@ -247,7 +247,7 @@ class CoveredText {
 
   /** Show a text that is known already, and the buttons for the text around it. */
   showAround(text) {
-    this.text.append(h("span", null, text));
+    this.text.append(h("span", null, reflowed(text)));
     this.stop = this.node.end;
     this.update();
   }
@@ -255,7 +255,7 @@ class CoveredText {
   async append(end) {
     const found = await this.source.text(this.node.document_id, this.stop, end);
     const isAround = this.stop >= this.node.end;
-    this.text.append(h("span", { class: isAround ? "tree-around" : null }, found.text));
+    this.text.append(h("span", { class: isAround ? "tree-around" : null }, reflowed(found.text, found.start > 0)));
     this.isAtEnd = found.end >= found.length || found.end <= this.stop;
     this.stop = found.end;
   }
@@ -267,7 +267,7 @@ class CoveredText {
   async showEarlier() {
     const start = Math.max(0, this.before.from - AROUND);
     const found = await this.source.text(this.node.document_id, start, this.before.from);
-    this.text.prepend(h("span", { class: "tree-around" }, found.text));
+    this.text.prepend(h("span", { class: "tree-around" }, reflowed(found.text, start > 0)));
     this.before.from = start;
   }
 
@@ -280,7 +280,7 @@ class CoveredText {
 }
 
 function treeText(text) {
-  return h("p", { class: "tree-text", dir: "auto" }, text);
+  return h("p", { class: "tree-text", dir: "auto" }, reflowed(text));
 }
 
 /** Run a task once an element can be seen. */

@@ -1,0 +1,208 @@
+"""The graph in Chromium: search, drawing, neighbors, sentences of edges, and paths."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+
+from chromium import running_page
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.server.web import make_app
+from fakes import NameExtractor
+
+SYLLABLES = "ba ce di fo gu ha je ki lo mu".split()
+
+NAMES = [f"{first}{last}" for first in ("Ka", "Lo", "Mi", "Nu", "Ra", "So") for last in SYLLABLES]
+
+
+@pytest.fixture(scope="module")
+def crowd_url(chromium):
+    """The page of an index in which Anna knows 60 others."""
+    text = "".join(f"Anna met {name} in Oslo. {name} saw Bert. " for name in NAMES)
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=HashingEmbedder(),
+        extractor=NameExtractor(),
+        chunk_size=64,
+        chunk_overlap=8,
+    ) as rag:
+        rag.add(SourceDocument("crowd", text))
+        with running_page(make_app(rag)) as url:
+            yield url
+
+
+def shown(page, name):
+    """Wait until an entity or a path is drawn."""
+    page.locator("#graph-title", has_text=name).wait_for()
+    page.locator("#view-graph [aria-busy]").wait_for(state="detached")
+
+
+def click_node(page, name, count=1):
+    """Click an entity in the drawing."""
+    place = page.evaluate(
+        """name => {
+            const canvas = document.querySelector('.graph-canvas');
+            canvas.scrollIntoView({ block: 'center' });
+            const box = canvas.getBoundingClientRect();
+            const at = canvas._cyreg.cy.getElementById(name).renderedPosition();
+            return [box.x + at.x, box.y + at.y];
+        }""",
+        name,
+    )
+    page.mouse.click(*place, click_count=count)
+
+
+def drawn(page):
+    """Return the entities in the drawing."""
+    script = "document.querySelector('.graph-canvas')._cyreg.cy.nodes().map(one => one.id())"
+    return page.evaluate(script)
+
+
+def test_most_mentioned_entity_is_shown_first_and_others_are_found(open_page, page_url):
+    page = open_page(f"{page_url}#/graph")
+    shown(page, "alice")
+    first = page.locator(".entity-list a").first
+    assert first.get_attribute("aria-current") == "true"
+    page.locator("#entity-search").fill("xyz")
+    page.locator("text=No entity has such a name.").wait_for()
+    page.locator("#entity-search").fill("Dor")
+    page.locator(".entity-list a", has_text="dora").click()
+    shown(page, "dora")
+    assert "Dora found the treasure" in page.locator(".graph-evidence").inner_text()
+    assert page.locator(".graph-evidence mark").first.inner_text() == "Dora"
+    page.go_back()
+    shown(page, "alice")
+
+
+def test_list_of_entities_is_extended(open_page, crowd_url):
+    page = open_page(f"{crowd_url}#/graph?entity=anna")
+    shown(page, "anna")
+    before = page.locator(".entity-list li").count()
+    page.locator("text=Show more entities").click()
+    page.locator(".entity-list li").nth(before).wait_for()
+
+
+def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=emil")
+    shown(page, "emil")
+    before = drawn(page)
+    assert set(before) == {member.inner_text() for member in page.locator(".graph-members a").all()}
+    assert "alice" not in before
+    click_node(page, "emil", count=2)  # has no further neighbors
+    click_node(page, "dora")
+    shown(page, "dora")
+    page.goto(f"{page_url}#/graph?entity=mallory")
+    shown(page, "mallory")
+    count = len(drawn(page))
+    click_node(page, "alice", count=2)
+    page.locator(".graph-members li").nth(count).wait_for()
+    assert set(drawn(page)) >= {"bob", "carol"}
+    assert page.locator("#graph-title").inner_text() == "mallory"
+
+
+def test_neighbors_are_added_from_the_list_by_keyboard(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=mallory")
+    shown(page, "mallory")
+    count = page.locator(".graph-members li").count()
+    page.locator('[aria-label="Expand alice"]').press("Enter")
+    page.locator(".graph-members li").nth(count).wait_for()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Expand alice"
+    assert "added" in page.locator("#announcements").text_content()
+
+
+def test_size_and_zoom_change_the_drawing(open_page, crowd_url):
+    page = open_page(f"{crowd_url}#/graph?entity=anna")
+    shown(page, "anna")
+    assert len(drawn(page)) == 40
+    assert "not drawn" in page.locator(".graph-omitted").inner_text()
+    page.locator("#graph-size").select_option("20")
+    page.locator(".graph-members li").nth(20).wait_for(state="detached")
+    assert len(drawn(page)) == 20
+    zoom = "document.querySelector('.graph-canvas')._cyreg.cy.zoom()"
+    before = page.evaluate(zoom)
+    page.locator('[aria-label="Zoom in"]').click()
+    assert page.evaluate(zoom) > before
+    page.locator('[aria-label="Zoom out"]').click()
+    page.locator('[aria-label="Zoom out"]').click()
+    assert page.evaluate(zoom) < before
+    page.locator('[aria-label="Fit the drawing"]').click()
+    assert page.evaluate(zoom) == pytest.approx(before)
+
+
+def test_equal_graphs_are_drawn_alike_and_without_overlap(open_page, crowd_url):
+    places = []
+    for _ in range(2):
+        page = open_page(f"{crowd_url}#/graph?entity=anna")
+        shown(page, "anna")
+        script = (
+            "document.querySelector('.graph-canvas')._cyreg.cy.nodes()"
+            ".map(one => [one.id(), one.position()])"
+        )
+        places.append(page.evaluate(script))
+    assert places[0] == places[1]
+    points = [(place["x"], place["y"]) for _, place in places[0]]
+    assert min(math.dist(one, other) for one, other in combinations(points, 2)) > 30
+
+
+def test_more_edges_and_mentions_are_shown_on_request(open_page, crowd_url):
+    page = open_page(f"{crowd_url}#/graph?entity=anna")
+    shown(page, "anna")
+    for items, button in ((".graph-edges", "edges"), (".graph-evidence .sentences", "mentions")):
+        count = page.locator(f"{items} li").count()
+        page.locator(f"text=Show more {button}").click()
+        page.locator(f"{items} li").nth(count).wait_for()
+
+
+def test_an_edge_shows_its_sentences_which_lead_to_the_tree(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=dora")
+    shown(page, "dora")
+    page.locator(".graph-edges summary", has_text="dora – emil").click()
+    sentence = page.locator(".graph-edges .sentences li").first
+    assert "Dora found the treasure of Emil" in sentence.inner_text()
+    sentence.locator("a").click()
+    page.locator("#view-tree .is-target").wait_for()
+    assert "Dora found the treasure" in page.locator(".is-target").inner_text()
+
+
+def test_paths_between_two_names(open_page, page_url, console):
+    page = open_page(f"{page_url}#/graph?entity=dora")
+    shown(page, "dora")
+    page.locator("#graph-from").fill("mallory")
+    page.locator("#graph-to").fill("Carol")
+    page.locator("text=Find paths").click()
+    shown(page, "mallory – Carol")
+    assert "Mallory sent Alice a parcel" in page.locator(".graph-paths").inner_text()
+    page.locator(".graph-paths [aria-pressed]").first.click()
+    assert page.locator(".graph-paths [aria-pressed=true]").count() == 1
+    page.locator("#graph-to").fill("Emil")
+    page.locator("text=Find paths").click()
+    page.locator("text=No path joins these names.").first.wait_for()
+    console.expected.add("status of 404")
+    page.locator("#graph-to").fill("Xenia")
+    page.locator("text=Find paths").click()
+    page.locator("#view-graph [role=alert]", has_text="Xenia").wait_for()
+
+
+def test_hostile_names_and_sentences_stay_text(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=mallory")
+    shown(page, "mallory")
+    page.locator(".graph-edges summary").first.click()
+    page.locator(".graph-edges .sentences li").first.wait_for()
+    page.locator(".graph-evidence .sentences a").first.click()
+    page.locator("#view-tree h2", has_text="hacked").first.wait_for()
+    assert page.evaluate("attacks") == []
+    assert page.locator("main img, main iframe").count() == 0
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "dark"), (390, "light")])
+def test_graph_and_paths_are_accessible(open_page, page_url, check_access, width, theme):
+    page = open_page(f"{page_url}#/graph?entity=alice", width=width)
+    shown(page, "alice")
+    page.locator(".graph-edges summary").first.click()
+    page.locator(".graph-edges .sentences li").first.wait_for()
+    check_access(page, width=width, theme=theme)
+    page.goto(f"{page_url}#/graph?source=mallory&target=carol")
+    shown(page, "mallory – carol")
+    check_access(page, width=width, theme=theme)

@@ -1,0 +1,117 @@
+"""The trees in Chromium: documents, levels, and the text beside each summary."""
+
+from __future__ import annotations
+
+import pytest
+
+from chromium import running_page
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.server.web import make_app
+from fakes import NameExtractor
+
+TEXT = "".join(f"Anna 😀 met Bert in room {n} of the castle. " for n in range(400))
+
+
+@pytest.fixture(scope="module")
+def tree_url(chromium):
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=HashingEmbedder(),
+        extractor=NameExtractor(),
+        chunk_size=64,
+        chunk_overlap=8,
+        group_size=3,
+    ) as rag:
+        rag.add([SourceDocument("castle", TEXT, title="The Castle"), SourceDocument("a", "Anna.")])
+        with running_page(make_app(rag)) as url:
+            yield url
+
+
+def settled(page):
+    page.locator("#view-tree [aria-busy]").wait_for(state="detached")
+
+
+def test_documents_are_listed_searched_and_opened(open_page, page_url):
+    page = open_page(f"{page_url}#/tree")
+    page.locator(".tree-documents li").first.wait_for()
+    assert page.locator("#view-tree .empty").is_visible()
+    before = page.locator(".tree-documents li").count()
+    page.locator("text=Show more documents").click()
+    page.locator(".tree-documents li").nth(before).wait_for()
+    page.locator("#tree-search").fill("nothing")
+    page.locator("text=No indexed document").wait_for()
+    page.locator("#tree-search").fill("letter 17")
+    page.locator(".tree-documents a").filter(has_text="Letter 17").click()
+    page.locator("#tree-title", has_text="Letter 17 (letter-17.txt)").wait_for()
+    assert "Alice met Bob" in page.locator(".tree-node").first.inner_text()
+
+
+def test_levels_open_beside_the_text_that_they_cover(open_page, tree_url):
+    page = open_page(f"{tree_url}#/tree?document=castle")
+    node = page.locator(".tree-node").first
+    source = node.locator(".tree-source .tree-text").first
+    source.filter(has_text="room 0 of").wait_for()
+    assert "levels" in page.locator("#view-tree .facts").first.inner_text()
+    assert TEXT.startswith(source.inner_text())
+    node.locator("text=/Show more of .* characters/").first.click()
+    settled(page)
+    assert len(source.inner_text()) > 1_000
+    assert TEXT.startswith(source.inner_text())
+    last = page.locator(".tree-node").last
+    for _ in range(5):
+        if last.locator(".is-chunk").count():
+            break
+        last.locator(".tree-open").click()
+        settled(page)
+        last = page.locator(".tree-node").last
+    assert TEXT.strip().endswith(last.locator(".tree-text").inner_text().strip()[-20:])
+    last.locator("text=Show the text around it").click()
+    last.locator("text=Show the text before it").click()
+    settled(page)
+    assert TEXT.strip().endswith(last.locator(".tree-text").inner_text().strip())
+    opened = page.locator(".tree-open[aria-expanded=true]").last
+    opened.click()
+    assert last.is_hidden()
+
+
+def test_a_range_opens_its_chunk(open_page, tree_url):
+    start = TEXT.index("room 333 ")
+    page = open_page(f"{tree_url}#/tree?document=castle&start={start}&end={start + 8}")
+    target = page.locator(".is-target")
+    target.wait_for()
+    assert "room 333 " in target.inner_text()
+    assert page.evaluate("document.activeElement.classList.contains('is-target')")
+    assert page.locator(".is-target").count() == 1
+
+
+def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
+    page = open_page(f"{tree_url}#/tree?document=a")
+    page.locator("text=A short document").wait_for()
+    assert page.locator(".tree-node").count() == 1
+    console.expected.add("status of 404")
+    page.goto(f"{tree_url}#/tree?document=nowhere")
+    page.locator("#view-tree [role=alert]", has_text="nowhere").wait_for()
+
+
+def test_levels_open_by_keyboard(open_page, tree_url):
+    page = open_page(f"{tree_url}#/tree?document=castle")
+    page.locator(".tree-open").first.wait_for()
+    page.locator("#tree-search").focus()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('tree-open')"):
+            break
+    page.keyboard.press("Enter")
+    page.locator(".tree-open[aria-expanded=true]").wait_for()
+    assert page.locator(".tree-list .tree-list .tree-node").count() == 3
+    page.keyboard.press("Enter")
+    page.locator(".tree-open[aria-expanded=true]").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_trees_are_accessible(open_page, tree_url, check_access, width, theme):
+    start = TEXT.index("room 333 ")
+    page = open_page(f"{tree_url}#/tree?document=castle&start={start}&end={start + 8}", width=width)
+    page.locator(".is-target").wait_for()
+    page.locator(".tree-source .tree-text:not(:empty)").first.wait_for()
+    check_access(page, width=width, theme=theme)
