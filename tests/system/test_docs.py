@@ -306,6 +306,14 @@ def test_cost_table_follows_from_the_tree(capsys):
         assert sum(level_sizes(int(chunks), 5)[1:]) == int(calls)
 
 
+def test_first_example_of_the_site_prints_what_it_shows(tmp_path, monkeypatch, capsys):
+    page = ROOT / "docs" / "index.md"
+    [code], [expected] = blocks(page, "python"), blocks(page, "text")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "index.md", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
+    assert capsys.readouterr().out == expected
+
+
 def test_readme_is_short():
     assert len(README.split()) <= MAX_README_WORDS
 
