@@ -22,6 +22,11 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 default_role = "code"  # docstrings use single backticks for code
 html_theme = "furo"
+html_theme_options = {  # the link "edit this page"
+    "source_repository": "https://github.com/e2graphrag/e2graphrag-integrations/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 suppress_warnings = ["ref.python"]  # attribute names such as `start` exist in several classes
 html_title = "e2graphrag-integrations"
 exclude_patterns = ["_build", "maintainers"]
