@@ -279,11 +279,11 @@ def ray(result: Result) -> str:
 def install_sizes(result: Result) -> str:
     """Return the size of the core, and how much each extra adds to it."""
     (_, sizes), *_ = result["sizes"].items()
-    core = sizes["core"]
+    core, order = sizes["core"], {"core": 0, "all": 2}
     known = core["installed MB by package"]
 
     def rows() -> Iterator[Sequence[Any]]:
-        for name, row in sizes.items():
+        for name, row in sorted(sizes.items(), key=lambda item: (order.get(item[0], 1), item[0])):
             is_core = name == "core"
             sign, less = ("", {}) if is_core else ("+", core)
             added = row["installed MB by package"].items()
