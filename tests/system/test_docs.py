@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import re
 import shlex
 import shutil
@@ -144,6 +145,19 @@ def served(command, args, stack):
     assert command == "e2graphrag"
     assert args[0] == "mcp"
     return make_server(IndexTools(stack.enter_context(E2GraphRAG.open(args[1]))))
+
+
+@pytest.mark.parametrize("name", ["mcp.md", "quickstart_mcp.md"])
+def test_configurations_of_mcp_clients_start_the_command(name):
+    commands = 0
+    for block in blocks(ROOT / "docs" / name, "json"):
+        [servers] = json.loads(block).values()
+        for server in servers.values():
+            if "command" in server:
+                assert Path(server["command"]).name == "e2graphrag"
+                assert server["args"][0] == "mcp"
+                commands += 1
+    assert commands
 
 
 @pytest.mark.usefixtures("models_loaded_once")
