@@ -122,7 +122,7 @@ function renderText(node) {
     const first = marks.indexOf(true);
     node.pieces.forEach((piece, index) => {
       if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
-      const all = reflowed(piece.text, index > 0);
+      const all = reflowed(piece.text, index > 0 || node.start > 0);
       const text = isOpen || marks[index] ? all : shortened(all, index < first);
       const parts = text.split("\n\n").flatMap((part, number) => (number ? [h("span", { class: "paragraph-gap" }), part] : [part]));
       body.append(...(marks[index] ? [h("mark", null, parts)] : parts));

@@ -14,13 +14,14 @@ export function mountDocuments(root, _source, info) {
   let control = null;
   const search = h("input", { id: "document-search", type: "search", autocomplete: "off" });
   const state = choice("document-status", [["", "All"], ...STATES.map((one) => [one, one])]);
-  const counts = h("p", { class: "facts" });
+  const counts = h("p", { class: "facts grow" });
   const problem = h("div");
   const list = h("div", { class: "table-box" });
   const previous = h("button", { type: "button", class: "quiet" }, "Previous");
   const next = h("button", { type: "button", class: "quiet" }, "Next");
   const position = h("span", { class: "hint", role: "status" });
   const resume = h("button", { type: "button", class: "quiet", id: "resume", hidden: true });
+  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", hidden: info.read_only }, "Extract entities again");
   const jobs = h("div", { class: "stack" });
   const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, startJob);
 
@@ -31,8 +32,8 @@ export function mountDocuments(root, _source, info) {
     h(
       "div",
       { class: "card stack list-card" },
-      h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state), resume),
-      counts,
+      h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state)),
+      h("div", { class: "row" }, counts, resume, reindex),
       problem,
       list,
       h("nav", { class: "row", "aria-label": "Pages of documents" }, previous, next, position),
@@ -64,6 +65,7 @@ export function mountDocuments(root, _source, info) {
     clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, name), ` ${formatNumber(page.counts[name])}`)));
     const waiting = (page.counts.failed ?? 0) + (page.counts.pending ?? 0) + (page.counts.processing ?? 0);
     resume.hidden = info.read_only || !waiting;
+    reindex.hidden = info.read_only || !page.counts.done;
     resume.textContent = `Index ${countOf(waiting, "waiting or failed document")}`;
     const last = Math.min(offset + page.items.length, page.total);
     position.textContent = page.total ? `${formatNumber(offset + 1)}–${formatNumber(last)} of ${formatNumber(page.total)}` : "No documents";
@@ -116,26 +118,24 @@ export function mountDocuments(root, _source, info) {
           "div",
           { class: "row" },
           one.indexed ? h("button", { type: "button", class: "quiet small", "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
-          info.read_only ? null : actionButton("Index again", one, () => api.post(`documents/${encodeURIComponent(one.id)}/reindex`), `Indexing ${one.id} again`),
+          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "aria-label": `Index again: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id} again`) }, "Index again"),
           info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
         ),
       ),
     );
   }
 
-  function actionButton(title, one, request, label) {
-    const button = h("button", { type: "button", class: "quiet small", "aria-label": `${title}: ${one.id}` }, title);
-    button.addEventListener("click", () =>
-      busy(button, async () => {
-        try {
-          const { job_id: id } = await request();
-          startJob(id, label);
-        } catch (error) {
-          clear(problem, errorBox(error));
-        }
-      }),
-    );
-    return button;
+  /** Start a job, and follow it. */
+  function startWork(button, path, title) {
+    return busy(button, async () => {
+      try {
+        const { job_id: id } = await api.post(path);
+        clear(problem);
+        startJob(id, title);
+      } catch (error) {
+        clear(problem, errorBox(error));
+      }
+    });
   }
 
   async function remove(one, button) {
@@ -219,13 +219,13 @@ export function mountDocuments(root, _source, info) {
     try {
       const job = await followJob(id, (current) => {
         showStages(stages, current.progress ?? []);
-        setStatus(status, "Running");
+        setStatus(status, current.state === "waiting" ? "Waiting for another job" : "Running");
       });
       showStages(stages, job.progress ?? []);
-      const said = job.state === "stopped" ? "Stopped. “Index … waiting documents” continues." : describeResult(job.result);
+      const said = job.state === "stopped" ? "Stopped. Finished steps are kept." : describeResult(job.result);
       setStatus(status, said);
       announce(said);
-      for (const [document, reason] of Object.entries(job.result?.failed ?? {})) status.after(h("p", { class: "error", role: "alert" }, `${document}: ${reason}`));
+      for (const [document, reason] of Object.entries({ ...job.result?.unread, ...job.result?.failed })) status.after(h("p", { class: "error", role: "alert" }, `${document}: ${reason}`));
     } catch (error) {
       setStatus(status, "");
       status.after(errorBox(error));
@@ -240,8 +240,8 @@ export function mountDocuments(root, _source, info) {
     try {
       const running = await api.get("jobs");
       const ids = new Set([...jobs.querySelectorAll("[data-job]")].map((one) => one.dataset.job));
-      for (const job of running.items ?? running.jobs ?? running) {
-        if (job.state === "running" && job.kind !== "evaluation" && !ids.has(job.id)) startJob(job.id, "Indexing");
+      for (const job of running.items) {
+        if (["waiting", "running"].includes(job.state) && job.kind !== "evaluation" && !ids.has(job.id)) startJob(job.id, "Indexing");
       }
     } catch (error) {
       clear(problem, errorBox(error));
@@ -262,16 +262,12 @@ export function mountDocuments(root, _source, info) {
     offset += PAGE_SIZE;
     load();
   });
-  resume.addEventListener("click", () =>
-    busy(resume, async () => {
-      try {
-        const { job_id: id } = await api.post("documents/resume");
-        startJob(id, "Indexing waiting and failed documents");
-      } catch (error) {
-        clear(problem, errorBox(error));
-      }
-    }),
-  );
+  resume.addEventListener("click", () => startWork(resume, "documents/resume", "Indexing waiting and failed documents"));
+  reindex.addEventListener("click", async () => {
+    const text = "The entities of all documents are extracted again, with the newest rules. No language model is called.";
+    if (await confirmed("Extract the entities again?", text, "Extract")) await startWork(reindex, "reindex", "Extracting entities again");
+    else reindex.focus();
+  });
   root.addEventListener("view-shown", load);
   root.addEventListener("connection-restored", load);
   if (!info.read_only) resumeJobs();
@@ -293,7 +289,7 @@ function showStages(box, progress) {
 
 function describeResult(result) {
   if (!result) return "Done";
-  const failed = Object.keys(result.failed ?? {}).length;
+  const failed = Object.keys({ ...result.unread, ...result.failed }).length;
   const parts = [
     `${countOf(result.documents ?? 0, "document")} indexed`,
     result.skipped?.length ? `${formatNumber(result.skipped.length)} unchanged` : "",
@@ -327,14 +323,15 @@ function uploadBox(info, startJob) {
       accepted.length ? h("p", { class: "hint" }, `Reading ${countOf(accepted.length, "file")} …`) : null,
     );
     if (!accepted.length) return;
-    const form = () => {
+    const form = (fields) => {
       const data = new FormData();
+      for (const [name, value] of Object.entries(fields)) data.append(name, value);
       for (const file of accepted) data.append("files", file, file.name);
       return data;
     };
     let cost;
     try {
-      cost = await api.post("documents/estimate", form());
+      cost = await api.post("documents/estimate", form({}));
     } catch (error) {
       chosen.lastChild.replaceWith(errorBox(error));
       return;
@@ -348,7 +345,9 @@ function uploadBox(info, startJob) {
     index.addEventListener("click", () =>
       busy(index, async () => {
         try {
-          const { job_id: id } = await api.post("documents", form());
+          // Not more calls than were shown.
+          const fields = { on_duplicate: "replace", max_llm_calls: cost.llm_calls };
+          const { job_id: id } = await api.post("documents", form(fields));
           clear(chosen);
           startJob(id, `Indexing ${countOf(accepted.length, "file")}`);
           choose.focus();
@@ -400,10 +399,12 @@ function costTable(cost) {
     ["LLM calls", formatNumber(cost.llm_calls)],
   ];
   if (cost.llm_calls) rows.push(["Tokens, at most", `${formatNumber(cost.prompt_tokens)} in, ${formatNumber(cost.completion_tokens)} out`]);
-  return [
+  return h(
+    "div",
+    null,
     h("h3", null, "Cost"),
     h("dl", { class: "timings" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
     cost.documents ? null : h("p", { class: "hint" }, "The index already has these documents, unchanged."),
     cost.documents && !cost.llm_calls ? h("p", { class: "hint" }, "No language model is called.") : null,
-  ];
+  );
 }
