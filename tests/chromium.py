@@ -34,6 +34,10 @@ def missing_browser() -> str | None:
     return None if find_chromium() else "there is no Chromium: apt-get install chromium"
 
 
+TIMEOUT = 30_000
+"""Maximum time of one step in milliseconds; other processes may need the cores."""
+
+
 class Chromium:
     """One headless browser.
 
@@ -42,8 +46,9 @@ class Chromium:
     """
 
     def __init__(self) -> None:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
 
+        expect.set_options(timeout=TIMEOUT)
         self._playwright = sync_playwright().start()
         self._loop = asyncio.get_running_loop()
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []

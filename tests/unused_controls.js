@@ -11,7 +11,9 @@
   };
   const scan = () => {
     for (const one of document.querySelectorAll(SELECTOR)) {
-      if (one.checkVisibility() && !one.disabled) seen.set(nameOf(one), one.outerHTML.slice(0, 120));
+      if (!one.checkVisibility() || one.disabled) continue;
+      const view = one.closest(".view")?.id.replace("view-", "") ?? "";
+      seen.set(nameOf(one), { view, html: one.outerHTML.slice(0, 120) });
     }
   };
   const operate = (event) => {
@@ -21,8 +23,9 @@
   for (const type of ["pointerdown", "keydown", "input", "change"]) addEventListener(type, operate, true);
   const options = { childList: true, subtree: true, attributes: true };
   new MutationObserver(scan).observe(document, options);
-  window.unusedControls = () => {
+  window.unusedControls = (view) => {
     scan();
-    return [...seen].filter(([name]) => !operated.has(name));
+    const isUnused = ([name, one]) => ["", view].includes(one.view) && !operated.has(name);
+    return [...seen].filter(isUnused).map(([name, one]) => `${name}: ${one.html}`);
   };
 })();

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from chromium import SIZES, Chromium, Console, axe_source, missing_browser, recorder, running_page
+from chromium import (
+    SIZES,
+    TIMEOUT,
+    Chromium,
+    Console,
+    axe_source,
+    missing_browser,
+    recorder,
+    running_page,
+)
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.types import Segment
 from fakes import NameExtractor
@@ -22,12 +31,13 @@ ATTACK = (
 )
 """Text that calls a function of the page if it is ever parsed as HTML."""
 
-OPTIONS: dict[str, Any] = {"chunk_size": 32, "chunk_overlap": 4}
-
 BROKEN = "Unreadable"
 """A document with this word fails."""
 
 OpenPage = Callable[..., Any]
+
+if os.environ.get("E2GRAPHRAG_REQUIRE_BROWSER") and (problem := missing_browser()):
+    raise RuntimeError(f"the tests of the page cannot run: {problem}")
 
 
 class BrokenExtractor(NameExtractor):
@@ -86,10 +96,9 @@ def documents() -> list[SourceDocument]:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
     """Headless Chromium, one for each process of the tests."""
-    problem = missing_browser()
-    if problem and not os.environ.get("E2GRAPHRAG_REQUIRE_BROWSER"):
-        pytest.skip(problem)
-    assert not problem, problem
+    missing = missing_browser()
+    if missing:
+        pytest.skip(missing)
     browser = Chromium()
     yield browser
     browser.close()
@@ -102,6 +111,16 @@ def extractor() -> BrokenExtractor:
 
 
 @pytest.fixture
+def long_chunks(tmp_path: Path, extractor: BrokenExtractor) -> Iterator[E2GraphRAG]:
+    """An index with chunks that the page shortens."""
+    quiet = "The harbour was quiet, and nobody knew why. " * 30
+    long = SourceDocument("long.txt", f"{quiet}Alice met Bob in Paris. {quiet}")
+    with open_index(tmp_path / "long.e2g", extractor, 800) as rag:
+        rag.add([long, *documents()[:3]])
+        yield rag
+
+
+@pytest.fixture
 def web_index(tmp_path: Path, extractor: BrokenExtractor) -> Iterator[E2GraphRAG]:
     """An index with three documents, for tests that write."""
     with open_index(tmp_path / "library.e2g", extractor) as rag:
@@ -109,9 +128,15 @@ def web_index(tmp_path: Path, extractor: BrokenExtractor) -> Iterator[E2GraphRAG
         yield rag
 
 
-def open_index(path: Path, extractor: BrokenExtractor) -> E2GraphRAG:
+def open_index(path: Path, extractor: BrokenExtractor, chunk_size: int = 32) -> E2GraphRAG:
     """Open an index with fake components."""
-    return E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=extractor, **OPTIONS)
+    return E2GraphRAG.open(
+        path,
+        embedder=HashingEmbedder(),
+        extractor=extractor,
+        chunk_size=chunk_size,
+        chunk_overlap=4,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -146,7 +171,7 @@ def open_page(chromium: Chromium, console: Console) -> Iterator[OpenPage]:
                 **options,
             )
             contexts.callback(context.close)
-            context.set_default_timeout(10_000)
+            context.set_default_timeout(TIMEOUT)
             context.add_init_script(
                 "window.attacks = []; window.hacked = (one) => attacks.push(one)"
             )
@@ -185,7 +210,8 @@ def check_access(chromium: Chromium) -> Callable[[Any], None]:
 def open_recorded(open_page: OpenPage) -> OpenPage:
     """Return a function that opens a page which records the controls that are used.
 
-    `page.evaluate("unusedControls()")` returns those that were visible but not used.
+    `page.evaluate("unusedControls('ask')")` returns those of the view and of the shell that were
+    visible but not used.
     """
 
     def open_(url: str, **options: Any) -> Any:

@@ -1,0 +1,49 @@
+"""The files of the page: what its Content-Security-Policy and the report need."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import e2graphrag_integrations as package
+
+PAGE = Path(package.__file__).parent / "server" / "web" / "page"
+MODULES = sorted(PAGE.glob("*.js"))
+HTML = (PAGE / "index.html").read_text(encoding="utf-8")
+UNSAFE = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\balert\(|"
+    r"createContextualFragment|DOMParser|srcdoc|\.cssText|https?://"
+)
+TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+
+
+def test_index_has_no_inline_code_and_loads_files_that_exist():
+    assert not re.search(r"<style|\son\w+=|\sstyle=|javascript:", HTML)
+    assert all('src="' in tag for tag in re.findall(r"<script[^>]*>", HTML))
+    loaded = re.findall(r'(?:src|href)="(?!#)([^"]+)"', HTML)
+    assert loaded
+    for path in loaded:
+        assert path.startswith("page/")
+        assert (PAGE / path.removeprefix("page/")).is_file(), path
+
+
+@pytest.mark.parametrize("module", MODULES, ids=[path.name for path in MODULES])
+def test_modules_are_safe_and_import_in_single_lines(module):
+    text = module.read_text(encoding="utf-8")
+    assert not UNSAFE.search(text)
+    for line in text.splitlines():
+        if line.startswith("import "):
+            imported = re.fullmatch(r'import \{ [\w, ]+ \} from "\./(\w+\.js)";', line)
+            assert imported, line
+            assert (PAGE / imported[1]).is_file()
+        if line.startswith("export "):
+            assert re.match(r"export (async )?(function|const|class) \w+", line), line
+
+
+def test_names_are_unique_over_all_modules():
+    homes: dict[str, str] = {}
+    for module in MODULES:
+        for name in TOP_LEVEL.findall(module.read_text(encoding="utf-8")):
+            assert homes.setdefault(name, module.name) == module.name, name
