@@ -15,7 +15,7 @@ PYTHON313 ?= python3.13
 WORKERS ?= auto
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
+.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report \
 	clean
 
@@ -67,6 +67,10 @@ coverage: $(STAMP)
 # Runs the notebooks and saves their outputs (a minute).
 notebooks: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python examples/notebooks/run.py
+
+# The pictures of the page in docs/serve.md; needs Chromium.
+screenshots: $(STAMP)
+	$(BIN)/python docs/images/screenshots.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html

@@ -1,4 +1,4 @@
-"""The files of the page: what its Content-Security-Policy and the report need."""
+"""The files of the page: what its Content-Security-Policy and the report need, and the pictures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import e2graphrag_integrations as package
 
+ROOT = Path(__file__).parents[2]
 PAGE = Path(package.__file__).parent / "server" / "web" / "page"
 MODULES = sorted(PAGE.glob("*.js"))
 HTML = (PAGE / "index.html").read_text(encoding="utf-8")
@@ -17,6 +18,7 @@ UNSAFE = re.compile(
     r"createContextualFragment|DOMParser|srcdoc|\.cssText|https?://"
 )
 TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+MAX_PICTURE = 150_000
 
 
 def test_index_has_no_inline_code_and_loads_files_that_exist():
@@ -47,3 +49,13 @@ def test_names_are_unique_over_all_modules():
     for module in MODULES:
         for name in TOP_LEVEL.findall(module.read_text(encoding="utf-8")):
             assert homes.setdefault(name, module.name) == module.name, name
+
+
+@pytest.mark.parametrize("view", ["ask", "compare", "documents", "graph", "tree"])
+def test_screenshots_exist_and_the_documentation_shows_them(view):
+    page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    for width in (1280, 390):
+        for theme in ("light", "dark"):
+            name = f"images/page_{view}_{width}_{theme}.png"
+            assert f"({name})" in page
+            assert 0 < (ROOT / "docs" / name).stat().st_size <= MAX_PICTURE

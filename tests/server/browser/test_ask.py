@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.evaluation import read_questions
 from e2graphrag_integrations.server.web import make_app
 
@@ -156,10 +156,14 @@ def test_a_question_set_is_saved_exported_and_imported(open_page, page_url, tmp_
     assert "line 1 has no gold_ids" in page.locator("#question-set [role=alert]").inner_text()
 
 
-def test_real_vectors_answer_in_the_page(open_page, demo):
-    with E2GraphRAG.open(demo[0]) as rag, running_page(make_app(rag)) as url:
-        page = open_page(f"{url}#/ask?q=Why+did+Filby+not+believe+in+the+Time+Machine%3F&a.k=3")
-        page.locator(".hit").first.wait_for()
-        text = page.locator(".hits").inner_text()
-        assert "Filby" in text
-        assert float(page.locator(".relevance strong").first.inner_text()) > 0
+def test_real_vectors_answer_in_the_page(open_page, real_embedder, real_extractor, tmp_path):
+    texts = ["Zoe painted the lighthouse of Bergen.", "Ivan repairs old clocks.", "It rained."]
+    path = tmp_path / "real.e2g"
+    with E2GraphRAG.open(path, embedder=real_embedder, extractor=real_extractor) as rag:
+        rag.add([SourceDocument(text[:4], text) for text in texts])
+        with running_page(make_app(rag)) as url:
+            page = open_page(f"{url}#/ask?q=Who+is+an+artist%3F&a.k=1")
+            hit = page.locator(".hit")
+            hit.wait_for()
+            assert "Zoe" in hit.inner_text()
+            assert 0 < float(hit.locator(".relevance strong").inner_text()) < 1

@@ -256,7 +256,7 @@ function settingFields(name, info) {
       { class: "fields" },
       labeled("Mode", fields.mode),
       labeled("Strategy", fields.strategy),
-      labeled("Number of hits (k)", fields.k),
+      labeled("Hits (k)", fields.k),
       labeled("Token budget", fields.token_budget),
     ),
     h("details", null, h("summary", null, "Weights of the hybrid strategy"), weights),
